@@ -74,7 +74,9 @@ func (s *Server) watchEngines(m *drift.Monitor) {
 		Hooks: engines.Hooks{
 			Held:     s.adapter.Held,
 			Leased:   func(leased []int) { s.leases.Count(leased) },
-			Lost:     func(replica int) int { return s.proxy.Abandon(replica) },
+			Lost:     func(replica int) int { return s.proxy.Lost(replica) },
+			Refused:  func(replica int) { s.proxy.Refused(replica) },
+			Found:    func(replica int) { s.proxy.Found(replica) },
 			Replaced: func(replica int) { s.proxy.Forget(replica) },
 			Context:  s.contexts.report,
 		},

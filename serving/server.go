@@ -230,6 +230,9 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
+// Engines are the engines behind the replicas, for modules with a controller of their own.
+func (s *Server) Engines() *engines.Engines { return s.engines }
+
 // Handler serves all endpoints.
 func (s *Server) Handler() http.Handler { return s.cleaned }
 

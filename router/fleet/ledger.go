@@ -254,6 +254,20 @@ func (l *Ledger) BeginAgain(v *View, held Lease, replica, task int) (Lease, bool
 	return x, ok
 }
 
+// BeginOver is BeginAgain for a request that lost its place and finds no other: the replica's
+// limit does not hold it back, so that it waits in the engine. A cap does, since what has one
+// recovers, or has refused requests.
+func (l *Ledger) BeginOver(v *View, held Lease, replica, task int) (Lease, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last[l.table.Replicas[replica].Host] > v.taken || l.down[replica] || len(l.caps) > 0 && l.caps[replica] != 0 {
+		return Lease{}, false
+	}
+	x := l.enter(replica, task)
+	x.number = held.number
+	return x, true
+}
+
 func (l *Ledger) beginOn(v *View, replica, task int) (Lease, bool) {
 	if l.last[l.table.Replicas[replica].Host] > v.taken {
 		return Lease{}, false
@@ -265,6 +279,11 @@ func (l *Ledger) begin(replica, task int) (Lease, bool) {
 	if !available(l.table, l.inFlight[replica], l.down, l.caps, replica) {
 		return Lease{}, false
 	}
+	return l.enter(replica, task), true
+}
+
+// enter takes a place for a request of the task. The lock is held.
+func (l *Ledger) enter(replica, task int) Lease {
 	l.inFlight[replica]++
 	l.byTask[replica*len(l.table.Tasks)+task]++
 	l.taken++
@@ -277,7 +296,7 @@ func (l *Ledger) begin(replica, task int) (Lease, bool) {
 		l.slots = append(l.slots, slot{})
 	}
 	l.slots[n].replica, l.slots[n].task = int32(replica), int32(task)
-	return Lease{ledger: l, slot: n, generation: l.slots[n].generation}, true
+	return Lease{ledger: l, slot: n, generation: l.slots[n].generation}
 }
 
 // InFlight returns the number of leases on all replicas.

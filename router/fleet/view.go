@@ -80,6 +80,11 @@ func (v *View) Available(replica int) bool {
 	return available(v.Table, int32(v.Own(replica)), v.Down, v.Caps, replica)
 }
 
+// Uncapped reports whether the replica is up and has no cap, full or not.
+func (v *View) Uncapped(replica int) bool {
+	return !v.Down[replica] && (len(v.Caps) == 0 || v.Caps[replica] == 0)
+}
+
 // Restrict makes v the view of a decision about the request: it marks as down the replicas
 // in [Request.Without], and those of variants that do not answer its task. The ledger's next
 // View resets that.

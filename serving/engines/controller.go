@@ -103,11 +103,14 @@ func (c *Controller) probed(replicas []int, f health.Finding) {
 	}
 }
 
-// leave takes out the replicas of a host that is lost; see [health.Monitor.Leave].
+// leave takes out the replicas of a host that is lost; see [health.Monitor.Leave]. All of them are
+// out before any is reported: what moves from one must not go to another.
 func (c *Controller) leave(replicas []int) {
+	var changes []health.Change
 	for _, i := range replicas {
-		c.changed(c.monitor.Leave(i, c.clock()))
+		changes = append(changes, c.monitor.Leave(i, c.clock())...)
 	}
+	c.changed(changes)
 }
 
 // back gives them their full shares again; see [health.Monitor.Return].

@@ -65,6 +65,10 @@ type Hooks struct {
 	// Lost says that the replica's host is gone. It returns how many requests wait there
 	// no longer.
 	Lost func(replica int) int
+	// Refused says that nothing listens where the replica was.
+	Refused func(replica int)
+	// Found says that the replica takes requests again after it was ejected.
+	Found func(replica int)
 	// Replaced says that another engine, or another model, may answer for the replica.
 	Replaced func(replica int)
 	// Context reports the context of the replica's engine, in tokens; zero is unknown.
@@ -341,6 +345,11 @@ func (e *Engines) counts(replica int) signals.Count {
 func (e *Engines) healthChanged(c health.Change) {
 	if c.Ejects() {
 		e.options.Replaced(c.Replica) // another engine may come back
+		if c.Why == health.Unreachable {
+			e.options.Refused(c.Replica)
+		}
+	} else if c.From == health.Ejected && c.To != health.Ejected {
+		e.options.Found(c.Replica)
 	}
 	name := e.table.Replicas[c.Replica].Name
 	e.metrics.changed(c)

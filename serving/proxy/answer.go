@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gearshift/serving/complaint"
@@ -43,6 +44,8 @@ type answer struct {
 	budget  wire.Budget // of what the meter keeps
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
+	pending *pending     // in which it is until its end
+	reads   atomic.Int64 // begun and ended: odd while more of the body is awaited
 	watch   watch
 	buffer  *[32 << 10]byte
 	// panicked is what the transport panicked with on another goroutine.
@@ -211,7 +214,9 @@ func (a *answer) fill(buffer []byte) (piece []byte, err error) {
 		default:
 			a.watch.more()
 		}
+		a.reads.Add(1)
 		n, err = a.response.Body.Read(buffer)
+		a.reads.Add(1)
 	}
 	a.watch.rest()
 	piece = buffer[:n]
@@ -255,8 +260,11 @@ func (a *answer) cutOff() bool {
 	return a.events && !a.meter.Finished() || !a.events && a.garbled()
 }
 
-// because is the error, or the timeout that is its cause.
+// because is the error, or the timeout or the loss that is its cause.
 func (a *answer) because(err error) error {
+	if a.gone() {
+		return errGone
+	}
 	var late config.Overdue
 	if errors.As(context.Cause(a.ctx), &late) {
 		return late
@@ -271,6 +279,7 @@ func (a *answer) because(err error) error {
 // not read; its connection breaks, which stops the replica.
 func (a *answer) close() {
 	a.cancel(nil)
+	a.pending.remove(a)
 	a.watch.stop()
 	if a.response != nil {
 		a.response.Body.Close()
@@ -360,6 +369,8 @@ func (a *answer) garbled() bool {
 // reasonFor sorts the errors of an attempt.
 func reasonFor(err error) failure {
 	switch {
+	case err == errGone:
+		return failedLost
 	case unreachable(err) && !probes.Unnamed(err):
 		return failedConnect
 	case timeout(err) || probes.Unnamed(err):

@@ -35,6 +35,7 @@ type Call struct {
 // header is not to be read after it.
 func (p *Proxy) Serve(c *gin.Context, call Call) (outcome work.Outcome, tokens int, broken bool) {
 	d := &dispatch{Proxy: p, Call: call, ctx: c.Request.Context(), gin: c, header: p.forward(c)}
+	d.decided = d.Work.Request.Arrival + d.Work.Waited
 	switch {
 	case p.cuts && call.Endpoint.Generates:
 		d.parts = call.Request.Parts()
@@ -55,12 +56,14 @@ type dispatch struct {
 	Call
 	ctx     context.Context // the client's: over when it leaves
 	gin     *gin.Context
-	header  http.Header // what goes to each replica: the client's, which is not read again
-	tried   []int       // replicas, in order
-	lingers bool        // comments have gone out, and nothing else
-	absent  int         // of those tried, the ones that lack the endpoint
-	parts   wire.Parts  // of its messages, where a variant leaves some out
-	inputs  wire.Inputs // of an input to classify, likewise
+	header  http.Header   // what goes to each replica: the client's, which is not read again
+	tried   []int         // replicas, in order
+	lingers bool          // comments have gone out, and nothing else
+	absent  int           // of those tried, the ones that lack the endpoint
+	lost    int           // of those tried, the ones whose host was lost
+	decided time.Duration // when the replica of the next attempt was chosen
+	parts   wire.Parts    // of its messages, where a variant leaves some out
+	inputs  wire.Inputs   // of an input to classify, likewise
 	// stretched says that it has gone to a longer context than it was given first.
 	stretched bool
 }
@@ -80,8 +83,11 @@ func (d *dispatch) run() *answer {
 			a.close()
 			continue
 		}
-		if !unfit {
+		if !unfit && d.begin(a) {
 			return a
+		}
+		if !unfit {
+			reason = failedLost
 		}
 		if d.over(a) {
 			if d.ctx.Err() == nil && d.Clock()-a.sent >= d.Settings().Timeouts.Total/2 {
@@ -95,6 +101,16 @@ func (d *dispatch) run() *answer {
 		}
 		a.close()
 	}
+}
+
+// begin has the client get the answer. It reports false if the host of its replica is lost, and
+// not all of the answer is there.
+func (d *dispatch) begin(a *answer) bool {
+	if d.pending[a.replica].begin(a) || a.err == io.EOF {
+		return true
+	}
+	a.first, a.err = nil, errGone
+	return false
 }
 
 // over reports whether the client has left, or that the request's time ended with the attempt.
@@ -119,6 +135,8 @@ func (d *dispatch) attempt(replica int) *answer {
 	now := d.Clock()
 	a := &answer{replica: replica, sent: now, budget: d.Memory, watch: watch{PhaseTimeouts: timeouts, clock: d.Clock, start: now, until: d.Until}}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
+	a.pending = &d.pending[replica]
+	a.pending.add(a, d.decided)
 	a.keyed, a.endpoint, a.common = d.Keyed(replica), d.Endpoint, d.Endpoint.Common
 	if a.stream = d.Request.Stream; a.stream {
 		a.choices = d.Request.Choices()
@@ -145,9 +163,6 @@ func (d *dispatch) send(a *answer) {
 		Header: d.header, Body: body, ContentLength: body.Len(),
 		GetBody: func() (io.ReadCloser, error) { return body.Again(), nil },
 	}).WithContext(a.ctx)
-	p := &d.pending[a.replica]
-	p.add(a)
-	defer p.remove(a)
 	a.send(backend.Transport, out)
 }
 
@@ -172,8 +187,12 @@ func (d *dispatch) cut(replica int) wire.Cut {
 // report reports an attempt that failed.
 func (d *dispatch) report(a *answer, reason failure) {
 	a.reported = true
-	if reason == failedAbsent {
+	switch reason {
+	case failedAbsent:
 		d.lacks(a)
+		return
+	case failedLost: // health knows
+		d.lost++
 		return
 	}
 	if a.misplaced() {
@@ -220,34 +239,6 @@ func (d *dispatch) full(a *answer, reason failure) bool {
 		return false
 	}
 	return d.Health.Busy(a.replica, sure, a.spare())
-}
-
-// again moves the work on for a retry: to another replica of its variant, or to
-// another variant if the policy had chosen it. It reports false if the request
-// has had its retries, all requests together have, or no replica is left. An attempt of
-// which nothing was sent is no work for the fleet, and none of its retries.
-func (d *dispatch) again(a *answer, reason failure) bool {
-	if len(d.tried)-d.absent > d.Settings().Retries.Max {
-		return false // hedges count as well
-	}
-	now := d.Clock()
-	pays := !unreachable(a.err) && context.Cause(a.ctx) != errGone // nor does a host that is gone do any
-	if a.misplaced() || a.absent {
-		pays = false
-	}
-	if pays && !d.budget.take(now) {
-		d.Metrics.Exhausted()
-		return false
-	}
-	variant := d.Work.Variant
-	if !d.Work.Move(d.tried, d.Variant == work.Auto && (d.Endpoint.Alike || a.absent)) {
-		if pays {
-			d.budget.giveBack(now)
-		}
-		return false
-	}
-	d.Metrics.Retried(string(reason), d.Work.Variant == variant)
-	return true
 }
 
 // mark names in the answer's header who gave it.

@@ -56,7 +56,8 @@ func (d *dispatch) hedged() *answer {
 // is a replica.
 func (d *dispatch) second(first *answer) (*work.Reservation, bool) {
 	now := d.Clock()
-	if d.over(first) || len(d.tried) > d.Settings().Retries.Max || !d.budget.take(now) {
+	d.decided = now
+	if d.over(first) || len(d.tried)-d.lost > d.Settings().Retries.Max || !d.budget.take(now) {
 		return nil, false
 	}
 	reserved, ok := d.Work.Second(d.tried)

@@ -36,6 +36,7 @@ func (d *dispatch) longer(a *answer) bool {
 		return false
 	}
 	variant := d.Work.Variant
+	d.decided = d.Clock()
 	d.Work.Request.Holding = 0 // the estimate was wrong
 	if !d.Work.MoveTo(best, skip) && !d.Work.Move(skip, true) {
 		return false

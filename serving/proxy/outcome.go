@@ -84,7 +84,11 @@ func (d *dispatch) endOf(err error) end {
 	case timeout(err):
 		return end{work.TimedOut, "upstream_timeout", "the replica did not answer in time"}
 	}
-	return end{work.Failed, "upstream_unavailable", "the replica could not be reached or broke off"}
+	message := "the replica could not be reached or broke off"
+	if err == errGone {
+		message = errGone.Error() + ", and no other can answer"
+	}
+	return end{work.Failed, "upstream_unavailable", message}
 }
 
 // undone answers for a request whose replicas gave no answer.
@@ -119,6 +123,9 @@ func (d *dispatch) interrupted(a *answer, err error) (outcome work.Outcome, brok
 		w := wire.Error{Type: wire.Timeout, Code: wire.Optional(e.code), Message: e.message}
 		if e.outcome == work.Failed {
 			w.Type, w.Code, w.Message = wire.ServerError, "upstream_broke_off", "the replica broke off within its answer"
+			if err == errGone {
+				w.Message = "the replica's host was lost within its answer"
+			}
 		}
 		d.writeStreamError(a, w)
 	}

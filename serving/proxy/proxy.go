@@ -98,9 +98,18 @@ func New(o Options) *Proxy {
 // Follow takes over the settings in force.
 func (p *Proxy) Follow() { p.budget.set(p.Settings().Retries, p.Clock()) }
 
-// Abandon ends the attempts at the replica of whose answers nothing has come, so that they
-// are tried elsewhere, and returns how many they are. The replica's host is gone.
-func (p *Proxy) Abandon(replica int) int { return p.pending[replica].abandon() }
+// Lost ends the attempts at the replica of whose answers no client has got anything, so that
+// they are made elsewhere at once, and returns how many they are. The replica's host is lost, and
+// the replica takes no requests. Answers that have begun end once nothing more of them comes
+// for a second, unless [Proxy.Found] is called before.
+func (p *Proxy) Lost(replica int) int { return p.pending[replica].lose(p.Clock()) }
+
+// Refused says that nothing listens where the replica was, and that it takes no requests. What
+// broke there is tried elsewhere as after a loss.
+func (p *Proxy) Refused(replica int) { p.pending[replica].refuse() }
+
+// Found says that the replica takes requests again.
+func (p *Proxy) Found(replica int) { p.pending[replica].found() }
 
 // Forget drops which endpoints the replica lacks: its engine may be another one.
 func (p *Proxy) Forget(replica int) { p.abilities.Forget(replica) }

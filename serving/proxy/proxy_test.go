@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -60,7 +61,10 @@ type says struct {
 	body   string
 }
 
-func (s says) RoundTrip(*http.Request) (*http.Response, error) {
+func (s says) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := context.Cause(r.Context()); err != nil {
+		return nil, err
+	}
 	return &http.Response{
 		StatusCode: s.status, Status: http.StatusText(s.status), ContentLength: -1,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(s.body)),
@@ -96,53 +100,96 @@ func TestAttempts(t *testing.T) {
 		"both lack the endpoint": {[2]says{{404, lacks}, {404, lacks}}, classify, 1, 404, work.Refused, []string{"dispatched", "retried no_endpoint true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table, err := fleet.NewTable(
-				[]fleet.Task{{Name: "chat", Deadline: time.Second, Weight: 1, Quality: []float64{1}}}, []fleet.Variant{{Name: "small"}},
-				[]fleet.Host{{Name: "a"}}, []fleet.Replica{{Name: "small@1"}, {Name: "small@2"}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			core, err := router.New(router.Config{Ledger: fleet.NewLedger(table), Fallback: first{}, Balancer: first{}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			settings, clock, reports := config.Default(), work.WallClock(), &record{}
-			settings.Retries.Max = c.retries
-			adapter := work.NewAdapter(core, clock)
-			p := proxy.New(proxy.Options{
-				Table: table, Backends: []config.Backend{{Transport: c.answers[0]}, {Transport: c.answers[1]}},
-				Settings: func() *config.Config { return &settings }, Clock: clock, Log: slog.New(slog.DiscardHandler),
-				Reply: &reply.Writer{
-					Settings: func() *config.Config { return &settings }, Ending: func() bool { return false }, Failed: func(*gin.Context, string) {},
-				},
-				Health: reports, Metrics: reports, Memory: room{}, Prompts: adapter.Prompts, Events: adapter.Events,
-				Keyed: func(int) bool { return false }, Context: func(int) int { return 0 },
-				Unlisted: func(replica int) { reports.add("unlisted %d", replica) },
-				Keep:     func(string, int, string) { t.Error("a response is kept") }, Trusts: func(string) bool { return false },
-			})
-			recorder := httptest.NewRecorder()
-			g, _ := gin.CreateTestContext(recorder)
-			g.Request = httptest.NewRequest(http.MethodPost, proxy.Endpoints[c.endpoint].Path, nil)
-			request, err := wire.ParseRequest([]byte(`{"model":"auto","messages":[{"role":"user","content":"hi"}]}`))
-			if err != nil {
-				t.Fatal(err)
-			}
-			w := adapter.Arrive(fleet.Request{PromptTokens: 1})
-			if err := w.Begin(work.Auto, nil); err != nil {
-				t.Fatal(err)
-			}
-			outcome, _, cut := p.Serve(g, proxy.Call{
-				Request: request, Endpoint: &proxy.Endpoints[c.endpoint], Work: w, Variant: work.Auto, Received: clock(), Until: time.Hour,
-			})
-			w.End(outcome, 0)
-			if recorder.Code != c.status || outcome != c.outcome || cut || core.Ledger().InFlight() != 0 {
+			f := newFixture(t, c.answers, c.retries)
+			recorder, outcome, cut := f.serve(c.endpoint, func() {})
+			if recorder.Code != c.status || outcome != c.outcome || cut || f.core.Ledger().InFlight() != 0 {
 				t.Errorf("status %d, %v, broken %v; want %d, %v", recorder.Code, outcome, cut, c.status, c.outcome)
 			}
-			if !slices.Equal(reports.events, c.reported) {
-				t.Errorf("reported %q, want %q", reports.events, c.reported)
+			if !slices.Equal(f.reports.events, c.reported) {
+				t.Errorf("reported %q, want %q", f.reports.events, c.reported)
 			}
 		})
 	}
+}
+
+// A host may be lost after a request was routed there, and before it is sent. Nobody would end
+// that attempt later.
+func TestALossBetweenChoiceAndSending(t *testing.T) {
+	f := newFixture(t, [2]says{{200, fine}, {200, fine}}, 1)
+	recorder, outcome, cut := f.serve(0, func() {
+		f.core.Ledger().SetUp(0, false)
+		if n := f.Lost(0); n != 0 {
+			t.Errorf("%d attempts were there", n)
+		}
+	})
+	if recorder.Code != 200 || outcome != work.Completed || cut || recorder.Header().Get("X-Gearshift-Replica") != "small@2" {
+		t.Errorf("status %d, %v, broken %v, %v", recorder.Code, outcome, cut, recorder.Header())
+	}
+	if want := []string{"dispatched", "retried lost true", "succeeded 1"}; !slices.Equal(f.reports.events, want) {
+		t.Errorf("reported %q, want %q", f.reports.events, want)
+	}
+}
+
+// fixture is a proxy before two replicas, and what it reports.
+type fixture struct {
+	*proxy.Proxy
+	t       *testing.T
+	core    *router.Core
+	adapter *work.Adapter
+	clock   work.Clock
+	reports *record
+}
+
+func newFixture(t *testing.T, answers [2]says, retries int) *fixture {
+	t.Helper()
+	table, err := fleet.NewTable(
+		[]fleet.Task{{Name: "chat", Deadline: time.Second, Weight: 1, Quality: []float64{1}}}, []fleet.Variant{{Name: "small"}},
+		[]fleet.Host{{Name: "a"}}, []fleet.Replica{{Name: "small@1"}, {Name: "small@2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, err := router.New(router.Config{Ledger: fleet.NewLedger(table), Fallback: first{}, Balancer: first{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, clock, reports := config.Default(), work.WallClock(), &record{}
+	settings.Retries.Max = retries
+	adapter := work.NewAdapter(core, clock)
+	p := proxy.New(proxy.Options{
+		Table: table, Backends: []config.Backend{{Transport: answers[0]}, {Transport: answers[1]}},
+		Settings: func() *config.Config { return &settings }, Clock: clock, Log: slog.New(slog.DiscardHandler),
+		Reply: &reply.Writer{
+			Settings: func() *config.Config { return &settings }, Ending: func() bool { return false }, Failed: func(*gin.Context, string) {},
+		},
+		Health: reports, Metrics: reports, Memory: room{}, Prompts: adapter.Prompts, Events: adapter.Events,
+		Keyed: func(int) bool { return false }, Context: func(int) int { return 0 },
+		Unlisted: func(replica int) { reports.add("unlisted %d", replica) },
+		Keep:     func(string, int, string) { t.Error("a response is kept") }, Trusts: func(string) bool { return false },
+	})
+	return &fixture{p, t, core, adapter, clock, reports}
+}
+
+// serve routes a request to the endpoint with that index, calls between, and has the request
+// answered.
+func (f *fixture) serve(endpoint int, between func()) (recorder *httptest.ResponseRecorder, outcome work.Outcome, cut bool) {
+	f.t.Helper()
+	recorder = httptest.NewRecorder()
+	g, _ := gin.CreateTestContext(recorder)
+	g.Request = httptest.NewRequest(http.MethodPost, proxy.Endpoints[endpoint].Path, nil)
+	request, err := wire.ParseRequest([]byte(`{"model":"auto","messages":[{"role":"user","content":"hi"}]}`))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	w := f.adapter.Arrive(fleet.Request{PromptTokens: 1})
+	if err := w.Begin(work.Auto, nil); err != nil {
+		f.t.Fatal(err)
+	}
+	between()
+	outcome, _, cut = f.Serve(g, proxy.Call{
+		Request: request, Endpoint: &proxy.Endpoints[endpoint], Work: w, Variant: work.Auto, Received: f.clock(), Until: time.Hour,
+	})
+	w.End(outcome, 0)
+	return recorder, outcome, cut
 }
 
 // room is memory without end.

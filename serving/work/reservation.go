@@ -16,26 +16,60 @@ import (
 // Smaller variants come before larger ones, and near ones before far ones: the
 // work has lost time already. The arrival has been counted and the choice made,
 // so neither the rate estimate nor the policy takes note of the move.
-func (w *Work) Move(tried []int, others bool) bool {
-	variants := []int{w.Variant}
-	if others {
-		for v := w.Variant - 1; v >= 0; v-- {
-			variants = append(variants, v)
-		}
-		for v := w.Variant + 1; v < len(w.adapter.router.Table().Variants); v++ {
-			variants = append(variants, v)
-		}
-	}
-	for _, v := range variants {
-		if !w.adapter.router.Table().Reaches(&w.Request, v) {
-			continue
-		}
-		if p, ok := w.take(v, tried); ok {
+func (w *Work) Move(tried []int, others bool) bool { return w.move(tried, others, false) }
+
+// MoveOver is Move for work whose replica is lost: where all places are taken it takes one
+// more, and waits in the engine.
+func (w *Work) MoveOver(tried []int, others bool) bool {
+	return w.move(tried, others, false) || w.move(tried, others, true)
+}
+
+func (w *Work) move(tried []int, others, over bool) bool {
+	for _, v := range w.alternatives(others) {
+		if p, ok := w.take(v, tried, over); ok {
 			w.Adopt(p)
 			return true
 		}
 	}
 	return false
+}
+
+// alternatives are the variants that may answer, in the order in which Move tries them.
+func (w *Work) alternatives(others bool) (variants []int) {
+	table := w.adapter.router.Table()
+	add := func(v int) {
+		if table.Reaches(&w.Request, v) {
+			variants = append(variants, v)
+		}
+	}
+	add(w.Variant)
+	for v := w.Variant - 1; others && v >= 0; v-- {
+		add(v)
+	}
+	for v := w.Variant + 1; others && v < len(table.Variants); v++ {
+		add(v)
+	}
+	return variants
+}
+
+// Replaceable reports whether any replica that is not among those tried, and could answer, is not
+// placed where it takes requests, but may come to be; and whether one of them is loading.
+func (w *Work) Replaceable(tried []int, others bool) (may, loading bool) {
+	table, ledger := w.adapter.router.Table(), w.adapter.router.Ledger()
+	for _, v := range w.alternatives(others) {
+		for _, i := range table.ReplicasOf(v) {
+			if slices.Contains(tried, i) || slices.Contains(w.Request.Without, i) || !table.Serves(&w.Request, i) {
+				continue
+			}
+			switch ledger.State(i) {
+			case fleet.Loading:
+				may, loading = true, true
+			case fleet.Cold, fleet.Warm:
+				may = true
+			}
+		}
+	}
+	return may, loading
 }
 
 // MoveTo takes the work to a replica of the variant that is not among those to skip. It
@@ -45,7 +79,7 @@ func (w *Work) MoveTo(variant int, skip []int) bool {
 	if !w.adapter.router.Table().Reaches(&w.Request, variant) {
 		return false
 	}
-	p, ok := w.take(variant, skip)
+	p, ok := w.take(variant, skip, false)
 	if ok {
 		w.Adopt(p)
 	}
@@ -54,18 +88,19 @@ func (w *Work) MoveTo(variant int, skip []int) bool {
 
 // Second reserves a place on another replica of the variant for the same request.
 func (w *Work) Second(tried []int) (*Reservation, bool) {
-	return w.take(w.Variant, tried)
+	return w.take(w.Variant, tried, false)
 }
 
-// take takes a place for the request on a replica of the variant, except those tried.
-func (w *Work) take(variant int, tried []int) (*Reservation, bool) {
+// take takes a place for the request on a replica of the variant, except those tried; over is
+// whether limits do not hold it back.
+func (w *Work) take(variant int, tried []int, over bool) (*Reservation, bool) {
 	if w.Request.Only > 0 {
 		return nil, false
 	}
 	if len(w.Request.Without) > 0 {
 		tried = slices.Concat(tried, w.Request.Without)
 	}
-	p, ok := w.adapter.take(w.Lease, variant, w.Request.Task, tried)
+	p, ok := w.adapter.take(w.Lease, variant, w.Request.Task, tried, over)
 	if ok {
 		p.settle(w)
 	}
@@ -114,14 +149,20 @@ func (p *Reservation) End() {
 }
 
 // take takes a place for the request of the task that holds the lease, on the variant's
-// replica with the fewest requests in flight, except those tried.
-func (a *Adapter) take(held fleet.Lease, variant, task int, tried []int) (*Reservation, bool) {
+// replica with the fewest requests in flight, except those tried. Over is whether limits do not
+// hold it back.
+func (a *Adapter) take(held fleet.Lease, variant, task int, tried []int, over bool) (*Reservation, bool) {
+	ledger := a.router.Ledger()
+	begin, free := ledger.BeginAgain, (*fleet.View).Available
+	if over {
+		begin, free = ledger.BeginOver, (*fleet.View).Uncapped
+	}
 	var v fleet.View
 	for {
-		a.router.Ledger().View(a.clock(), &v)
+		ledger.View(a.clock(), &v)
 		best := -1
 		for _, i := range v.Table.ReplicasOf(variant) {
-			if v.Available(i) && !slices.Contains(tried, i) && (best < 0 || v.InFlight[i] < v.InFlight[best]) {
+			if free(&v, i) && !slices.Contains(tried, i) && (best < 0 || v.InFlight[i] < v.InFlight[best]) {
 				best = i
 			}
 		}
@@ -129,7 +170,7 @@ func (a *Adapter) take(held fleet.Lease, variant, task int, tried []int) (*Reser
 			return nil, false
 		}
 		// Others take places too: of those that come at once, each sees the last on its host.
-		if lease, ok := a.router.Ledger().BeginAgain(&v, held, best, task); ok {
+		if lease, ok := begin(&v, held, best, task); ok {
 			return &Reservation{adapter: a, lease: lease, Variant: variant, Replica: best}, true
 		}
 	}

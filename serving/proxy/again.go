@@ -1,0 +1,84 @@
+package proxy
+
+import (
+	"io"
+	"time"
+
+	"gearshift/serving/work"
+)
+
+const (
+	// lossShows is how long it may take until a replica that broke off shows to be lost, and
+	// until something is loaded in its place.
+	lossShows = 100 * time.Millisecond
+	// lossCheck is how often a place is looked for meanwhile.
+	lossCheck = 5 * time.Millisecond
+)
+
+// again moves the work on for a retry: to another replica of its variant, or to
+// another variant if the policy had chosen it. It reports false if the request
+// has had its retries, all requests together have, or no replica is left. An attempt of
+// which nothing was sent is no work for the fleet, and none of its retries. Nor is one at a
+// replica that is lost, however many of those there are: work that was begun goes on wherever
+// anything can take it.
+func (d *dispatch) again(a *answer, reason failure) bool {
+	most := d.Settings().Retries.Max
+	if len(d.tried)-d.absent-d.lost > most || reason == failedLost && most == 0 {
+		return false // hedges count as well
+	}
+	now := d.Clock()
+	d.decided = now
+	variant := d.Work.Variant
+	others := d.Variant == work.Auto && (d.Endpoint.Alike || a.absent)
+	pays := !(unreachable(a.err) || a.misplaced() || a.absent || reason == failedLost)
+	if pays && !d.budget.take(now) {
+		if pays = false; !d.isLost(a, reason) {
+			d.Metrics.Exhausted()
+			return false
+		}
+	}
+	if !d.Work.Move(d.tried, others) && !(d.isLost(a, reason) && d.moveOver(others)) {
+		if pays {
+			d.budget.giveBack(now)
+		}
+		return false
+	}
+	d.Metrics.Retried(string(reason), d.Work.Variant == variant)
+	return true
+}
+
+// isLost reports whether the replica is lost. Where its connection broke, that takes a moment to
+// show.
+func (d *dispatch) isLost(a *answer, reason failure) bool {
+	switch reason {
+	case failedLost:
+		return true
+	case failedConnect:
+		return a.pending.isOut()
+	case failedBroken:
+		return (a.response == nil || a.err != nil && a.err != io.EOF) && a.pending.showsOut(d.ctx, lossShows)
+	}
+	return false
+}
+
+// moveOver moves work of a lost replica to another that is up, full or not. Where none is, it
+// waits for one that is being loaded.
+func (d *dispatch) moveOver(others bool) bool {
+	for shown := d.Clock() + lossShows; ; {
+		d.decided = d.Clock()
+		if d.Work.MoveOver(d.tried, others) {
+			return true
+		}
+		may, loading := d.Work.Replaceable(d.tried, others)
+		if now := d.Clock(); !may || now >= d.Until || now >= shown && !loading {
+			return false
+		}
+		timer := time.NewTimer(lossCheck)
+		select {
+		case <-timer.C:
+		case <-d.ctx.Done():
+			timer.Stop()
+			return false
+		}
+	}
+}
