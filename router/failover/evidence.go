@@ -126,14 +126,14 @@ func (c *Controller) register(i int, incarnation uint64, list []int, at time.Dur
 	s.agent, s.incarnation = true, incarnation
 	if known == incarnation && known != 0 {
 		c.alive(i, at)
-		c.compare(i, list)
+		c.compare(i, list, known)
 		return
 	}
 	s.heard, s.missed, s.broken, s.suspect, s.dead = max(s.heard, at), 0, -1, false, false
 	if known != 0 && s.condition != Lost {
 		c.lose(i, "it has started again", true)
 	}
-	c.compare(i, list)
+	c.compare(i, list, known)
 	if s.condition == Lost && !s.drill {
 		c.returned(i, StepReturned)
 	}

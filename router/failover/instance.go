@@ -84,6 +84,11 @@ func (c *Controller) ended(e *control.Event) {
 		return
 	}
 	x := c.byID[e.Replica]
+	if e.Kind == control.Loaded && (x == nil || x.phase == planned) { // begun by an earlier run, or by hand
+		x = c.want(c.system.Of(e.Replica))
+		x.phase, c.dirty = loaded, true
+		return
+	}
 	if x == nil {
 		return
 	}
@@ -168,10 +173,18 @@ func (c *Controller) unwant(x *instance) {
 	}
 }
 
-// compare follows what an agent says is loaded on its server.
-func (c *Controller) compare(server int, list []int) {
+// compare follows what an agent says is loaded on its server, of which another incarnation was
+// known before, which may be 0 or the same. A load under way that is not listed has come to
+// nothing in a new incarnation. In the first one that is known it may not have reached the
+// server, and is asked for again.
+func (c *Controller) compare(server int, list []int, known uint64) {
 	for _, x := range slices.Clone(c.on[server]) {
-		if (x.phase == loaded || x.phase == unloading) && !slices.Contains(list, x.id) || x.phase == loading && c.servers[server].condition == Lost && !slices.Contains(list, x.id) {
+		switch {
+		case x.phase == planned || slices.Contains(list, x.id):
+		case x.phase == loading && known == c.servers[server].incarnation:
+		case x.phase == loading && known == 0:
+			x.again, c.dirty = true, true
+		default:
 			c.gone(x)
 		}
 	}
@@ -183,8 +196,8 @@ func (c *Controller) compare(server int, list []int) {
 		if on != server {
 			continue
 		}
-		if x := c.want(app, variant, server); x.phase == planned {
-			x.phase = loaded
+		if x := c.want(app, variant, server); x.phase == planned || x.phase == loading {
+			x.phase, x.late, x.again = loaded, false, false
 			c.dirty = true
 		}
 	}

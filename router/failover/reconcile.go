@@ -88,10 +88,7 @@ func (c *Controller) load() {
 		}
 	}
 	for _, w := range c.wishes() {
-		if w.role == roleFirst {
-			urgent = true
-		}
-		if busy[w.server] >= c.options.Loaders || urgent && w.role >= roleHome {
+		if w.phase != planned || busy[w.server] >= c.options.Loaders || urgent && w.role >= roleHome {
 			continue
 		}
 		if !c.fits(w.instance, nil) {
@@ -100,6 +97,7 @@ func (c *Controller) load() {
 		}
 		if c.beginLoad(w.instance) {
 			busy[w.server]++
+			urgent = urgent || w.role == roleFirst
 		}
 	}
 }

@@ -97,11 +97,15 @@ func (c *Controller) recover() {
 	var list []int
 	for i := range c.apps {
 		a := &c.apps[i]
-		if !a.down || a.target != nil || a.first != nil {
+		begun := func(x *instance) bool { return x != nil && x.phase != planned }
+		if !a.down || begun(a.target) || begun(a.first) || a.target != nil && a.target == a.home {
 			continue
 		}
 		if a.home != nil && c.usable(i, a.home.server) {
 			c.goHome(i)
+			continue
+		}
+		if a.target != nil {
 			continue
 		}
 		list = append(list, i)

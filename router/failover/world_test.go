@@ -30,8 +30,12 @@ type fake struct {
 	steps   []failover.Step
 	fail    func(a control.Action) bool
 	slow    func(instance int) time.Duration // in addition to the load time
-	broken  string                           // the first thing that an action did which none may do
-	quiet   bool                             // no heartbeats
+	seed    uint64
+	broken  string          // the first thing that an action did which none may do
+	quiet   bool            // no heartbeats
+	lost    map[uint64]bool // epochs of actions that do not reach their server
+	held    []control.Event // of servers that are not heard
+	absent  bool            // the controller is dead
 	rng     *rand.Rand
 }
 
@@ -46,7 +50,7 @@ const heartbeat = 20 * time.Millisecond
 func newFake(t *testing.T, s *failover.System, o failover.Options) *fake {
 	t.Helper()
 	n := len(s.Servers)
-	f := &fake{t: t, system: s, dead: make([]bool, n), mute: make([]bool, n), run: make([]uint64, n), beats: make([]time.Duration, n)}
+	f := &fake{lost: map[uint64]bool{}, t: t, system: s, dead: make([]bool, n), mute: make([]bool, n), run: make([]uint64, n), beats: make([]time.Duration, n)}
 	for i := range n {
 		f.holds, f.run[i] = append(f.holds, map[int]bool{}), 1
 		f.beats[i] = heartbeat
@@ -83,13 +87,21 @@ func (f *fake) Act(a control.Action) error {
 	app, variant, server := f.system.Of(a.Replica)
 	f.check(a.Epoch > f.newest, "epoch %d after %d", a.Epoch, f.newest)
 	f.newest = a.Epoch
+	f.trace("%v %s epoch %x dead %v mute %v", a.Verb, f.name(a.Replica), a.Epoch, f.dead[server], f.mute[server])
 	v := &f.system.Applications[app].Variants[variant]
-	if f.dead[server] || f.mute[server] {
+	if f.dead[server] {
 		return nil // it is lost on the way
+	}
+	if f.mute[server] && a.Verb <= control.Unload {
+		f.pending = append(f.pending, load{a, server, f.now + time.Second}) // no answer
+		f.lost[a.Epoch] = true
+		return nil
 	}
 	switch a.Verb {
 	case control.Load:
-		again := slices.IndexFunc(f.pending, func(l load) bool { return l.action.Replica == a.Replica && l.action.Verb == control.Load })
+		again := slices.IndexFunc(f.pending, func(l load) bool {
+			return l.action.Replica == a.Replica && l.action.Verb == control.Load && !f.lost[l.action.Epoch]
+		})
 		if again >= 0 || f.holds[server][a.Replica] {
 			older := again >= 0 && f.pending[again].action.Epoch>>32 < a.Epoch>>32 || again < 0 && f.c.Status().Term > 1
 			f.check(older, "%v is loaded twice", f.name(a.Replica))
@@ -121,17 +133,17 @@ func (f *fake) resident(server int) (list []int) {
 		list = append(list, id)
 	}
 	for _, l := range f.pending {
-		if l.server == server && l.action.Verb == control.Load && !f.holds[server][l.action.Replica] {
+		if l.server == server && l.action.Verb == control.Load && !f.holds[server][l.action.Replica] && !f.lost[l.action.Epoch] {
 			list = append(list, l.action.Replica)
 		}
 	}
 	slices.Sort(list)
-	return list
+	return slices.Compact(list)
 }
 
 func (f *fake) capacity(server int) {
 	for r, x := range f.system.Taken(server, f.resident(server)) {
-		f.check(x <= f.system.Servers[server].Capacity[r]*(1+1e-6), "%v of %v are taken on server %d", x, f.system.Servers[server].Capacity[r], server)
+		f.check(x <= f.system.Servers[server].Capacity[r]*(1+1e-6), "%v of %v are taken on server %d: %v", x, f.system.Servers[server].Capacity[r], server, f.names(f.resident(server)))
 	}
 }
 
@@ -139,6 +151,13 @@ func (f *fake) check(ok bool, format string, args ...any) {
 	if !ok && f.broken == "" {
 		f.broken = fmt.Sprintf("%v: ", f.now) + fmt.Sprintf(format, args...)
 	}
+}
+
+func (f *fake) names(list []int) (names []string) {
+	for _, id := range list {
+		names = append(names, f.name(id))
+	}
+	return names
 }
 
 func (f *fake) name(instance int) string {
@@ -166,7 +185,7 @@ func (f *fake) advance(until time.Duration) {
 			f.wake()
 		}
 		if f.broken != "" {
-			f.t.Fatal(f.broken)
+			f.t.Fatal(f.broken, f.seed)
 		}
 		if f.now >= until {
 			return
@@ -174,7 +193,13 @@ func (f *fake) advance(until time.Duration) {
 	}
 }
 
-func (f *fake) wake() { f.next = f.c.Wake(f.now) }
+func (f *fake) wake() {
+	if f.absent {
+		f.next = control.Never
+		return
+	}
+	f.next = f.c.Wake(f.now)
+}
 
 // events delivers what is due.
 func (f *fake) events() {
@@ -206,20 +231,51 @@ func (f *fake) events() {
 func (f *fake) finish(l load) {
 	e := control.Event{At: f.now, Replica: l.action.Replica, Host: l.server, Action: l.action, Kind: l.action.Verb.Done()}
 	switch {
-	case f.fail != nil && f.fail(l.action):
+	case f.lost[l.action.Epoch]:
+		e.Kind, e.Reason = control.ActionFailed, "no answer"
+		f.tell(e)
+		return
+	case f.fail != nil && f.fail(l.action) && !(l.action.Verb == control.Load && f.holds[l.server][l.action.Replica]):
 		e.Kind, e.Reason = control.ActionFailed, "no"
 	case l.action.Verb == control.Load:
 		f.holds[l.server][l.action.Replica] = true
 	case l.action.Verb == control.Unload:
 		delete(f.holds[l.server], l.action.Replica)
 	}
-	if !f.mute[l.server] {
+	if f.mute[l.server] {
+		f.held = append(f.held, e)
+		return
+	}
+	f.tell(e)
+}
+
+// tell reports the event to the controller, if there is one.
+func (f *fake) tell(e control.Event) {
+	if e.Kind > control.ProbePassed {
+		f.trace("%v %s epoch %x absent %v", e.Kind, f.name(e.Replica), e.Action.Epoch, f.absent)
+	}
+	if !f.absent {
 		f.c.Observe(e)
 	}
 }
 
+// unmute has the server be heard again, with what it could not report.
+func (f *fake) unmute(server int) {
+	f.mute[server] = false
+	held := f.held
+	f.held = nil
+	for _, e := range held {
+		if e.Host != server {
+			f.held = append(f.held, e)
+			continue
+		}
+		e.At = f.now
+		f.tell(e)
+	}
+}
+
 func (f *fake) observe(e control.Event) {
-	f.c.Observe(e)
+	f.tell(e)
 	f.wake()
 }
 
@@ -242,8 +298,22 @@ func (f *fake) revive(server int) {
 	f.dead[server] = false
 	f.run[server]++
 	f.beats[server] = f.now
-	f.c.Heard(server, f.run[server], nil, f.now)
+	f.held = slices.DeleteFunc(f.held, func(e control.Event) bool { return e.Host == server })
+	f.register(server)
 	f.wake()
+}
+
+// register has the server's agent say what is loaded.
+func (f *fake) register(server int) {
+	if f.absent {
+		return
+	}
+	var list []int
+	for id := range f.holds[server] {
+		list = append(list, id)
+	}
+	slices.Sort(list)
+	f.c.Heard(server, f.run[server], list, f.now)
 }
 
 // of lists the steps of a kind.
