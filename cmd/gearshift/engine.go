@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,6 +28,7 @@ type engineOptions struct {
 	load                                       []string
 	seed                                       uint64
 	local                                      localOptions
+	agent                                      agentOptions
 }
 
 func newEngineCommand() *cobra.Command {
@@ -53,11 +55,17 @@ repository API, and put to sleep and woken by vLLM's endpoints:
   gearshift engine --repository models --memory 2GiB --load small
   curl -X POST localhost:8101/v2/repository/models/large/load
 
+With --agent it reports to a router whose scenario has failover: it registers, sends
+heartbeats, loads and unloads what the router orders, and fetches models from it that its
+repository lacks:
+
+  gearshift engine --repository models --agent http://10.0.0.1:8081 --agent-host h1
+
 Faults (--fault, or POST them to /fault at run time, as "hang=0.01,cut=0.05"):
 ` + engineserver.FaultForms + ".",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.onlyModels(c.Flags().Changed); err != nil {
+			if err := errors.Join(o.onlyModels(c.Flags().Changed), o.agent.check(c.Flags().Changed)); err != nil {
 				return err
 			}
 			if o.local.any() {
@@ -83,6 +91,7 @@ Faults (--fault, or POST them to /fault at run time, as "hang=0.01,cut=0.05"):
 	f.IntVar(&o.local.kv, "kv-tokens", 0, "of a model's cache (default: all that its batch may come to)")
 	f.IntVar(&o.local.length, "context", 0, "of a model, in tokens (default: its own)")
 	f.StringVar(&o.local.provider, "execution-provider", scenario.CPU, "of models: cpu or cuda")
+	o.agent.flags(f)
 	return c
 }
 
@@ -113,6 +122,9 @@ func serveEngines(ctx context.Context, o engineOptions, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
+	if o.agent.host != "" && len(hosts) > 1 {
+		return fmt.Errorf("--agent-host %s names one host, and there are %d; want --host too", o.agent.host, len(hosts))
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for i, engines := range hosts {
 		c.Log = slog.New(slog.NewTextHandler(stderr, nil)).With("host", engines.Table.Hosts[0].Name)
@@ -121,6 +133,7 @@ func serveEngines(ctx context.Context, o engineOptions, stderr io.Writer) error 
 		if c.Memory = int64(o.memory); c.Memory == 0 && len(engines.Table.Models) > 0 {
 			c.Memory = engines.Table.Hosts[0].Memory
 		}
+		o.agent.configure(&c, "")
 		server, err := engineserver.New(c)
 		if err != nil {
 			return err
@@ -131,7 +144,12 @@ func serveEngines(ctx context.Context, o engineOptions, stderr io.Writer) error 
 			return fmt.Errorf("cannot listen for host %s: %w", engines.Table.Hosts[0].Name, err)
 		}
 		defer listener.Close()
-		group.Go(func() error { return server.Serve(ctx, listener) })
+		name, err := o.agent.hostName(engines.Table.Hosts[0].Name)
+		if err != nil {
+			return err
+		}
+		config := c // of this host
+		group.Go(func() error { return o.agent.serve(ctx, config, server, listener, name) })
 	}
 	return group.Wait()
 }

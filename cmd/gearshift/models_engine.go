@@ -45,8 +45,12 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 		return err
 	}
 	c.Log = slog.New(slog.NewTextHandler(stderr, nil))
+	name, err := o.agent.hostName("")
+	if err != nil {
+		return err
+	}
 	source, err := onnxruntime.NewRepository(onnxruntime.Repository{
-		Dir: o.local.repository, Folders: o.local.paths, Seed: o.seed,
+		Dir: o.local.repository, Folders: o.local.paths, Seed: o.seed, Filled: o.agent.router != "",
 		Options: scenario.Local{
 			Threads: o.local.threads, Provider: o.local.provider, Context: o.local.length,
 			MaxSequences: o.local.maxSequences, KVTokens: o.local.kv,
@@ -59,8 +63,9 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer onnxruntime.RoomForModels(len(models) + 1)() // one more, that loads while they run
+	defer onnxruntime.RoomForModels(len(models) + o.agent.loaders)() // as many more as load while they run
 	c.Source, c.Load = source, o.load
+	o.agent.configure(&c, o.local.repository)
 	for _, path := range o.local.paths {
 		c.Load = append(c.Load, onnxruntime.ModelName(path))
 	}
@@ -73,7 +78,7 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 		server.Close()
 		return fmt.Errorf("cannot listen: %w", err)
 	}
-	return server.Serve(ctx, listener)
+	return o.agent.serve(ctx, c, server, listener, name)
 }
 
 // onlyModels refuses the flags of a scenario's engines together with those of models, and

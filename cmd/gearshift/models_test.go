@@ -62,6 +62,7 @@ func TestModelsMakeRefuses(t *testing.T) {
 	fail(t, []string{"models", "make", "--out", dir, "--size", "small"}, `--size "small"`, "NAME=LAYERSxWIDTH")
 	fail(t, []string{"models", "make", "--out", dir, "--family", "classifier", "--concat"}, "--concat", "no KV cache")
 	fail(t, []string{"models", "make", "--out", dir, "--context", "1"}, "--context 1")
+	fail(t, []string{"models", "make", "--out", dir, "--family", "images", "--context", "8"}, "--context is for models of text, not for --family images")
 	fail(t, []string{"models", "make", "--out", dir, "--force", "--size", "a=1x16", "--size", "a=2x16"}, `--size "a=2x16"`, "twice")
 	makeOne := []string{"models", "make", "--out", dir, "--size", "a=1x16"}
 	succeed(t, makeOne...)

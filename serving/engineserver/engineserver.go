@@ -37,6 +37,12 @@ type Config struct {
 	Source repository.Source
 	// Memory bounds what loaded models take together, in bytes. Zero is no bound.
 	Memory int64
+	// Loaders is how many models may be loaded at the same time; zero is one.
+	Loaders int
+	// Fetch, if set, gets a model that the source lacks before it is loaded.
+	Fetch func(ctx context.Context, model string) error
+	// Fence, if set, refuses orders of routers that have been replaced.
+	Fence *Fence
 	// Load names the models to load before New returns; "*" is all of them. Nil is
 	// what the table says of simulated engines (those that are warm are put to sleep), and no
 	// other model.
@@ -65,13 +71,15 @@ type Server struct {
 	log     *slog.Logger
 	source  repository.Source
 	shared  []Shared
-	created int64 // Unix time
+	fetch   func(ctx context.Context, model string) error // nil if there is nothing to fetch from
+	fence   *Fence                                        // nil admits all orders
+	created int64                                         // Unix time
 	mux     *http.ServeMux
 }
 
 // New loads the models that are to be there at the start; Close ends them.
 func New(c Config) (*Server, error) {
-	s := &Server{key: c.Key, log: c.Log, faults: newInjector(c.Faults, c.FaultSeed), shared: c.Shared, created: time.Now().Unix()}
+	s := &Server{key: c.Key, log: c.Log, faults: newInjector(c.Faults, c.FaultSeed), shared: c.Shared, fetch: c.Fetch, fence: c.Fence, created: time.Now().Unix()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -93,7 +101,7 @@ func New(c Config) (*Server, error) {
 	s.metrics = newMetrics(s, cmp.Or(c.BlockTokens, 16))
 	var err error
 	s.models, err = repository.New(repository.Config{
-		Source: faultySource{source, s.faults, c.Die}, Memory: c.Memory, Observe: s.metrics.observe, Log: s.log,
+		Source: faultySource{source, s.faults, c.Die}, Memory: c.Memory, Loaders: c.Loaders, Observe: s.metrics.observe, Log: s.log,
 	})
 	if err == nil {
 		err = errors.Join(s.checkShared(), s.load(c.Load))
@@ -121,11 +129,35 @@ func (s *Server) load(names []string) error {
 		}
 	}
 	for _, name := range names {
-		if err := s.models.Load(context.Background(), name); err != nil {
+		if err := s.loadOne(context.Background(), name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// loadOne loads a model, and fetches it before if the source lacks it.
+func (s *Server) loadOne(ctx context.Context, name string) error {
+	err := s.models.Load(ctx, name)
+	var unknown *repository.UnknownError
+	if s.fetch == nil || !errors.As(err, &unknown) {
+		return err
+	}
+	if err := s.fetch(ctx, name); err != nil {
+		return err
+	}
+	return s.models.Load(ctx, name)
+}
+
+// Loaded names the models that take requests, shared ones among them.
+func (s *Server) Loaded() []string {
+	names := []string{}
+	for _, m := range s.served() {
+		if m.State == repository.Ready {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 // Close ends all work and the engines. Serve does so itself.

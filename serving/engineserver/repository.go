@@ -17,8 +17,8 @@ import (
 // Protocol says of health and models.
 func (s *Server) routeRepository() {
 	s.mux.HandleFunc("POST /v2/repository/index", s.authorised(s.index))
-	s.mux.HandleFunc("POST /v2/repository/models/{model}/load", s.authorised(s.loadModel))
-	s.mux.HandleFunc("POST /v2/repository/models/{model}/unload", s.authorised(s.unloadModel))
+	s.mux.HandleFunc("POST /v2/repository/models/{model}/load", s.authorised(s.fenced(s.loadModel, failV2)))
+	s.mux.HandleFunc("POST /v2/repository/models/{model}/unload", s.authorised(s.fenced(s.unloadModel, failV2)))
 	s.mux.HandleFunc("GET /v2/health/live", s.running)
 	s.mux.HandleFunc("GET /v2/health/ready", s.running)
 	s.mux.HandleFunc("GET /v2", s.authorised(s.serverMetadata))
@@ -99,7 +99,7 @@ func (s *Server) loadModel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, one := range s.parts(r.PathValue("model")) {
-		if err := s.models.Load(r.Context(), one); err != nil {
+		if err := s.loadOne(r.Context(), one); err != nil {
 			s.log.Warn("load failed", "model", one, "error", err)
 			failV2(w, statusOf(err, http.StatusBadRequest), fmt.Errorf("failed to load %q: %w", one, err))
 			return

@@ -24,7 +24,9 @@ func (s *Server) routeSleep() {
 				unknownURL(w, r)
 				return
 			}
-			handler(w, r)
+			s.fenced(handler, func(w http.ResponseWriter, status int, err error) {
+				fail(w, status, wire.Error{Type: wire.InvalidRequest, Code: "older_epoch", Message: oneLine(err)})
+			})(w, r)
 		}))
 	}
 }

@@ -96,7 +96,7 @@ type model interface {
 // tokenizer.json. It calls done after each. A folder is whole or not there.
 // Where the context ends, no further one is written.
 func MakeDecoders(ctx context.Context, dir string, o Options, done func(folder string, parameters int)) error {
-	return makeFamily(ctx, dir, o, done, func(s Size, seed uint64) model {
+	return makeFamily(ctx, dir, o, tokenizerJSON(), done, func(s Size, seed uint64) model {
 		d := NewDecoder(s, o.Context, seed)
 		d.Concat = o.Concat
 		return d
@@ -105,13 +105,17 @@ func MakeDecoders(ctx context.Context, dir string, o Options, done func(folder s
 
 // MakeClassifiers does the same with classifiers.
 func MakeClassifiers(ctx context.Context, dir string, o Options, done func(folder string, parameters int)) error {
-	return makeFamily(ctx, dir, o, done, func(s Size, seed uint64) model { return NewClassifier(s, o.Context, seed) })
+	return makeFamily(ctx, dir, o, tokenizerJSON(), done, func(s Size, seed uint64) model { return NewClassifier(s, o.Context, seed) })
 }
 
-func makeFamily(ctx context.Context, dir string, o Options, done func(string, int), draw func(Size, uint64) model) error {
+// makeFamily writes the models that draw makes. The tokenizer is nil where they take no text.
+func makeFamily(ctx context.Context, dir string, o Options, tokenizer []byte, done func(string, int), draw func(Size, uint64) model) error {
 	for i, size := range o.Sizes {
 		d := draw(size, o.Seed+uint64(i)<<32)
-		files := map[string][]byte{"model.onnx": d.ONNX(), "config.json": d.config(), "tokenizer.json": tokenizerJSON()}
+		files := map[string][]byte{"model.onnx": d.ONNX(), "config.json": d.config()}
+		if tokenizer != nil {
+			files["tokenizer.json"] = tokenizer
+		}
 		folder := filepath.Join(dir, size.Name)
 		if err := ctx.Err(); err != nil {
 			return err

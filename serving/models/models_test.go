@@ -95,6 +95,35 @@ func TestClassifiersRepeat(t *testing.T) {
 	}
 }
 
+// The image classifiers are of five families, from 4 to 400 MB, and each larger one of a family is
+// larger. A seed gives one file.
+func TestImageClassifiers(t *testing.T) {
+	families, before := map[string]int{}, map[string]int{}
+	for _, s := range ImageClassifiers() {
+		family, _, _ := strings.Cut(s.Name, "-")
+		families[family]++
+		n := 4 * (&ImageClassifier{Size: s}).Parameters()
+		if n < 4e6 || n > 410e6 || n <= before[family] {
+			t.Errorf("%s takes %d bytes, the one before it %d", s.Name, n, before[family])
+		}
+		before[family] = n
+	}
+	if len(families) != 5 || len(ImageClassifiers()) != 27 {
+		t.Errorf("families %v", families)
+	}
+	first := (&ImageClassifier{tiny, 7}).ONNX()
+	if !bytes.Equal(first, (&ImageClassifier{tiny, 7}).ONNX()) || bytes.Equal(first, (&ImageClassifier{tiny, 8}).ONNX()) {
+		t.Error("a seed does not give one model, or two seeds do")
+	}
+	if n := (&ImageClassifier{Size: tiny}).Parameters(); len(first) < 4*n || len(first) > 4*n+8000 {
+		t.Errorf("%d parameters, and a file of %d bytes", n, len(first))
+	}
+	large := Options{Sizes: []Size{{"huge", 96, 512}}}
+	if err := MakeImageClassifiers(t.Context(), t.TempDir(), large, nil); err == nil || !strings.Contains(err.Error(), "huge=96x512 has some") {
+		t.Errorf("a model of 6 GB: %v", err)
+	}
+}
+
 // The sizes of the family are far apart in what a token costs.
 func TestDecodersDiffer(t *testing.T) {
 	var list []int

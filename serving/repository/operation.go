@@ -143,7 +143,7 @@ func (r *Repository) load(ctx context.Context, e *entry, m Model, before int64) 
 	start := time.Now()
 	if err == nil {
 		engine, err = r.config.Source.Load(ctx, m, r.observer(m.Name))
-		<-r.slot
+		<-r.slots
 	}
 	if err == nil && ctx.Err() != nil { // the source did not heed it
 		engine.Close()
@@ -186,10 +186,10 @@ func (e *entry) fail(err error, before int64) {
 	}
 }
 
-// takeSlot waits for the loads before this one.
+// takeSlot waits until this load may begin.
 func (r *Repository) takeSlot(ctx context.Context) error {
 	select {
-	case r.slot <- struct{}{}:
+	case r.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -303,7 +303,7 @@ func (r *Repository) beginWake(e *entry, p Part) (work, error) {
 func (r *Repository) wake(ctx context.Context, e *entry, p Part, before int64) (err error) {
 	if e.level == Discard && p&Weights > 0 {
 		if err = r.takeSlot(ctx); err == nil {
-			defer func() { <-r.slot }()
+			defer func() { <-r.slots }()
 		}
 	}
 	start, missing := time.Now(), e.asleep&^(p&Cache)

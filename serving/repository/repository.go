@@ -122,6 +122,8 @@ type Config struct {
 	Source Source
 	// Memory bounds what all models take together, in bytes. Zero is no bound.
 	Memory int64
+	// Loaders is how many models may be loaded at the same time; zero is one.
+	Loaders int
 	// Observe, if set, is called with each answer as it ends, with its model's name. It
 	// must neither wait nor call the repository.
 	Observe func(model string, s backend.Span)
@@ -133,9 +135,9 @@ type Config struct {
 type Repository struct {
 	config Config
 	log    *slog.Logger
-	// slot is held by the one load in progress: loads side by side would take each
-	// other's processor, disk and memory, and more of those from the answers.
-	slot       chan struct{}
+	// slots are held by the loads in progress. By default there is one: loads side by side take
+	// each other's processor, disk and memory, and more of those from the answers.
+	slots      chan struct{}
 	operations sync.WaitGroup
 	ended      context.Context // ends with Close
 	end        context.CancelCauseFunc
@@ -163,7 +165,7 @@ type entry struct {
 
 // New lists the source's models. None is loaded.
 func New(c Config) (*Repository, error) {
-	r := &Repository{config: c, log: c.Log, slot: make(chan struct{}, 1)}
+	r := &Repository{config: c, log: c.Log, slots: make(chan struct{}, max(1, c.Loaders))}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}

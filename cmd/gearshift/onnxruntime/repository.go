@@ -33,6 +33,8 @@ type Repository struct {
 	Dir string
 	// Folders are further models, each by its folder's name.
 	Folders []string
+	// Filled says that models come into Dir later, which may be empty until then, or not there.
+	Filled bool
 	// Options of all models; Path is not used.
 	Options scenario.Local
 	Seed    uint64
@@ -44,11 +46,16 @@ func NewRepository(r Repository) (*Repository, error) {
 	if err := Available(); err != nil {
 		return nil, err
 	}
+	if r.Filled && r.Dir != "" {
+		if err := os.MkdirAll(r.Dir, 0o755); err != nil {
+			return nil, fmt.Errorf("cannot make repository: %w", err)
+		}
+	}
 	list, err := r.Models()
 	switch {
 	case err != nil:
 		return nil, err
-	case len(list) == 0:
+	case len(list) == 0 && !r.Filled:
 		return nil, fmt.Errorf("--repository %s: no folder in it has a %s; `gearshift models make --out %s` makes models", r.Dir, modelFile, r.Dir)
 	}
 	seen := map[string]bool{}

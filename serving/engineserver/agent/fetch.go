@@ -1,0 +1,151 @@
+package agent
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/singleflight"
+
+	"gearshift/serving/heartbeat"
+)
+
+// Fetcher gets the files of models from a router.
+type Fetcher struct {
+	// Router is the URL of the router's admin listener, and Token what it admits.
+	Router, Token string
+	// Dir is the folder that gets a folder for each model.
+	Dir string
+	// Client sends the requests; nil is [http.DefaultClient].
+	Client *http.Client
+	// Log gets nothing if nil.
+	Log *slog.Logger
+
+	running singleflight.Group // by model
+}
+
+// Fetch gets the model's folder, unless there is one. The folder appears whole, with what the
+// router's digest stands for, or not at all. A second call for the same model waits for the first.
+func (f *Fetcher) Fetch(ctx context.Context, model string) error {
+	if !filepath.IsLocal(model) || strings.ContainsAny(model, `/\`) || model[0] == '.' {
+		return fmt.Errorf("cannot fetch model %q: its name is not one of a folder", model)
+	}
+	_, err, _ := f.running.Do(model, func() (any, error) {
+		folder := filepath.Join(f.Dir, model)
+		if _, err := os.Stat(folder); err == nil {
+			return nil, nil
+		}
+		return nil, f.fetch(ctx, model, folder)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot fetch model %q: %w", model, err)
+	}
+	return nil
+}
+
+func (f *Fetcher) fetch(ctx context.Context, model, folder string) error {
+	router, err := ParseRouter(f.Router)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, router.JoinPath(heartbeat.ModelPath(model)).String(), nil)
+	if err != nil {
+		return err
+	}
+	client := f.Client
+	if client == nil {
+		client = http.DefaultClient
+	}
+	response, err := ask(client, request, f.Token)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	want := response.Header.Get(heartbeat.HeaderDigest)
+	if len(want) != hex.EncodedLen(sha256.Size) {
+		return fmt.Errorf("the router's answer has no %s", heartbeat.HeaderDigest)
+	}
+	partial, err := os.MkdirTemp(f.Dir, ".fetched-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(partial)
+	if err := os.Chmod(partial, 0o755); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	body := io.TeeReader(response.Body, sum)
+	if err := unpack(partial, model, body); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, body); err != nil { // what follows the archive counts too
+		return cutShort(err)
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); !strings.EqualFold(got, want) {
+		return fmt.Errorf("what came has the digest %.12s…, and the router says %.12s…; nothing of it is kept", got, want)
+	}
+	if err := os.Rename(partial, folder); err != nil {
+		return err
+	}
+	if f.Log != nil {
+		f.Log.Info("fetched", "model", model, "folder", folder, "digest", want)
+	}
+	return nil
+}
+
+// unpack writes the files of the archive into the folder. They are those of one folder, which
+// may precede their names.
+func unpack(dir, model string, archive io.Reader) error {
+	t := tar.NewReader(archive)
+	files := 0
+	for {
+		h, err := t.Next()
+		switch {
+		case err == io.EOF && files == 0:
+			return errors.New("what came has no files")
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return cutShort(err)
+		case h.Typeflag == tar.TypeDir:
+			continue
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(h.Name, "./"), model+"/")
+		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(name) || filepath.Base(name) != name {
+			return fmt.Errorf("what came has %q in it; want plain files of one folder", h.Name)
+		}
+		if err := writeFile(filepath.Join(dir, name), t); err != nil {
+			return err
+		}
+		files++
+	}
+}
+
+func writeFile(path string, from io.Reader) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, from)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	return cutShort(err)
+}
+
+// cutShort says in words that an archive ends too early.
+func cutShort(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the answer is cut short")
+	}
+	return err
+}

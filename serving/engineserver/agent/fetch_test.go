@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"gearshift/serving/heartbeat"
+)
+
+// archive is a tar of the files.
+func archive(t *testing.T, files map[string]string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		h := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name]))}
+		if strings.HasSuffix(name, "->") {
+			h = &tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: files[name]}
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag != tar.TypeSymlink {
+			if _, err := w.Write([]byte(files[name])); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// A model comes whole, once for all who ask at the same time.
+func TestFetch(t *testing.T) {
+	files := map[string]string{"model.onnx": strings.Repeat("weights", 10000), "config.json": "{}"}
+	whole := archive(t, files)
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.Method != http.MethodGet || r.URL.Path != "/admin/models/tiny" || r.Header.Get("Authorization") != "Bearer secret" {
+			t.Errorf("%s %s with %s", r.Method, r.URL, r.Header.Get("Authorization"))
+		}
+		w.Header().Set(heartbeat.HeaderDigest, digest(whole))
+		_, _ = w.Write(whole)
+	}))
+	defer server.Close()
+	f := &Fetcher{Router: server.URL, Token: "secret", Dir: t.TempDir(), Client: server.Client()}
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			if err := f.Fetch(t.Context(), "tiny"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if n := asked.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	for name, want := range files {
+		if got, err := os.ReadFile(filepath.Join(f.Dir, "tiny", name)); err != nil || string(got) != want {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+	}
+	only(t, f.Dir, "tiny")
+}
+
+// only says what the folder holds that it should not.
+func only(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !slices.Contains(names, e.Name()) {
+			t.Errorf("%s is left in the folder", e.Name())
+		}
+	}
+}
+
+// What is missing or wrong is one line, and nothing is left of it.
+func TestFetchRefuses(t *testing.T) {
+	good := archive(t, map[string]string{"model.onnx": strings.Repeat("weights", 1000)})
+	for want, serve := range map[string]func(w http.ResponseWriter){
+		`cannot fetch model "tiny": the router refuses: the router has no model "tiny"; there are a, b`: func(w http.ResponseWriter) {
+			refuse(w, http.StatusNotFound, `the router has no model "tiny"; there are a, b`)
+		},
+		`cannot fetch model "tiny": what came has the digest`: func(w http.ResponseWriter) {
+			w.Header().Set(heartbeat.HeaderDigest, digest([]byte("another")))
+			_, _ = w.Write(good)
+		},
+		`cannot fetch model "tiny": the router's answer has no X-Gearshift-Digest`: func(w http.ResponseWriter) { _, _ = w.Write(good) },
+		`cannot fetch model "tiny": the answer is cut short`: func(w http.ResponseWriter) {
+			w.Header().Set(heartbeat.HeaderDigest, digest(good))
+			_, _ = w.Write(good[:len(good)/2])
+		},
+		`cannot fetch model "tiny": what came has no files`: func(w http.ResponseWriter) {
+			none := archive(t, nil)
+			w.Header().Set(heartbeat.HeaderDigest, digest(none))
+			_, _ = w.Write(none)
+		},
+		`cannot fetch model "tiny": what came has "../up" in it`: func(w http.ResponseWriter) {
+			bad := archive(t, map[string]string{"../up": "x"})
+			w.Header().Set(heartbeat.HeaderDigest, digest(bad))
+			_, _ = w.Write(bad)
+		},
+		`cannot fetch model "tiny": what came has "model.onnx->" in it`: func(w http.ResponseWriter) {
+			bad := archive(t, map[string]string{"model.onnx->": "/etc/passwd"})
+			w.Header().Set(heartbeat.HeaderDigest, digest(bad))
+			_, _ = w.Write(bad)
+		},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { serve(w) }))
+		f := &Fetcher{Router: server.URL, Token: "secret", Dir: t.TempDir(), Client: server.Client()}
+		if err := f.Fetch(t.Context(), "tiny"); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v, want %s", err, want)
+		}
+		only(t, f.Dir)
+		server.Close()
+	}
+	f := &Fetcher{Router: "http://127.0.0.1:9", Dir: t.TempDir()}
+	for _, name := range []string{"../up", "a/b", ".hidden", ""} {
+		if err := f.Fetch(t.Context(), name); err == nil || !strings.Contains(err.Error(), "its name is not one of a folder") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
