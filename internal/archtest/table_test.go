@@ -90,6 +90,8 @@ var table = []room{
 		"it is data: who trains on it, or sends it, is not its business"},
 	{"env/jobs", []string{"env/engine", "router/modality", "router/profile", "router/solve", "workloads/jobs"},
 		"a worker is the engine that all simulations share; what it runs next is a dispatcher's, the same as a server's"},
+	{"env/failover", []string{"env/agenda", "router/control", "router/failover", "router/placement", "workloads/families", "internal/splitmix"},
+		"servers, loads and clients around the controller that a server runs too: requests are routed elsewhere"},
 	{"env/planner", []string{"env", "env/engine", "workloads", "router/fleet", "router/profile"},
 		"a clairvoyant is a decider that simulates: it takes any base through its own interface, and no learner"},
 	{"env/evaluation/report", nil,

@@ -1,0 +1,137 @@
+package failover
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"gearshift/internal/splitmix"
+	"gearshift/router/failover"
+	"gearshift/router/placement"
+	"gearshift/workloads/families"
+)
+
+// Drawing describes applications and servers that are drawn.
+type Drawing struct {
+	// Applications is how many there are. Zero is as many as fill the servers.
+	Applications int
+	Servers      int
+	Sites        int // to which servers are dealt out in turn
+	// Utilisation is the share of the servers' capacity that the applications take, of the
+	// resource of which they take most.
+	Utilisation float64
+	// Families are those of which each application has one, drawn evenly. Its full variant is
+	// the largest that answers within BoundMS.
+	Families []families.Family
+	BoundMS  float64
+	// Reference are the families for which the servers are made, where applications fill them: as
+	// large as PerServer applications of these, drawn, make them.
+	Reference []families.Family
+	PerServer float64
+	// Critical is the share of the applications that are critical, spread evenly.
+	Critical float64
+	Seed     uint64
+}
+
+// The rates of applications that are drawn, in requests per second.
+const (
+	leastRate = 1
+	mostRate  = 5
+)
+
+// Draw draws the applications, and servers that are alike and as large as the utilisation asks for.
+// Primaries are placed by whoever runs the system.
+func Draw(d Drawing) (*failover.System, error) {
+	if d.Servers < 1 || d.Sites < 1 || !(d.Utilisation > 0 && d.Utilisation <= 1) || len(d.Families) == 0 {
+		return nil, fmt.Errorf("cannot draw %d servers on %d sites, %d families and a utilisation of %v", d.Servers, d.Sites, len(d.Families), d.Utilisation)
+	}
+	s := &failover.System{Resources: []string{"memory", "compute"}}
+	random := rand.New(rand.NewPCG(splitmix.Mix(d.Seed), 11))
+	var capacity []float64
+	if d.Applications > 0 {
+		for range d.Applications {
+			s.Applications = append(s.Applications, d.application(len(s.Applications), d.Families, random))
+		}
+		capacity = d.capacity(s.Applications)
+	} else {
+		var reference []failover.Application
+		for range int(math.Round(d.PerServer * float64(d.Servers))) {
+			reference = append(reference, d.application(len(reference), d.Reference, random))
+		}
+		capacity = d.capacity(reference)
+		s.Applications = d.fill(capacity, random)
+	}
+	for i := range s.Applications {
+		s.Applications[i].Critical = math.Floor(float64(i+1)*d.Critical+1e-9) > math.Floor(float64(i)*d.Critical+1e-9)
+	}
+	for i := range d.Servers {
+		s.Servers = append(s.Servers, failover.Server{Name: fmt.Sprintf("s%d", i+1), Site: fmt.Sprintf("site%d", i%d.Sites+1), Capacity: capacity})
+	}
+	return s, nil
+}
+
+// application draws one.
+func (d *Drawing) application(i int, from []families.Family, random *rand.Rand) failover.Application {
+	f := from[random.IntN(len(from))]
+	rate := leastRate + (mostRate-leastRate)*random.Float64()
+	return Application(fmt.Sprintf("%s-%d", f.Name, i+1), f, rate, d.BoundMS)
+}
+
+// Application returns an application of a family. Qualities are relative to that of its largest variant
+// in time, which is its full one.
+func Application(name string, f families.Family, rate, boundMS float64) failover.Application {
+	a := failover.Application{Name: name, Primary: -1, Full: -1, Rate: rate, MaxLatencyMS: boundMS}
+	best := 0.
+	for i := range f.Models {
+		m := &f.Models[i]
+		if ms := m.ServiceMS(); boundMS == 0 || ms <= boundMS {
+			best, a.Full = m.Top1, i
+		}
+		a.Variants = append(a.Variants, failover.Variant{
+			Alternative: placement.Alternative{Name: m.Name, Quality: m.Top1, Demand: []float64{m.MemoryMB() * 1e6, rate * m.ServiceMS() / 1000}, LatencyMS: m.ServiceMS()},
+			Model:       m.Name, Load: time.Duration(m.LoadMS() * float64(time.Millisecond)),
+		})
+	}
+	for i := range a.Variants {
+		a.Variants[i].Quality /= best
+	}
+	return a
+}
+
+// taken returns what the full variants take.
+func taken(list []failover.Application) []float64 {
+	sum := make([]float64, 2)
+	for i := range list {
+		for r, x := range list[i].Variants[list[i].Full].Demand {
+			sum[r] += x
+		}
+	}
+	return sum
+}
+
+// capacity is that of a server for which the applications take the utilisation of all, of each resource.
+func (d *Drawing) capacity(list []failover.Application) []float64 {
+	all := taken(list)
+	for r := range all {
+		all[r] /= d.Utilisation * float64(d.Servers)
+	}
+	return all
+}
+
+// fill draws applications until they take the utilisation of the servers.
+func (d *Drawing) fill(capacity []float64, random *rand.Rand) (list []failover.Application) {
+	left := make([]float64, len(capacity))
+	for r, x := range capacity {
+		left[r] = x * d.Utilisation * float64(d.Servers)
+	}
+	for {
+		a := d.application(len(list), d.Families, random)
+		for r, x := range a.Variants[a.Full].Demand {
+			if left[r] -= x; left[r] < 0 {
+				return list
+			}
+		}
+		list = append(list, a)
+	}
+}

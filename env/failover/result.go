@@ -1,0 +1,167 @@
+package failover
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"gearshift/router/failover"
+)
+
+// Result is what a run comes to.
+type Result struct {
+	Length time.Duration
+	Losses int // that began
+	// Exposed is how many applications had fewer backups than they should when the first
+	// server was lost.
+	Exposed   int
+	Failovers []Failover
+	Requests  Requests
+	Outages   []Outage
+	Counts    failover.Counts
+	// Unrecovered is why applications had nothing to answer them at the end, by name.
+	Unrecovered map[string]string
+}
+
+// Requests counts those of all clients. Each that was sent was answered, lost, or still waits or
+// is being answered at the end.
+type Requests struct {
+	Sent, Answered, Lost, Open int
+	Again                      int // that were sent again, having broken or waited
+}
+
+// Outage is what the clients of an application see of a loss: the time from the first request
+// that failed to the next answer.
+type Outage struct {
+	Application  int
+	From, Length time.Duration
+}
+
+// Failover is the loss of one server or more, and what the controller made of it.
+type Failover struct {
+	Servers []int
+	// Detected is when the first of them was found lost, After how long after its loss.
+	Detected, After time.Duration
+	Affected        []Affected
+	Over            bool // all that could be done was done
+}
+
+// Affected is an application that lost what answered it.
+type Affected struct {
+	Application int
+	Recovered   bool
+	// Took is the time from the detection until its clients knew of the new instance.
+	Took time.Duration
+	// Lost is the share of the accuracy on its primary that it lost, by what answered it in the
+	// end, before it was moved back, and First by what answered it first.
+	Lost, First float64
+	Swapped     bool   // a better variant replaced the first
+	Gap         bool   // for which that had to make room
+	Why         string // it was not recovered
+}
+
+// step takes a step of the controller into the result.
+func (w *world) step(s failover.Step) {
+	if report := w.Config.Options.Report; report != nil {
+		report(s)
+	}
+	w.stepped = true
+	if s.Kind == failover.StepLost {
+		w.detected(s)
+		return
+	}
+	f, a := w.of(s.Application)
+	if s.Kind == failover.StepAffected {
+		if n := len(w.result.Failovers); n > 0 {
+			f = &w.result.Failovers[n-1]
+			f.Affected = append(f.Affected, Affected{Application: s.Application})
+			w.latest[s.Application] = spot{n - 1, len(f.Affected) - 1}
+		}
+		return
+	}
+	lost := 0.
+	if s.Full > 0 {
+		lost = 1 - s.Quality/s.Full
+	}
+	switch {
+	case s.Kind == failover.StepRecovered:
+		if n := len(w.result.Failovers); n > 0 {
+			w.result.Failovers[n-1].Over = true
+		}
+	case a == nil:
+	case s.Kind == failover.StepNotified && slices.Contains(f.Servers, s.Server):
+		a.Why = cmp.Or(a.Why, "nothing answered it before its server was back")
+	case s.Kind == failover.StepNotified:
+		a.Why = ""
+		a.Recovered, a.Took, a.Lost, a.First = true, s.Took+w.Switch, lost, lost
+	case s.Kind == failover.StepSwapped:
+		a.Swapped, a.Lost = true, lost
+	case s.Kind == failover.StepGap:
+		a.Gap = true
+	case s.Kind == failover.StepUnrecovered:
+		a.Why = s.Reason
+	case s.Kind == failover.StepFailedBack:
+		delete(w.latest, s.Application)
+	}
+}
+
+// spot is where the latest loss of an application is in the result.
+type spot struct{ failover, affected int }
+
+func (w *world) of(application int) (*Failover, *Affected) {
+	at, ok := w.latest[application]
+	if !ok {
+		return nil, nil
+	}
+	f := &w.result.Failovers[at.failover]
+	return f, &f.Affected[at.affected]
+}
+
+// detected begins a failover, or adds a server to the one that is not over.
+func (w *world) detected(s failover.Step) {
+	if n := len(w.result.Failovers); n > 0 && w.number == s.Failover {
+		f := &w.result.Failovers[n-1]
+		f.Servers = append(f.Servers, s.Server)
+		return
+	}
+	w.number = s.Failover
+	f := Failover{Servers: []int{s.Server}, Detected: s.At}
+	if x := &w.servers[s.Server]; x.down > 0 {
+		f.After = s.At - x.since
+	}
+	w.result.Failovers = append(w.result.Failovers, f)
+}
+
+// check compares what the controller takes to be so with what is.
+func (w *world) check() error {
+	for i, a := range w.controller.Status().Applications {
+		switch {
+		case a.Active < 0 && a.Unrecovered == "":
+			return fmt.Errorf("nothing answers %s, for no reason", a.Name)
+		case a.Active < 0:
+		case w.servers[w.serverOf(a.Active)].down == 0 && !w.servers[w.serverOf(a.Active)].loaded[a.Active]:
+			return fmt.Errorf("%s is to answer, and is not loaded", w.name(a.Active))
+		case w.apps[i].next != a.Active && w.apps[i].target != a.Active:
+			return fmt.Errorf("%s is to answer, and its clients do not know", w.name(a.Active))
+		}
+	}
+	return nil
+}
+
+// end completes the result.
+func (w *world) end() {
+	w.now = w.Length
+	r := w.result
+	for i := range w.apps {
+		w.catchUp(i)
+		r.Requests.Open += len(w.apps[i].flying) + len(w.apps[i].waiting)
+	}
+	status := w.controller.Status()
+	r.Counts, r.Unrecovered = status.Counts, map[string]string{}
+	for _, a := range status.Applications {
+		if a.Active < 0 {
+			r.Unrecovered[a.Name] = a.Unrecovered
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package failover_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	envfailover "gearshift/env/failover"
+	"gearshift/router/failover"
+	"gearshift/workloads/families"
+)
+
+// drawn is a system of servers on three sites.
+func drawn(t *testing.T, applications, servers int) *failover.System {
+	t.Helper()
+	s, err := envfailover.Draw(envfailover.Drawing{Applications: applications, Servers: servers, Sites: 3, Utilisation: 0.5, Families: families.Torchvision(), BoundMS: 100, Critical: 0.5, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func run(t *testing.T, c envfailover.Config) *envfailover.Result {
+	t.Helper()
+	c.Check = true
+	r, err := envfailover.Run(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := r.Requests; n.Sent != n.Answered+n.Lost+n.Open {
+		t.Errorf("%d requests were sent, and %d answered, %d lost, %d open", n.Sent, n.Answered, n.Lost, n.Open)
+	}
+	return r
+}
+
+// TestALoss: a server is lost for a while. Each policy finds it after two heartbeats, recovers
+// what it can, and loses no request whose application it recovers in time.
+func TestALoss(t *testing.T) {
+	s := drawn(t, 46, 6)
+	for _, policy := range failover.Policies {
+		o := failover.DefaultOptions()
+		o.Policy = policy
+		c := envfailover.Config{System: s, Options: o, Losses: []envfailover.Loss{{Server: 2, From: 60 * time.Second, To: 120 * time.Second, Silent: true}}, Length: 180 * time.Second, Seed: 3, Switch: 50 * time.Millisecond}
+		r := run(t, c)
+		if len(r.Failovers) != 1 || r.Losses != 1 {
+			t.Fatalf("%s: %d failovers of %d losses", policy, len(r.Failovers), r.Losses)
+		}
+		f := r.Failovers[0]
+		recovered := 0
+		for _, a := range f.Affected {
+			if a.Recovered {
+				recovered++
+			}
+			if a.Recovered == (a.Why != "") {
+				t.Errorf("%s: %+v", policy, a)
+			}
+		}
+		if f.After < 20*time.Millisecond || f.After > 41*time.Millisecond || len(f.Affected) == 0 {
+			t.Errorf("%s: found after %v, %d affected", policy, f.After, len(f.Affected))
+		}
+		t.Logf("%-12s affected %d recovered %d, exposed %d, requests %+v, outages %d, counts %+v", policy, len(f.Affected), recovered, r.Exposed, r.Requests, len(r.Outages), r.Counts)
+		if again := run(t, c); !reflect.DeepEqual(r, again) {
+			t.Errorf("%s: two runs differ", policy)
+		}
+	}
+}
+
+func BenchmarkDay(b *testing.B) {
+	s, err := envfailover.Draw(envfailover.Drawing{Applications: 46, Servers: 6, Sites: 3, Utilisation: 0.5, Families: families.Torchvision(), BoundMS: 100, Critical: 0.5, Seed: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := envfailover.Run(envfailover.Config{System: s, Options: failover.DefaultOptions(), Length: 24 * time.Hour, Losses: []envfailover.Loss{{Server: 1, From: time.Hour, To: 2 * time.Hour}}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
