@@ -62,21 +62,21 @@ type Affected struct {
 }
 
 // step takes a step of the controller into the result.
-func (w *world) step(s failover.Step) {
-	if report := w.Config.Options.Report; report != nil {
+func (sim *simulation) step(s failover.Step) {
+	if report := sim.Config.Options.Report; report != nil {
 		report(s)
 	}
-	w.stepped = true
+	sim.stepped = true
 	if s.Kind == failover.StepLost {
-		w.detected(s)
+		sim.detected(s)
 		return
 	}
-	f, a := w.of(s.Application)
+	f, a := sim.of(s.Application)
 	if s.Kind == failover.StepAffected {
-		if n := len(w.result.Failovers); n > 0 {
-			f = &w.result.Failovers[n-1]
+		if n := len(sim.result.Failovers); n > 0 {
+			f = &sim.result.Failovers[n-1]
 			f.Affected = append(f.Affected, Affected{Application: s.Application})
-			w.latest[s.Application] = spot{n - 1, len(f.Affected) - 1}
+			sim.latest[s.Application] = spot{n - 1, len(f.Affected) - 1}
 		}
 		return
 	}
@@ -86,15 +86,15 @@ func (w *world) step(s failover.Step) {
 	}
 	switch {
 	case s.Kind == failover.StepRecovered:
-		if n := len(w.result.Failovers); n > 0 {
-			w.result.Failovers[n-1].Over = true
+		if n := len(sim.result.Failovers); n > 0 {
+			sim.result.Failovers[n-1].Over = true
 		}
 	case a == nil:
 	case s.Kind == failover.StepNotified && slices.Contains(f.Servers, s.Server):
 		a.Why = cmp.Or(a.Why, "nothing answered it before its server was back")
 	case s.Kind == failover.StepNotified:
 		a.Why = ""
-		a.Recovered, a.Took, a.Lost, a.First = true, s.Took+w.Switch, lost, lost
+		a.Recovered, a.Took, a.Lost, a.First = true, s.Took+sim.Switch, lost, lost
 	case s.Kind == failover.StepSwapped:
 		a.Swapped, a.Lost = true, lost
 	case s.Kind == failover.StepGap:
@@ -102,62 +102,62 @@ func (w *world) step(s failover.Step) {
 	case s.Kind == failover.StepUnrecovered:
 		a.Why = s.Reason
 	case s.Kind == failover.StepFailedBack:
-		delete(w.latest, s.Application)
+		delete(sim.latest, s.Application)
 	}
 }
 
 // spot is where the latest loss of an application is in the result.
 type spot struct{ failover, affected int }
 
-func (w *world) of(application int) (*Failover, *Affected) {
-	at, ok := w.latest[application]
+func (sim *simulation) of(application int) (*Failover, *Affected) {
+	at, ok := sim.latest[application]
 	if !ok {
 		return nil, nil
 	}
-	f := &w.result.Failovers[at.failover]
+	f := &sim.result.Failovers[at.failover]
 	return f, &f.Affected[at.affected]
 }
 
 // detected begins a failover, or adds a server to the one that is not over.
-func (w *world) detected(s failover.Step) {
-	if n := len(w.result.Failovers); n > 0 && w.number == s.Failover {
-		f := &w.result.Failovers[n-1]
+func (sim *simulation) detected(s failover.Step) {
+	if n := len(sim.result.Failovers); n > 0 && sim.number == s.Failover {
+		f := &sim.result.Failovers[n-1]
 		f.Servers = append(f.Servers, s.Server)
 		return
 	}
-	w.number = s.Failover
+	sim.number = s.Failover
 	f := Failover{Servers: []int{s.Server}, Detected: s.At}
-	if x := &w.servers[s.Server]; x.down > 0 {
+	if x := &sim.servers[s.Server]; x.down > 0 {
 		f.After = s.At - x.since
 	}
-	w.result.Failovers = append(w.result.Failovers, f)
+	sim.result.Failovers = append(sim.result.Failovers, f)
 }
 
 // check compares what the controller takes to be so with what is.
-func (w *world) check() error {
-	for i, a := range w.controller.Status().Applications {
+func (sim *simulation) check() error {
+	for i, a := range sim.controller.Status().Applications {
 		switch {
 		case a.Active < 0 && a.Unrecovered == "":
 			return fmt.Errorf("nothing answers %s, for no reason", a.Name)
 		case a.Active < 0:
-		case w.servers[w.serverOf(a.Active)].down == 0 && !w.servers[w.serverOf(a.Active)].loaded[a.Active]:
-			return fmt.Errorf("%s is to answer, and is not loaded", w.name(a.Active))
-		case w.apps[i].next != a.Active && w.apps[i].target != a.Active:
-			return fmt.Errorf("%s is to answer, and its clients do not know", w.name(a.Active))
+		case sim.servers[sim.serverOf(a.Active)].down == 0 && !sim.servers[sim.serverOf(a.Active)].loaded[a.Active]:
+			return fmt.Errorf("%s is to answer, and is not loaded", sim.name(a.Active))
+		case sim.apps[i].next != a.Active && sim.apps[i].target != a.Active:
+			return fmt.Errorf("%s is to answer, and its clients do not know", sim.name(a.Active))
 		}
 	}
 	return nil
 }
 
 // end completes the result.
-func (w *world) end() {
-	w.now = w.Length
-	r := w.result
-	for i := range w.apps {
-		w.catchUp(i)
-		r.Requests.Open += len(w.apps[i].flying) + len(w.apps[i].waiting)
+func (sim *simulation) end() {
+	sim.now = sim.Length
+	r := sim.result
+	for i := range sim.apps {
+		sim.catchUp(i)
+		r.Requests.Open += len(sim.apps[i].flying) + len(sim.apps[i].waiting)
 	}
-	status := w.controller.Status()
+	status := sim.controller.Status()
 	r.Counts, r.Unrecovered = status.Counts, map[string]string{}
 	for _, a := range status.Applications {
 		if a.Active < 0 {

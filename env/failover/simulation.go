@@ -61,8 +61,8 @@ const (
 	controllerWakes
 )
 
-// world is a run.
-type world struct {
+// simulation is a run.
+type simulation struct {
 	Config
 	agenda     agenda.Agenda
 	controller *failover.Controller
@@ -102,58 +102,58 @@ type action struct {
 
 // Run plays the losses.
 func Run(c Config) (*Result, error) {
-	w, err := newWorld(c)
+	sim, err := newSimulation(c)
 	if err != nil {
 		return nil, err
 	}
-	for w.fault == nil && w.advance() {
+	for sim.fault == nil && sim.advance() {
 	}
-	if w.fault != nil {
-		return nil, fmt.Errorf("cannot simulate at %v: %w", w.now, w.fault)
+	if sim.fault != nil {
+		return nil, fmt.Errorf("cannot simulate at %v: %w", sim.now, sim.fault)
 	}
-	w.end()
-	return w.result, nil
+	sim.end()
+	return sim.result, nil
 }
 
-func newWorld(c Config) (*world, error) {
+func newSimulation(c Config) (*simulation, error) {
 	c.System = copyOf(c.System)
 	c.Patience = cmp.Or(c.Patience, 30*time.Second)
-	w := &world{Config: c, result: &Result{Length: c.Length}, latest: map[int]spot{}}
+	sim := &simulation{Config: c, result: &Result{Length: c.Length}, latest: map[int]spot{}}
 	o := c.Options
-	o.Report = w.step
+	o.Report = sim.step
 	var err error
-	if w.controller, err = failover.New(c.System, o, w); err != nil {
+	if sim.controller, err = failover.New(c.System, o, sim); err != nil {
 		return nil, err
 	}
-	w.Config.Options.Heartbeat = cmp.Or(o.Heartbeat, failover.DefaultOptions().Heartbeat)
-	w.Config.Options.Loaders = cmp.Or(o.Loaders, failover.DefaultOptions().Loaders)
+	sim.Config.Options.Heartbeat = cmp.Or(o.Heartbeat, failover.DefaultOptions().Heartbeat)
+	sim.Config.Options.Loaders = cmp.Or(o.Loaders, failover.DefaultOptions().Loaders)
 	random := rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 1))
 	for range c.System.Servers {
-		w.servers = append(w.servers, server{incarnation: 1, beaten: -1, loaded: map[int]bool{}, phase: time.Duration(random.Int64N(int64(w.Config.Options.Heartbeat)))})
+		sim.servers = append(sim.servers, server{incarnation: 1, beaten: -1, loaded: map[int]bool{}, phase: time.Duration(random.Int64N(int64(sim.Config.Options.Heartbeat)))})
 	}
-	status := w.controller.Status()
+	status := sim.controller.Status()
 	for i := range status.Applications {
 		x := application{target: status.Applications[i].Active, next: status.Applications[i].Active, failed: -1, random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 2+uint64(i)))}
 		if x.target >= 0 {
 			_, _, s := c.System.Of(x.target)
-			w.servers[s].loaded[x.target], x.ok = true, true
+			sim.servers[s].loaded[x.target], x.ok = true, true
 		}
-		w.apps = append(w.apps, x)
-		w.draw(i)
+		sim.apps = append(sim.apps, x)
+		sim.draw(i)
 	}
-	for s := range w.servers {
-		w.controller.Heard(s, 1, w.held(s), 0)
+	for s := range sim.servers {
+		sim.controller.Heard(s, 1, sim.held(s), 0)
 	}
 	for i, l := range c.Losses {
-		if l.Server < 0 || l.Server >= len(w.servers) || l.To != 0 && l.To <= l.From || l.From < 0 {
-			return nil, fmt.Errorf("loss %d: server %d from %v to %v; want one of %d servers, and a time after", i, l.Server, l.From, l.To, len(w.servers))
+		if l.Server < 0 || l.Server >= len(sim.servers) || l.To != 0 && l.To <= l.From || l.From < 0 {
+			return nil, fmt.Errorf("loss %d: server %d from %v to %v; want one of %d servers, and a time after", i, l.Server, l.From, l.To, len(sim.servers))
 		}
-		w.agenda.Add(agenda.Item{At: l.From, Kind: serverLost, Index: i})
+		sim.agenda.Add(agenda.Item{At: l.From, Kind: serverLost, Index: i})
 		if l.To > 0 {
-			w.agenda.Add(agenda.Item{At: l.To, Kind: serverBack, Index: i})
+			sim.agenda.Add(agenda.Item{At: l.To, Kind: serverBack, Index: i})
 		}
 	}
-	return w, nil
+	return sim, nil
 }
 
 // copyOf returns a system that a run may complete.
@@ -162,8 +162,8 @@ func copyOf(s *failover.System) *failover.System {
 }
 
 // held lists the instances that are loaded on a server.
-func (w *world) held(s int) (list []int) {
-	for id := range w.servers[s].loaded {
+func (sim *simulation) held(s int) (list []int) {
+	for id := range sim.servers[s].loaded {
 		list = append(list, id)
 	}
 	slices.Sort(list)
@@ -171,134 +171,134 @@ func (w *world) held(s int) (list []int) {
 }
 
 // advance carries out what is due next; false if the run is over.
-func (w *world) advance() bool {
-	x, ok := w.agenda.First()
-	wake := agenda.Item{At: max(w.wakes, w.now), Kind: controllerWakes}
-	if w.wakes != control.Never && (!ok || wake.Before(x)) {
+func (sim *simulation) advance() bool {
+	x, ok := sim.agenda.First()
+	wake := agenda.Item{At: max(sim.wakes, sim.now), Kind: controllerWakes}
+	if sim.wakes != control.Never && (!ok || wake.Before(x)) {
 		x, ok = wake, true
 	} else if ok {
-		w.agenda.Take()
+		sim.agenda.Take()
 	}
-	if !ok || x.At > w.Length {
+	if !ok || x.At > sim.Length {
 		return false
 	}
-	w.now = max(w.now, x.At)
-	w.beat()
+	sim.now = max(sim.now, x.At)
+	sim.beat()
 	switch x.Kind {
 	case serverLost:
-		w.lose(&w.Losses[x.Index])
+		sim.lose(&sim.Losses[x.Index])
 	case serverBack:
-		w.restore(&w.Losses[x.Index])
+		sim.restore(&sim.Losses[x.Index])
 	case actionEnds:
-		w.complete(x.Index)
+		sim.complete(x.Index)
 	case clientsSwitch:
-		w.switchTo(x.Index)
+		sim.switchTo(x.Index)
 	case clientSends:
-		w.send(x.Index)
+		sim.send(x.Index)
 	}
-	w.wake()
-	return w.fault == nil
+	sim.wake()
+	return sim.fault == nil
 }
 
 // beat reports the heartbeats that have come. Those between two items would change nothing but
 // when the controller heard of a server last, so that the last alone is reported.
-func (w *world) beat() {
-	every := w.Options.Heartbeat
-	for i := range w.servers {
-		s := &w.servers[i]
-		if s.down > 0 || every < 0 || w.now < s.phase {
+func (sim *simulation) beat() {
+	every := sim.Options.Heartbeat
+	for i := range sim.servers {
+		s := &sim.servers[i]
+		if s.down > 0 || every < 0 || sim.now < s.phase {
 			continue
 		}
-		if at := s.phase + (w.now-s.phase)/every*every; at > s.beaten {
+		if at := s.phase + (sim.now-s.phase)/every*every; at > s.beaten {
 			s.beaten = at
-			w.controller.Observe(control.Event{At: at, Kind: control.Heartbeat, Replica: -1, Host: i})
+			sim.controller.Observe(control.Event{At: at, Kind: control.Heartbeat, Replica: -1, Host: i})
 		}
 	}
 }
 
-func (w *world) wake() {
-	w.wakes = max(w.controller.Wake(w.now), w.now+1)
-	if w.Check && w.stepped && w.fault == nil {
-		w.fault = w.check()
+func (sim *simulation) wake() {
+	sim.wakes = max(sim.controller.Wake(sim.now), sim.now+1)
+	if sim.Check && sim.stepped && sim.fault == nil {
+		sim.fault = sim.check()
 	}
-	w.stepped = false
+	sim.stepped = false
 }
 
 // observe reports an event of an instance.
-func (w *world) observe(kind control.Kind, a *action, why string) {
-	w.controller.Observe(control.Event{At: w.now, Kind: kind, Replica: a.Replica, Host: a.server, Action: a.Action, Reason: why})
+func (sim *simulation) observe(kind control.Kind, a *action, why string) {
+	sim.controller.Observe(control.Event{At: sim.now, Kind: kind, Replica: a.Replica, Host: a.server, Action: a.Action, Reason: why})
 }
 
 // lose carries out a loss.
-func (w *world) lose(l *Loss) {
-	s := &w.servers[l.Server]
+func (sim *simulation) lose(l *Loss) {
+	s := &sim.servers[l.Server]
 	if s.down++; s.down > 1 {
 		s.silent = s.silent && l.Silent
 	} else {
-		s.silent, s.since = l.Silent, w.now
-		if w.result.Losses++; w.result.Losses == 1 {
-			w.result.Exposed = w.controller.Status().Unprotected
+		s.silent, s.since = l.Silent, sim.now
+		if sim.result.Losses++; sim.result.Losses == 1 {
+			sim.result.Exposed = sim.controller.Status().Unprotected
 		}
 	}
 	loads := s.loads
 	if !s.silent {
 		s.loaded, s.loads = map[int]bool{}, nil
 	}
-	for i := range w.apps {
-		if a := &w.apps[i]; a.target >= 0 && w.serverOf(a.target) == l.Server {
-			w.settle(i)
+	for i := range sim.apps {
+		if a := &sim.apps[i]; a.target >= 0 && sim.serverOf(a.target) == l.Server {
+			sim.settle(i)
 		}
 	}
 	for _, k := range loads {
-		a := &w.actions[k]
+		a := &sim.actions[k]
 		if a.ends = -1; !s.silent {
 			a.over = true
-			w.observe(control.ActionFailed, a, "its agent's connection broke")
+			sim.observe(control.ActionFailed, a, "its agent's connection broke")
 		}
 	}
 }
 
 // restore ends a loss.
-func (w *world) restore(l *Loss) {
-	s := &w.servers[l.Server]
+func (sim *simulation) restore(l *Loss) {
+	s := &sim.servers[l.Server]
 	if s.down--; s.down > 0 {
 		return
 	}
-	s.phase, s.beaten = w.now, -1
+	s.phase, s.beaten = sim.now, -1
 	if s.silent {
 		for _, k := range s.loads { // which begin again, as if they had not advanced
-			if a := &w.actions[k]; a.began {
-				w.schedule(k, a)
+			if a := &sim.actions[k]; a.began {
+				sim.schedule(k, a)
 			}
 		}
-		w.begin(l.Server)
+		sim.begin(l.Server)
 	} else {
 		s.incarnation++
-		w.controller.Heard(l.Server, s.incarnation, nil, w.now)
+		sim.controller.Heard(l.Server, s.incarnation, nil, sim.now)
 	}
-	for i := range w.apps {
-		if a := &w.apps[i]; a.target >= 0 && w.serverOf(a.target) == l.Server {
-			w.settle(i)
+	for i := range sim.apps {
+		if a := &sim.apps[i]; a.target >= 0 && sim.serverOf(a.target) == l.Server {
+			sim.settle(i)
 		}
 	}
 }
 
-func (w *world) serverOf(instance int) int {
-	_, _, s := w.System.Of(instance)
+func (sim *simulation) serverOf(instance int) int {
+	_, _, s := sim.System.Of(instance)
 	return s
 }
 
 // answers reports whether the instance can answer.
-func (w *world) answers(instance int) bool {
+func (sim *simulation) answers(instance int) bool {
 	if instance < 0 {
 		return false
 	}
-	s := &w.servers[w.serverOf(instance)]
+	s := &sim.servers[sim.serverOf(instance)]
 	return s.down == 0 && s.loaded[instance]
 }
 
 // latency is how long an answer of the instance takes.
-func (w *world) latency(instance int) time.Duration {
-	app, variant, _ := w.System.Of(instance)
-	return time.Duration(w.System.Applications[app].Variants[variant].LatencyMS * float64(time.Millisecond))
+func (sim *simulation) latency(instance int) time.Duration {
+	app, variant, _ := sim.System.Of(instance)
+	return time.Duration(sim.System.Applications[app].Variants[variant].LatencyMS * float64(time.Millisecond))
 }
