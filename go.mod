@@ -5,6 +5,7 @@ go 1.26.8
 require (
 	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/chewxy/hm v1.0.0
+	github.com/coder/websocket v1.8.15
 	github.com/dlclark/regexp2/v2 v2.12.0
 	github.com/gin-gonic/gin v1.12.0
 	github.com/goccy/go-yaml v1.19.2

@@ -233,6 +233,12 @@ func New(o Options) (*Server, error) {
 // Engines are the engines behind the replicas, for modules with a controller of their own.
 func (s *Server) Engines() *engines.Engines { return s.engines }
 
+// Clock is the server's.
+func (s *Server) Clock() work.Clock { return s.clock }
+
+// Ending is closed once the server is to end, so that handlers which would go on for ever do too.
+func (s *Server) Ending() <-chan struct{} { return s.drain.ordered }
+
 // Handler serves all endpoints.
 func (s *Server) Handler() http.Handler { return s.cleaned }
 

@@ -93,7 +93,7 @@ writes one from engines that run.`,
 		// measure
 		measure.NewProfileCommand(), measure.NewValidateCommand(), measure.NewReplayCommand(), newEngineCommand(), newModelsCommand(),
 		// research
-		evalcmd.NewBoundCommand(), newWorkloadCommand(), modalityCommands(), failover.NewCommand(),
+		evalcmd.NewBoundCommand(), newWorkloadCommand(), modalityCommands(), failover.NewCommand(operate.FailoverCommands()...),
 		newVersionCommand(),
 	)
 	cli.Arrange(root, sections, listed)

@@ -240,6 +240,10 @@ var table = []room{
 		"it reports to a router and fetches from it: what is loaded, and how, is the engine server's"},
 	{"serving/dashboard", []string{"serving", "serving/overview", "serving/work", "serving/explain", "serving/trial", "router/fleet"},
 		"a page shows what the server tells of itself: it asks nobody else"},
+	{"serving/failover/statefile", nil,
+		"a state is bytes and a term: what they mean is the controller's business"},
+	{"serving/failover", []string{"router/control", "router/failover", "router/fleet", "serving", "serving/engines", "serving/failover/statefile", "serving/heartbeat", "serving/scrape", "serving/wire"},
+		"a module of the server: the controller decides, and what it decides is carried out by the lifecycles of engines"},
 	{"serving/debug", []string{"serving"},
 		"a module of the server: it shows what the process does, and knows nothing of requests"},
 	{"cmd/gearshift/scenario", []string{
@@ -278,10 +282,10 @@ var table = []room{
 	{"cmd/gearshift/serverapp", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/onnxruntime", "cmd/gearshift/strategies",
 		"router/fleet", "router/modality", "router/policy", "router/profile", "router/drift", "router", "workloads", "env/engine",
-		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/engines", "serving/experience", "serving/recording", "serving/tracing", "serving/wire", "serving/dashboard", "serving/debug", "serving/config", "serving/modality", "serving", "checkpoints"},
+		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/engines", "serving/experience", "serving/recording", "serving/tracing", "serving/wire", "serving/dashboard", "serving/debug", "serving/config", "serving/failover", "serving/modality", "serving", "checkpoints"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
 	{"cmd/gearshift/operate", []string{
-		"cmd/gearshift/cli", "cmd/gearshift/gate", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/scenario", "router/policy", "env/evaluation", "env/objective", "workloads", "serving/config", "serving/keys", "serving/leasing", "serving/overview", "serving/setting", "serving/trial", "checkpoints", "checkpoints/onnx"},
+		"cmd/gearshift/cli", "cmd/gearshift/gate", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/scenario", "router/policy", "env/evaluation", "env/objective", "workloads", "serving/config", "serving/failover", "serving/keys", "serving/leasing", "serving/overview", "serving/setting", "serving/trial", "checkpoints", "checkpoints/onnx"},
 		"an operator's commands act on the store, the keys file, or a running router through its admin API: they serve nothing"},
 	{"cmd/gearshift/logdata", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env/evaluation", "env/evaluation/logged", "serving/experience"},
@@ -371,8 +375,10 @@ var fences = []fence{
 		"spans are made through OpenTelemetry's interfaces, and sent in one place"},
 	{[]string{"go.opentelemetry.io"}, []string{"serving"},
 		"what is traced is a request over HTTP, not a decision or a simulation"},
-	{[]string{"go.etcd.io/bbolt"}, []string{"checkpoints"},
-		"the store is opened, copied out of and closed in one place"},
+	{[]string{"go.etcd.io/bbolt"}, []string{"checkpoints", "serving/failover/statefile"},
+		"the store is opened, copied out of and closed in one place; so is the state of a failover controller"},
+	{[]string{"github.com/coder/websocket"}, []string{"serving"},
+		"sockets of browsers are the server's business"},
 	{[]string{"github.com/yalue/onnxruntime_go"}, []string{"router/ort", "serving/backend/onnx"},
 		"a C library stays behind the build tag that asks for it: one room for policies, one for the models that they choose among"},
 	{[]string{"github.com/dlclark/regexp2"}, []string{"serving/backend/tokenizer"},

@@ -82,6 +82,17 @@ func (r *Runner) Nudge() {
 	}
 }
 
+// Settle wakes the controllers now, unless they are stopped.
+func (r *Runner) Settle() {
+	r.Look(func() {
+		if now := r.clock(); !r.ended {
+			r.set.Rouse(now)
+			r.set.Wake(now)
+		}
+	})
+	r.Nudge() // for what they want to be woken at
+}
+
 // run wakes the controllers until the end.
 func (r *Runner) run() {
 	timer := time.NewTimer(0)

@@ -25,8 +25,8 @@ type Controller struct {
 	waiting  func(work, held []int)
 	siblings [][]int // by replica: those of its host, itself among them
 	// evidence takes in what requests and probes have shown of a replica's host, for controllers
-	// that have joined.
-	evidence func(kind control.Kind, replica int)
+	// that have joined; began is when the request or probe was sent.
+	evidence func(kind control.Kind, replica int, began time.Duration)
 
 	mu           sync.Mutex // protects all below
 	timer        *time.Timer
@@ -64,10 +64,10 @@ func (c *Controller) Failed(replica int, why health.Failure, sent time.Duration)
 	c.changed(c.monitor.Failed(replica, why, sent, c.clock()))
 	switch why {
 	case health.Connect:
-		c.evidence(control.Refused, replica)
+		c.evidence(control.Refused, replica, sent)
 		c.doubt(replica)
 	case health.Broken:
-		c.evidence(control.Broken, replica)
+		c.evidence(control.Broken, replica, sent)
 		c.doubt(replica)
 	}
 }
@@ -95,11 +95,11 @@ func (c *Controller) probed(replicas []int, f health.Finding) {
 	}
 	switch f {
 	case health.Well:
-		c.evidence(control.ProbePassed, replicas[0])
+		c.evidence(control.ProbePassed, replicas[0], c.clock())
 	case health.Refused:
-		c.evidence(control.Refused, replicas[0])
+		c.evidence(control.Refused, replicas[0], c.clock())
 	case health.Unconnected, health.Late, health.Errored:
-		c.evidence(control.ProbeFailed, replicas[0])
+		c.evidence(control.ProbeFailed, replicas[0], c.clock())
 	}
 }
 

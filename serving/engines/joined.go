@@ -6,6 +6,7 @@ import (
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/lifecycle"
+	"gearshift/serving/agents"
 )
 
 // This file is what a controller that has joined may ask of the engines, and report to them.
@@ -23,6 +24,9 @@ func (e *Engines) Do(f func()) { e.lifecycle.runner.Do(f) }
 // Look calls f while no controller is at work.
 func (e *Engines) Look(f func()) { e.lifecycle.runner.Look(f) }
 
+// Settle wakes the controllers, so that what was reported to them so far has had its effect.
+func (e *Engines) Settle() { e.lifecycle.runner.Settle() }
+
 // Nudge has the controllers woken soon. It may be called while one is at work.
 func (e *Engines) Nudge() { e.lifecycle.runner.Nudge() }
 
@@ -38,12 +42,11 @@ func (e *Engines) Observe(x control.Event, urgent bool) {
 
 // evidence hands on what requests and probes have shown. Without a controller that has joined, only
 // the health monitor needs it.
-func (e *Engines) evidence(kind control.Kind, replica int) {
+func (e *Engines) evidence(kind control.Kind, replica int, began time.Duration) {
 	if !e.lifecycle.joined {
 		return
 	}
-	now := e.options.Clock()
-	e.lifecycle.runner.Observe(control.Event{At: now, Kind: kind, Replica: replica, Host: e.table.Replicas[replica].Host, Began: now})
+	e.lifecycle.runner.Observe(control.Event{At: e.options.Clock(), Kind: kind, Replica: replica, Host: e.table.Replicas[replica].Host, Began: began})
 }
 
 // Leave takes the replicas of a host out, which a controller has given up, and cuts off what its
@@ -61,6 +64,30 @@ func (e *Engines) Return(host int) { e.health.back(e.table.ReplicasOn(host)) }
 // is called before [Engines.Start].
 func (e *Engines) SetTerm(term uint64) { e.lifecycle.actuator.SetTerm(term) }
 
+// Addresses are where the replicas' engines are connected to, host:port; empty of one within this
+// process.
+func (e *Engines) Addresses() []string { return e.addresses() }
+
+// Driven is the name of the dialect by which the replica's engine is ordered to load its model; empty
+// if nothing drives it.
+func (e *Engines) Driven(replica int) string {
+	if b := e.options.Backends[replica]; b.Lifecycle != nil && e.lifecycle.actuator.Driven(replica) {
+		return b.Lifecycle.Name()
+	}
+	return ""
+}
+
+// Refuses says why the replica's engine cannot do the verb at all; nil if it can.
+func (e *Engines) Refuses(replica int, v control.Verb) error {
+	return e.lifecycle.actuator.Refuses(replica, agents.Order{Verb: v, Level: 1})
+}
+
+// ModelOf is the name of the replica's model in its engine.
+func (e *Engines) ModelOf(replica int) string { return e.options.Backends[replica].Model }
+
+// Placed is the state that the replica was last placed in.
+func (e *Engines) Placed(replica int) fleet.State { return e.options.Ledger.Placed(replica) }
+
 // The following methods are called by a controller that is at work, or within [Engines.Do] and
 // [Engines.Look].
 
@@ -76,7 +103,7 @@ func (e *Engines) LifecycleOf(replica int) lifecycle.Status {
 
 // Found takes in the state that the replica's model is in, as its engine reports by itself.
 func (e *Engines) Found(replica int, s fleet.State, at time.Duration) {
-	if e.options.Ledger.Placed(replica) == s {
+	if e.Placed(replica) == s {
 		return
 	}
 	e.lifecycle.controller.Observe(control.Event{At: at, Kind: control.Changed, Replica: replica, Host: e.table.Replicas[replica].Host, State: s})

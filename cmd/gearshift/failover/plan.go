@@ -45,16 +45,17 @@ var policies = []string{"gearshift", "exact", "alg1", "alg1-printed"}
 // longest is the time that exact plans may take.
 const longest = time.Minute
 
-// NewCommand returns the command group.
-func NewCommand() *cobra.Command {
+// NewCommand returns the command group, with commands of others.
+func NewCommand(others ...*cobra.Command) *cobra.Command {
 	group := &cobra.Command{
 		Use:   "failover",
-		Short: "Plan backups of applications for the loss of a server",
+		Short: "Plan backups for the loss of a server; show and drill those of a router",
 		Long: `An application whose server dies is answered again by its backup: a variant of the same
 model, perhaps a smaller one, that is ready on another server. These commands plan which
 variants, and where.`,
 	}
 	group.AddCommand(newPlanCommand())
+	group.AddCommand(others...)
 	return group
 }
 

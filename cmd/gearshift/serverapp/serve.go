@@ -37,7 +37,9 @@ type Options struct {
 	Addr     string // to listen on; empty: the scenario's, like the others
 	Admin    string
 	Keys     string // file
-	Version  string // of the program
+	// FailoverState is the file of the failover controller's state; empty: none.
+	FailoverState string
+	Version       string // of the program
 	// Remedy returns how to get a policy of the name into a store: a key of the log line, and
 	// the commands.
 	Remedy func(scenario, name, store string) (key, commands string)
@@ -107,7 +109,15 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 		return err
 	}
 	defer traces.close(log)
+	failover, err := o.newFailover(s, r.core.Table(), log)
+	if err != nil {
+		return err
+	}
 	options := o.serverOptions(s, c, r, backends, traces, log)
+	if failover != nil {
+		defer closing(failover, log) // after the server
+		options.Modules = append(options.Modules, failover)
+	}
 	options.Modality = jobsConfig(s, r.core.Table(), backends, o.storeOfFallbacks(), log)
 	if err := planByStored(&options.Modality, &checkpoints.Store{Path: o.Store}, log); err != nil {
 		return fmt.Errorf("%s: %w", o.Scenario, err)
@@ -127,6 +137,13 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	defer reloadOnHangup(server)()
 	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", r.core.PolicyName(), "store", o.Store)
 	return listenAndServe(ctx, server, beginLog)
+}
+
+// closing closes what outlives the server.
+func closing(c io.Closer, log *slog.Logger) {
+	if err := c.Close(); err != nil {
+		log.Error("cannot end in order", "error", err)
+	}
 }
 
 // startRouting makes the scenario's core with its fallback, and puts the policy asked for in charge.

@@ -1,0 +1,32 @@
+package serverapp
+
+import (
+	"fmt"
+	"log/slog"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router/fleet"
+	"gearshift/serving/config"
+	"gearshift/serving/failover"
+)
+
+// newFailover makes what replaces hosts that are lost; nil where the scenario has no section
+// failover. It holds the state file until it is closed.
+func (o *Options) newFailover(s *scenario.Scenario, t *fleet.Table, log *slog.Logger) (*failover.Module, error) {
+	f := s.Failover()
+	if f == nil {
+		if o.FailoverState != "" {
+			return nil, fmt.Errorf("--failover-state %s: %s has no section failover; want one, or no such flag", o.FailoverState, o.Scenario)
+		}
+		return nil, nil
+	}
+	if c := o.config(s); c.Admin.Addr == config.AdminOff {
+		log.Warn("the admin listener is off: no agent can report, and hosts are lost by refused connections and probes alone", "to_have_it", "serving.admin.addr")
+	} else if c.Routers > 1 {
+		log.Warn("several routers share the fleet: only one of them may have the section failover, or each undoes what the others load", "routers", c.Routers)
+	}
+	return failover.New(failover.Options{
+		System: s.FailoverSystem(true), Controller: s.FailoverOptions(), Table: t,
+		StateFile: o.FailoverState, Models: f.Models, Log: log,
+	})
+}

@@ -1,0 +1,226 @@
+package failover
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gearshift/router/control"
+	"gearshift/router/fleet"
+	"gearshift/serving"
+	"gearshift/serving/heartbeat"
+	"gearshift/serving/wire"
+)
+
+// agents are those of engines that have registered.
+type agents struct {
+	module *Module
+	every  time.Duration // a heartbeat
+	misses int
+
+	mu sync.Mutex // protects what follows
+	of []*agent   // by host of the table; nil where none has registered
+}
+
+// agent is that of one engine.
+type agent struct {
+	heartbeat.Registration
+	since    time.Duration
+	heard    time.Duration
+	sequence uint64
+	// Gap is the longest time between two heartbeats so far.
+	gap time.Duration
+}
+
+func newAgents(m *Module) agents {
+	return agents{module: m, every: m.options.Controller.Heartbeat, misses: m.options.Controller.Misses, of: make([]*agent, len(m.options.Table.Hosts))}
+}
+
+// maxBody bounds the bodies of agents.
+const maxBody = 1 << 20
+
+// read decodes the body of an agent's request.
+func read(w http.ResponseWriter, r *http.Request, to any) error {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, to)
+}
+
+// host is the host of the request's path, if it is one whose failures are watched.
+func (a *agents) host(w http.ResponseWriter, r *http.Request) (int, bool) {
+	name := r.PathValue("host")
+	t := a.module.options.Table
+	h := slices.IndexFunc(t.Hosts, func(x fleet.Host) bool { return x.Name == name })
+	if h >= 0 && a.module.servers[h] >= 0 {
+		return h, true
+	}
+	var names []string
+	for i := range a.module.system.Servers {
+		names = append(names, a.module.system.Servers[i].Name)
+	}
+	serving.Fail(w, r, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "unknown_host", Message: fmt.Sprintf("the scenario has no host %q; it has %s", name, strings.Join(names, ", "))})
+	return 0, false
+}
+
+// register answers POST /admin/agents/HOST.
+func (a *agents) register(w http.ResponseWriter, r *http.Request) {
+	host, ok := a.host(w, r)
+	if !ok {
+		return
+	}
+	var x heartbeat.Registration
+	err := read(w, r, &x)
+	if err == nil {
+		err = x.Validate()
+	}
+	m := a.module
+	name := m.options.Table.Hosts[host].Name
+	if err != nil {
+		m.log.Warn("an agent is refused", "host", name, "error", err)
+		serving.Fail(w, r, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "invalid_registration", Message: "cannot register the agent of " + name + ": " + err.Error()})
+		return
+	}
+	if err := a.add(host, x); err != nil {
+		m.log.Warn("an agent is refused", "host", name, "error", err)
+		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "host_taken", Message: "cannot register the agent of " + name + ": " + err.Error()})
+		return
+	}
+	m.log.Info("an agent has registered", "host", name, "url", x.URL, "version", x.Version, "incarnation", x.Incarnation, "loaded", len(x.Loaded))
+	m.hear(host, x.Incarnation, x.Loaded)
+	_ = serving.Answer(w, http.StatusOK, heartbeat.Accepted{Term: m.term, HeartbeatMS: int(a.every / time.Millisecond), Misses: a.misses})
+}
+
+// add notes an agent, unless another one lives on the host.
+func (a *agents) add(host int, x heartbeat.Registration) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.module.clock()
+	if was := a.of[host]; was != nil && was.Incarnation != x.Incarnation && was.URL != x.URL && now-was.heard < a.patience() {
+		return fmt.Errorf("an agent at %s reports for it, %v ago last; end that one, or give this engine the name of another host", was.URL, (now - was.heard).Round(time.Millisecond))
+	}
+	a.of[host] = &agent{Registration: x, since: now, heard: now}
+	return nil
+}
+
+// patience is after how long an agent does not count as living any more.
+func (a *agents) patience() time.Duration { return max(time.Second, 5*time.Duration(a.misses)*a.every) }
+
+// pulse answers POST /admin/agents/HOST/heartbeat.
+func (a *agents) pulse(w http.ResponseWriter, r *http.Request) {
+	host, ok := a.host(w, r)
+	if !ok {
+		return
+	}
+	var x heartbeat.Pulse
+	if err := read(w, r, &x); err != nil {
+		serving.Fail(w, r, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "invalid_heartbeat", Message: "cannot read the heartbeat: " + err.Error()})
+		return
+	}
+	m := a.module
+	now := m.clock()
+	known, newer := a.note(host, &x, now)
+	switch {
+	case !known:
+		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "register_again", Message: fmt.Sprintf("this router knows no agent of incarnation %d on %s; register again", x.Incarnation, m.options.Table.Hosts[host].Name)})
+		return
+	case newer && x.Loaded != nil:
+		m.hear(host, x.Incarnation, *x.Loaded)
+	case newer:
+		// One in time changes nothing: the controller sees it when it looks next.
+		m.engines.Observe(control.Event{At: now, Kind: control.Heartbeat, Replica: -1, Host: host}, m.awaited(host))
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// note takes in a heartbeat. It reports whether its agent is registered, and whether it is newer
+// than others.
+func (a *agents) note(host int, x *heartbeat.Pulse, now time.Duration) (known, newer bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	of := a.of[host]
+	if of == nil || of.Incarnation != x.Incarnation {
+		return false, false
+	}
+	if x.Sequence <= of.sequence {
+		return true, false
+	}
+	of.gap = max(of.gap, now-of.heard)
+	of.sequence, of.heard = x.Sequence, now
+	if x.Loaded != nil {
+		of.Loaded = *x.Loaded
+	}
+	return true, true
+}
+
+// awaited reports whether the host is lost, so that a heartbeat is news.
+func (m *Module) awaited(host int) (lost bool) {
+	m.engines.Look(func() { lost = m.lost[m.servers[host]] })
+	return lost
+}
+
+// hear takes in which models the host's engine has, by its own names.
+func (m *Module) hear(host int, incarnation uint64, list []string) {
+	m.engines.Do(func() {
+		now := m.clock()
+		var loaded []int
+		for r := range m.slots {
+			s := &m.slots[r]
+			if s.host != host {
+				continue
+			}
+			there := slices.Contains(list, m.engines.ModelOf(r))
+			if !there && m.engines.Placed(r) == fleet.Up && s.since > 0 && now-s.since < m.settling() {
+				there = true // it was sent before the load had ended
+			}
+			loaded = append(loaded, m.found(r, there, now)...)
+		}
+		m.controller.Heard(m.servers[host], incarnation, loaded, now)
+	})
+}
+
+// settling is for how long what an agent says may be older than the end of an order.
+func (m *Module) settling() time.Duration { return 5 * m.options.Controller.Heartbeat }
+
+// found brings a replica to what its engine says, and has the instances that are there by it: those
+// that are known, or else all that it could be.
+func (m *Module) found(r int, there bool, now time.Duration) (loaded []int) {
+	s := &m.slots[r]
+	placed := m.engines.Placed(r)
+	switch {
+	case there:
+		m.engines.Found(r, fleet.Up, now)
+	case placed == fleet.Up:
+		m.engines.Found(r, fleet.Cold, now)
+	}
+	if !there {
+		if len(s.pending) == 0 {
+			s.held = nil
+		}
+		return nil
+	}
+	if len(s.held) == 0 && len(s.pending) == 0 {
+		for id, of := range m.slotOf {
+			if of == r {
+				s.hold(id)
+			}
+		}
+	}
+	for _, id := range s.held {
+		if !slices.ContainsFunc(s.pending, func(a control.Action) bool { return a.Replica == id }) {
+			loaded = append(loaded, id)
+		}
+	}
+	for _, a := range s.pending {
+		if a.Verb == control.Unload {
+			loaded = append(loaded, a.Replica)
+		}
+	}
+	return loaded
+}

@@ -1,0 +1,150 @@
+package failover
+
+import (
+	"time"
+
+	"gearshift/router/control"
+	"gearshift/router/failover"
+	"gearshift/router/fleet"
+)
+
+// This file is the module as a [control.Controller]: the engines' runner wakes it.
+
+// Observe implements [control.Controller]. Evidence is of hosts; how orders have ended is read off
+// the lifecycles in Wake.
+func (m *Module) Observe(e control.Event) {
+	if e.Kind > control.ProbePassed || e.Host < 0 || e.Host >= len(m.servers) || m.servers[e.Host] < 0 {
+		return
+	}
+	if !m.evidence.counts(e) {
+		return
+	}
+	e.Host, e.Replica = m.servers[e.Host], -1
+	m.controller.Observe(e)
+}
+
+// latest is how often in a row a late wake is put off.
+const latest = 3
+
+// Wake implements [control.Controller].
+func (m *Module) Wake(now time.Duration) time.Duration {
+	if m.late(now) {
+		m.postponed++
+		m.due = now + m.options.Controller.Heartbeat/2
+		return m.due
+	}
+	m.postponed = 0
+	m.reconcile(now)
+	m.due = m.controller.Wake(now)
+	if m.reconcile(now) {
+		m.due = min(m.due, now+1)
+	}
+	if m.changed {
+		m.changed = false
+		m.keep()
+	}
+	return m.due
+}
+
+// late reports whether the process seems to have stood still: heartbeats may have come in that time,
+// and are about to be read. A pause of this process is no silence of others.
+func (m *Module) late(now time.Duration) bool {
+	every := m.options.Controller.Heartbeat
+	return every > 0 && m.due > 0 && m.due != control.Never && now-m.due > every/2 && m.postponed < latest
+}
+
+// report follows a step of the controller, within its Wake.
+func (m *Module) report(s failover.Step) {
+	m.changed = true
+	if s.Failover != m.failover {
+		m.failover, m.began = s.Failover, s.At
+	}
+	n := m.notice(s)
+	n.Time, n.Term = m.wall(s.At), m.term
+	switch s.Kind {
+	case failover.StepLost:
+		m.leave(s.Server)
+	case failover.StepUsable:
+		m.back(s.Server)
+	}
+	m.metrics.took(s)
+	m.hub.publish(n)
+	m.tell(s, n)
+}
+
+// leave takes a server's replicas out.
+func (m *Module) leave(server int) {
+	m.lost[server] = true
+	m.engines.Leave(m.hosts[server])
+}
+
+// back gives a server's replicas requests again.
+func (m *Module) back(server int) {
+	m.lost[server] = false
+	m.engines.Return(m.hosts[server])
+}
+
+// notice puts names to the step.
+func (m *Module) notice(s failover.Step) Notice {
+	n := Notice{Failover: s.Failover, AtMS: milliseconds(s.At - m.began), Kind: string(s.Kind), Quality: s.Quality, Full: s.Full, TookMS: milliseconds(s.Took), Reason: s.Reason}
+	if s.Failover == 0 {
+		n.AtMS = 0
+	}
+	if s.Server >= 0 {
+		n.Server = m.system.Servers[s.Server].Name
+	}
+	if s.Application >= 0 {
+		a := &m.system.Applications[s.Application]
+		if n.Application = a.Name; s.Variant >= 0 {
+			n.Variant = a.Variants[s.Variant].Name
+		}
+	}
+	return n
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// evidence weighs what is known of hosts whose replicas are behind several servers: a host is only
+// refusing, or failing probes, when all of them are.
+type evidence struct {
+	addresses []string // by replica
+	bad       map[string]control.Kind
+	all       map[int][]string
+}
+
+func newEvidence(t *fleet.Table, addresses []string) evidence {
+	e := evidence{addresses: addresses, bad: map[string]control.Kind{}, all: map[int][]string{}}
+	for i, r := range t.Replicas {
+		known := false
+		for _, a := range e.all[r.Host] {
+			known = known || a == addresses[i]
+		}
+		if !known {
+			e.all[r.Host] = append(e.all[r.Host], addresses[i])
+		}
+	}
+	return e
+}
+
+// counts reports whether the event says something of the whole host.
+func (e *evidence) counts(x control.Event) bool {
+	if x.Replica < 0 || len(e.all[x.Host]) < 2 {
+		return true
+	}
+	address := e.addresses[x.Replica]
+	switch x.Kind {
+	case control.Refused, control.ProbeFailed:
+		e.bad[address] = x.Kind
+	case control.ProbePassed, control.Answered:
+		delete(e.bad, address)
+		return true
+	case control.Broken:
+		return true
+	}
+	for _, a := range e.all[x.Host] {
+		if e.bad[a] != control.Refused && (x.Kind == control.Refused || e.bad[a] != control.ProbeFailed) {
+			return false
+		}
+	}
+	return true
+}

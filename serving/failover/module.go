@@ -1,0 +1,180 @@
+// Package failover runs a failover controller within the server: it hears the agents of engines,
+// carries out what the controller decides through the lifecycles of replicas, reports each step to
+// subscribers, and keeps the controller's state in a file.
+package failover
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"gearshift/router/failover"
+	"gearshift/router/fleet"
+	"gearshift/serving"
+	"gearshift/serving/engines"
+	"gearshift/serving/failover/statefile"
+)
+
+// Options are what a Module is made of.
+type Options struct {
+	// System is what is kept running: its servers are hosts of the table, and its variants those of
+	// replicas there.
+	System *failover.System
+	// Controller sets how. Its term and its reports are the module's.
+	Controller failover.Options
+	Table      *fleet.Table
+	// StateFile is where the controller's state survives the router; empty: nowhere.
+	StateFile string
+	// Models is the folder of files that agents may fetch; empty: none.
+	Models string
+	// Now is the wall clock; nil is time.Now.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Module is the failover of a server. It implements [serving.Module], and joins one server.
+type Module struct {
+	options     Options
+	system      *failover.System
+	controller  *failover.Controller
+	file        *statefile.File // nil without one
+	term        uint64
+	server      *serving.Server
+	engines     *engines.Engines
+	clock       func() time.Duration
+	epoch       time.Time // when the clock was zero
+	log         *slog.Logger
+	hosts       []int // by server, its index in the table
+	servers     []int // by host, its index in the system; −1 of one that is in no system
+	slots       []slot
+	slotOf      []int // by instance, its replica; −1 where there is none
+	metrics     *metrics
+	hub         *hub
+	models      models
+	agents      agents
+	saver       *saver
+	subscribers atomic.Int64
+
+	// What follows is the runner's: it is used while it is locked.
+	due       time.Duration // when the controller is to be woken
+	postponed int           // how often that was put off in a row
+	changed   bool          // something has happened that the file does not have yet
+	orders    uint64        // given since the start
+	saved     uint64        // orders that may be carried out
+	began     time.Duration // of the last failover
+	failover  int           // its number
+	lost      []bool        // by server: its replicas are out
+	evidence  evidence
+}
+
+// New makes a Module, and holds the state file until [Module.Close].
+func New(o Options) (*Module, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	m := &Module{options: o, system: o.System, log: o.Log, hub: newHub(), models: models{dir: o.Models}, term: statefile.FirstTerm(o.Now()), lost: make([]bool, len(o.System.Servers))}
+	m.metrics = newMetrics(m)
+	if err := m.findReplicas(); err != nil {
+		return nil, fmt.Errorf("cannot make failover: %w", err)
+	}
+	if o.StateFile != "" {
+		file, err := statefile.Open(o.StateFile, o.Now())
+		if err != nil {
+			return nil, err
+		}
+		m.file, m.term = file, file.Term()
+	}
+	if err := m.newController(); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// newController makes the controller, which goes on where the file says that an earlier one was.
+func (m *Module) newController() (err error) {
+	c := m.options.Controller
+	c.Term, c.Report = m.term, m.report
+	if m.controller, err = failover.New(m.system, c, actuator{m}); err != nil {
+		return err
+	}
+	if m.file == nil || m.file.Last() == nil {
+		return nil
+	}
+	var state failover.State
+	if err := json.Unmarshal(m.file.Last(), &state); err != nil {
+		return fmt.Errorf("cannot read the failover state file %s: %w; move it away to begin without it", m.file.Path(), err)
+	}
+	if err := m.controller.Resume(state); err != nil {
+		return fmt.Errorf("cannot go on from the failover state file %s: %w", m.file.Path(), err)
+	}
+	return nil
+}
+
+// Join implements [serving.Module].
+func (m *Module) Join(s *serving.Server) serving.Parts {
+	m.server, m.engines, m.clock = s, s.Engines(), s.Clock()
+	m.epoch = m.options.Now().Add(-m.clock())
+	m.evidence = newEvidence(m.options.Table, m.engines.Addresses())
+	m.agents = newAgents(m)
+	m.engines.SetTerm(m.term)
+	m.engines.Join(m)
+	m.takeOver()
+	m.saver = newSaver(m)
+	m.tellStart()
+	return serving.Parts{Routes: m.routes(), Metrics: m.metrics.collectors()}
+}
+
+// takeOver brings the fleet to what the controller takes it for at the start.
+func (m *Module) takeOver() {
+	for _, id := range m.controller.Loaded() {
+		if r := m.slotOf[id]; r >= 0 {
+			m.slots[r].hold(id)
+			m.engines.Found(r, fleet.Up, 0)
+		}
+	}
+	for i, s := range m.controller.Status().Servers {
+		if s.Condition != failover.Up.String() {
+			m.leave(i)
+		}
+	}
+}
+
+// Close saves the state and lets another controller have the file. It is called once the server has
+// ended.
+func (m *Module) Close() error {
+	if m.file == nil {
+		return nil
+	}
+	var err error
+	if m.saver != nil {
+		m.saver.close()
+		err = m.save(m.controller.State())
+	}
+	return errors.Join(err, m.file.Close())
+}
+
+// wall is the time of day of a time of the server's clock.
+func (m *Module) wall(at time.Duration) time.Time { return m.epoch.Add(at) }
+
+// routes are the module's endpoints.
+func (m *Module) routes() []serving.Route {
+	list := []serving.Route{
+		{Method: http.MethodGet, Path: "/v1/gearshift/events", Access: serving.ClientKey, About: "each step of a failover as it happens, as server-sent events or over a WebSocket", Handler: m.events},
+		{Method: http.MethodGet, Path: "/admin/failover", Access: serving.AdminRead, About: "servers, applications and their backups, and the last failover", Handler: m.serveStatus},
+		{Method: http.MethodPost, Path: "/admin/failover/drill", Access: serving.AdminToken, About: "treats a server as lost, until failback", Handler: m.drill},
+		{Method: http.MethodPost, Path: "/admin/failover/failback", Access: serving.AdminToken, About: "ends drills, and moves applications back to servers that have returned", Handler: m.failback},
+		{Method: http.MethodPost, Path: "/admin/agents/{host...}", Access: serving.AdminToken, About: "registers the agent of the host's engine", Handler: m.agents.register},
+		{Method: http.MethodPost, Path: "/admin/agents/{host...}/heartbeat", Access: serving.AdminToken, About: "takes a heartbeat of the host's agent", Handler: m.agents.pulse},
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		list = append(list, serving.Route{Method: method, Path: "/admin/models/{name...}", Access: serving.AdminToken, About: "a model's files, as a tar, for agents", Handler: m.models.serve})
+	}
+	return list
+}
