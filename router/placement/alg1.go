@@ -26,11 +26,11 @@ func (p *Problem) Algorithm1(printed bool) *Plan {
 		spots[i] = none
 		for k := match(a, sorted[i], delta, l); k >= 0; k-- {
 			v := sorted[i][k]
-			if !a.quick(&a.Variants[v]) || !l.within(a.Variants[v].Demand) {
+			if !a.quick(&a.Variants[v]) {
 				continue
 			}
-			if s := l.worst(a, a.Variants[v].Demand, -1); s >= 0 {
-				l.take(a.Variants[v].Demand, s, 1)
+			if s := l.worst(a, &a.Variants[v]); s >= 0 {
+				l.add(&a.Variants[v], s)
 				spots[i] = Spot{v, s}
 				break
 			}
@@ -99,11 +99,11 @@ func (l *ledger) upgrade(i int, spot *Spot) {
 		return
 	}
 	a := &l.p.Applications[i]
-	l.take(a.Variants[spot.Variant].Demand, spot.Server, -1)
+	l.drop(&a.Variants[spot.Variant], spot.Server)
 	for v := range a.Variants {
-		if w := &a.Variants[v]; w.Quality > a.Variants[spot.Variant].Quality && a.quick(w) && l.fits(w.Demand, spot.Server) {
+		if w := &a.Variants[v]; w.Quality > a.Variants[spot.Variant].Quality && a.quick(w) && l.has(w, spot.Server) {
 			spot.Variant = v
 		}
 	}
-	l.take(a.Variants[spot.Variant].Demand, spot.Server, 1)
+	l.add(&a.Variants[spot.Variant], spot.Server)
 }

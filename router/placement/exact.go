@@ -9,8 +9,13 @@ import (
 // Exact finds the best plan by branch and bound: first how many applications can have a
 // backup at most, then, of the plans with so many, the one of the highest Σ quality × rate.
 // It goes on until it has proved that, or until stop reports true; then Optimal is false, and
-// the plan is the best that was found.
-func (p *Problem) Exact(stop func() bool) *Plan { return p.exact(p.Greedy(), stop) }
+// the plan is the best that was found. Where memory is shared, it panics.
+func (p *Problem) Exact(stop func() bool) *Plan {
+	if p.Shared {
+		panic("placement: exact plans do not know shared memory")
+	}
+	return p.exact(p.Greedy(), stop)
+}
 
 // exact is [Problem.Exact] from a plan on that is known.
 func (p *Problem) exact(start *Plan, stop func() bool) *Plan {

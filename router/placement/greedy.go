@@ -16,14 +16,17 @@ func (p *Problem) Greedy() *Plan {
 	for _, i := range g.order {
 		g.spots[i] = none
 		if len(g.choices[i]) > 0 {
-			if s := g.roomiest(i, g.demand(i, 0), -1); s >= 0 {
+			if s := g.roomiest(i, 0); s >= 0 {
 				g.put(i, 0, s)
 			}
 		}
 	}
 	g.repair()
 	g.upgradeAll()
-	if g.small() {
+	switch {
+	case p.Shared:
+		g.share()
+	case g.small():
 		g.polish()
 	}
 	return p.plan(g.spots)
@@ -60,7 +63,8 @@ func (g *greedy) prepare() {
 		a := &p.Applications[i]
 		g.order = append(g.order, i)
 		for _, v := range g.bySize(a) {
-			if a.quick(&a.Variants[v]) && !dominated(a, v, true) {
+			// A variant that is no better in anything may share memory with what is there.
+			if a.quick(&a.Variants[v]) && (p.Shared || !dominated(a, v, true)) {
 				g.choices[i] = append(g.choices[i], v)
 			}
 		}
@@ -77,9 +81,11 @@ func (g *greedy) prepare() {
 	heap.Init(&g.heap)
 }
 
-func (g *greedy) demand(i, level int) []float64 {
-	return g.p.Applications[i].Variants[g.choices[i][level]].Demand
+func (g *greedy) variant(i, level int) *Alternative {
+	return &g.p.Applications[i].Variants[g.choices[i][level]]
 }
+
+func (g *greedy) demand(i, level int) []float64 { return g.variant(i, level).Demand }
 
 // worth is quality × rate of the application at a level.
 func (g *greedy) worth(i, level int) float64 {
@@ -89,7 +95,7 @@ func (g *greedy) worth(i, level int) float64 {
 
 // put places the application.
 func (g *greedy) put(i, level, server int) {
-	g.take(g.demand(i, level), server, 1)
+	g.add(g.variant(i, level), server)
 	g.spots[i], g.level[i] = Spot{g.choices[i][level], server}, level
 	g.on[server] = append(g.on[server], i)
 	g.heap.changed(server, g.room(server))
@@ -98,27 +104,37 @@ func (g *greedy) put(i, level, server int) {
 // remove takes the application's backup away.
 func (g *greedy) remove(i int) {
 	s := g.spots[i].Server
-	g.take(g.demand(i, g.level[i]), s, -1)
+	g.drop(g.variant(i, g.level[i]), s)
 	g.spots[i] = none
 	g.on[s] = slices.DeleteFunc(g.on[s], func(j int) bool { return j == i })
 	g.heap.changed(s, g.room(s))
 }
 
-// roomiest is the server with the most room that may hold the demand and does; −1 if none
-// does. It looks at those with the most room first: where one resource is all that matters,
-// the first that the application may use has room, or none has.
-func (g *greedy) roomiest(i int, demand []float64, except int) int {
-	if !g.within(demand) {
+// roomiest is the server with the most room that may hold the application at the level and
+// does; −1 if none does. Where memory is shared, a server that has the model comes first.
+func (g *greedy) roomiest(i, level int) int {
+	v := g.variant(i, level)
+	if g.p.Shared {
+		return g.worst(&g.p.Applications[i], v)
+	}
+	if !g.within(v.Demand) {
 		return -1
 	}
+	return g.search(i, v, -1)
+}
+
+// search looks for a server with room for the application's variant, at those with the most
+// room first: where one resource is all that matters, the first that the application may use
+// has room, or none has.
+func (g *greedy) search(i int, v *Alternative, except int) int {
 	return g.heap.first(func(s int) (ok, over bool) {
 		if s == except || !g.p.May(&g.p.Applications[i], s) {
 			return false, false
 		}
-		if g.fitsServer(demand, s) {
+		if g.has(v, s) {
 			return true, true
 		}
-		return false, len(demand) == 1 && g.room(s) < g.size(demand)
+		return false, len(v.Demand) == 1 && !g.p.Shared && g.room(s) < g.size(v.Demand)
 	})
 }
 
@@ -126,7 +142,7 @@ func (g *greedy) roomiest(i int, demand []float64, except int) int {
 func (g *greedy) repair() {
 	moves := mostMoves
 	for _, i := range g.order {
-		if g.spots[i] == none && len(g.choices[i]) > 0 && g.within(g.demand(i, 0)) {
+		if g.spots[i] == none && len(g.choices[i]) > 0 && (g.p.Shared || g.within(g.demand(i, 0))) {
 			if !g.fitIn(i, deepest, &moves) && g.small() {
 				g.clearFor(i)
 			}
@@ -145,10 +161,10 @@ func (g *greedy) clearFor(i int) bool {
 		list := slices.Clone(g.on[s])
 		slices.SortStableFunc(list, func(j, k int) int { return cmp.Compare(g.size(g.demand(j, 0)), g.size(g.demand(k, 0))) })
 		cleared := 0
-		for ; cleared < len(list) && !g.fits(g.demand(i, 0), s); cleared++ {
+		for ; cleared < len(list) && !g.has(g.variant(i, 0), s); cleared++ {
 			g.remove(list[cleared])
 		}
-		ok := g.fits(g.demand(i, 0), s)
+		ok := g.has(g.variant(i, 0), s)
 		if ok {
 			g.put(i, 0, s)
 		}
@@ -184,7 +200,7 @@ const deepest = 3
 // fitIn places the application where moving another one makes room, for which that one may
 // have others moved.
 func (g *greedy) fitIn(i, depth int, moves *int) bool {
-	if s := g.roomiest(i, g.demand(i, 0), -1); s >= 0 {
+	if s := g.roomiest(i, 0); s >= 0 {
 		g.put(i, 0, s)
 		return true
 	}
@@ -201,7 +217,7 @@ func (g *greedy) fitIn(i, depth int, moves *int) bool {
 			}
 			level := g.level[j]
 			g.remove(j)
-			if g.fits(g.demand(i, 0), s) {
+			if g.has(g.variant(i, 0), s) {
 				g.put(i, 0, s)
 				if g.fitIn(j, depth-1, moves) {
 					return true
@@ -255,39 +271,19 @@ func (g *greedy) next(steps *upgrades, i, most int) {
 
 // raise gives the application a level, on its server or on another.
 func (g *greedy) raise(i, level int) bool {
-	s, before := g.spots[i].Server, g.level[i]
-	g.take(g.demand(i, before), s, -1)
-	fits := g.fits(g.demand(i, level), s)
-	g.take(g.demand(i, before), s, 1)
-	if !fits {
-		s = g.elsewhere(i, level)
+	s, v, before := g.spots[i].Server, g.variant(i, level), g.variant(i, g.level[i])
+	g.drop(before, s) // it is given back
+	to := s
+	if !g.has(v, s) {
+		to = g.search(i, v, s)
 	}
-	if s < 0 {
+	g.add(before, s)
+	if to < 0 {
 		return false
 	}
 	g.remove(i)
-	g.put(i, level, s)
+	g.put(i, level, to)
 	return true
-}
-
-// elsewhere is another server that has room for the application at the level.
-func (g *greedy) elsewhere(i, level int) int {
-	demand, before := g.demand(i, level), g.demand(i, g.level[i])
-	for r, d := range demand {
-		if d-before[r] > g.left[r]+slack*(1+g.most[r]) {
-			return -1
-		}
-	}
-	// What it has now is given back: all together may hold the difference.
-	return g.heap.first(func(s int) (ok, over bool) {
-		if s == g.spots[i].Server || !g.p.May(&g.p.Applications[i], s) {
-			return false, false
-		}
-		if g.fitsServer(demand, s) {
-			return true, true
-		}
-		return false, len(demand) == 1 && g.room(s) < g.size(demand)
-	})
 }
 
 // polish plans the backups on each pair of servers again, and those of applications without

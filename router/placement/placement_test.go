@@ -111,11 +111,11 @@ func exhaustive(p *Problem) *Plan {
 		a := &p.Applications[i]
 		for v := range a.Variants {
 			for s := range p.Servers {
-				if d := a.Variants[v].Demand; a.quick(&a.Variants[v]) && p.May(a, s) && l.fits(d, s) {
-					l.take(d, s, 1)
+				if w := &a.Variants[v]; a.quick(w) && p.May(a, s) && l.has(w, s) {
+					l.add(w, s)
 					spots[i] = Spot{v, s}
 					visit(i + 1)
-					l.take(d, s, -1)
+					l.drop(w, s)
 				}
 			}
 		}
@@ -170,10 +170,10 @@ func held(t *testing.T, p *Problem, x *Plan) {
 			continue
 		}
 		a := &p.Applications[i]
-		if v := &a.Variants[s.Variant]; !a.quick(v) || !p.May(a, s.Server) || !l.fits(v.Demand, s.Server) {
+		if v := &a.Variants[s.Variant]; !a.quick(v) || !p.May(a, s.Server) || !l.has(v, s.Server) {
 			t.Fatalf("%s has the backup %s on %s, which breaks a rule", a.Name, v.Name, p.Servers[s.Server].Name)
 		}
-		l.take(a.Variants[s.Variant].Demand, s.Server, 1)
+		l.add(&a.Variants[s.Variant], s.Server)
 	}
 }
 

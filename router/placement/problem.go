@@ -8,7 +8,6 @@ package placement
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -20,11 +19,15 @@ type Server struct {
 	Site string
 	// Free is what backups may use, by resource.
 	Free []float64
+	// Loaded are models that are there already, which take no more memory where
+	// [Problem.Shared] is set.
+	Loaded []string
 }
 
 // Alternative is a variant of an application, as a backup.
 type Alternative struct {
 	Name    string
+	Model   string // what is loaded; only [Problem.Shared] looks at it
 	Quality float64
 	Demand  []float64 // by resource
 	// LatencyMS is that of its answers; 0 is unknown, and within every bound.
@@ -52,6 +55,9 @@ type Problem struct {
 	Alpha float64
 	// SiteIndependent has no backup be on the primary's site.
 	SiteIndependent bool
+	// Shared has the first resource be taken once for each model on a server. [Problem.Exact]
+	// does not know it.
+	Shared  bool
 	Servers         []Server
 	Applications    []Application
 
@@ -188,84 +194,4 @@ func (p *Problem) plan(spots []Spot) *Plan {
 		}
 	}
 	return x
-}
-
-// ledger is what is left free.
-type ledger struct {
-	p    *Problem
-	free [][]float64 // by server and resource
-	left []float64   // in all, by resource
-	most []float64   // all free capacity
-}
-
-func (p *Problem) ledger() *ledger {
-	l := &ledger{p: p, left: p.budget(), most: make([]float64, len(p.Resources))}
-	all := make([]float64, len(p.Servers)*len(p.Resources))
-	for i := range p.Servers {
-		own := all[:len(p.Resources):len(p.Resources)]
-		all = all[len(p.Resources):]
-		copy(own, p.Servers[i].Free)
-		l.free = append(l.free, own)
-		for r, x := range own {
-			l.most[r] += x
-		}
-	}
-	return l
-}
-
-// fitsServer reports whether the server has room for the demand.
-func (l *ledger) fitsServer(demand []float64, server int) bool {
-	for r, d := range demand {
-		if d > l.free[server][r]+slack*(1+l.p.Servers[server].Free[r]) {
-			return false
-		}
-	}
-	return true
-}
-
-// fits reports whether the server has room for it, and so have all together.
-func (l *ledger) fits(demand []float64, server int) bool {
-	return l.fitsServer(demand, server) && l.within(demand)
-}
-
-// within reports whether all servers together may hold as much more.
-func (l *ledger) within(demand []float64) bool {
-	for r, d := range demand {
-		if d > l.left[r]+slack*(1+l.most[r]) {
-			return false
-		}
-	}
-	return true
-}
-
-// take takes the demand so many times from the server; −1 gives it back.
-func (l *ledger) take(demand []float64, server int, times float64) {
-	for r, d := range demand {
-		l.free[server][r] -= times * d
-		l.left[r] -= times * d
-	}
-}
-
-// room is the share of the server's own capacity that is free, of the resource that is
-// scarcest there, weighed by the server's size: what worst fit prefers.
-func (l *ledger) room(server int) float64 {
-	least := math.Inf(1)
-	for r := range l.most {
-		if l.most[r] > 0 {
-			least = min(least, l.free[server][r]/l.most[r])
-		}
-	}
-	return least
-}
-
-// worst is the server with the most room among those that may hold the application's demand;
-// −1 if none can.
-func (l *ledger) worst(a *Application, demand []float64, except int) int {
-	best, most := -1, math.Inf(-1)
-	for s := range l.free {
-		if room := l.room(s); s != except && room > most && l.p.May(a, s) && l.fitsServer(demand, s) {
-			best, most = s, room
-		}
-	}
-	return best
 }

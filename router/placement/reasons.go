@@ -10,21 +10,16 @@ func (p *Problem) Why(x *Plan, application int) string {
 	return p.why(p.ledger(), p.left(x), application)
 }
 
-// Reasons say of each application without a backup in the plan why it has none; they are empty
-// for the others.
-func (p *Problem) Reasons(x *Plan) []string {
-	list := make([]string, len(p.Applications))
+// Reasons returns what says of each application without a backup in the plan why it has none,
+// like [Problem.Why]; asked for many, it takes less time.
+func (p *Problem) Reasons(x *Plan) func(application int) string {
 	var empty, left *ledger
-	for i, spot := range x.Spots {
-		if spot != none {
-			continue
-		}
+	return func(i int) string {
 		if empty == nil {
 			empty, left = p.ledger(), p.left(x)
 		}
-		list[i] = p.why(empty, left, i)
+		return p.why(empty, left, i)
 	}
-	return list
 }
 
 // left is the ledger with all backups of the plan.
@@ -32,7 +27,7 @@ func (p *Problem) left(x *Plan) *ledger {
 	l := p.ledger()
 	for i, spot := range x.Spots {
 		if spot != none {
-			l.take(p.Applications[i].Variants[spot.Variant].Demand, spot.Server, 1)
+			l.add(&p.Applications[i].Variants[spot.Variant], spot.Server)
 		}
 	}
 	return l
@@ -52,8 +47,8 @@ func (p *Problem) why(empty, left *ledger, application int) string {
 		server = true
 		for v := range a.Variants {
 			if w := &a.Variants[v]; a.quick(w) {
-				ever = ever || empty.fits(w.Demand, s)
-				now = now || left.fitsServer(w.Demand, s)
+				ever = ever || empty.has(w, s)
+				now = now || left.fitsServer(left.cost(w, s), s)
 			}
 		}
 	}
