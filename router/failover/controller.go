@@ -20,7 +20,9 @@ type Controller struct {
 
 	now     time.Duration
 	begun   bool // woken before
-	dirty   bool // something has changed that plans depend on
+	dirty   bool // something has happened
+	version int  // grows with each change that plans depend on
+	planned versions
 	retry   time.Duration
 	events  []event
 	servers []server
@@ -34,6 +36,13 @@ type Controller struct {
 	open      bool   // the failover is not over
 	counts    Counts
 	scratch   scratch
+	crowded   []crowd
+}
+
+// crowd is a server on which backups have to make room for what recovers.
+type crowd struct {
+	server int
+	drops  bool // if need be, by being given up
 }
 
 var _ control.Controller = (*Controller)(nil)
@@ -53,6 +62,7 @@ type application struct {
 	sorted   []int // variants in time, the smallest first
 	variants []placement.Alternative
 	home     *instance // full variant on the primary; nil if there is none
+	known    []*instance
 
 	active  *instance   // answers now
 	target  *instance   // is to answer; nil if active is
@@ -68,6 +78,9 @@ type application struct {
 	exposed string // why it has fewer backups than it should
 	blocked []block
 }
+
+// versions are those at which plans were made last.
+type versions struct{ recover, protect, improve, refine int }
 
 // block keeps an application off a server on which a load of it has failed.
 type block struct {
@@ -88,7 +101,7 @@ func New(s *System, o Options, a control.Actuator) (*Controller, error) {
 		return nil, fmt.Errorf("failover: %w", err)
 	}
 	c := &Controller{system: s, options: o, actuator: a, byID: map[int]*instance{}, dirty: true, retry: control.Never,
-		on: make([][]*instance, len(s.Servers)), servers: make([]server, len(s.Servers))}
+		version: 1, on: make([][]*instance, len(s.Servers)), servers: make([]server, len(s.Servers))}
 	c.scratch.prepare(s)
 	s.PlacePrimaries(o.Headroom)
 	for i := range s.Applications {
@@ -128,6 +141,7 @@ func (c *Controller) add(i int) {
 	a := application{full: s.full()}
 	for v := range s.Variants {
 		w := s.Variants[v].Alternative
+		w.Model = s.Variants[v].Model
 		a.variants = append(a.variants, w)
 		if s.quick(v) {
 			a.sorted = append(a.sorted, v)
@@ -154,7 +168,7 @@ func (c *Controller) Place(a Application) (int, error) {
 		c.system.placePrimary(i, c.system.primaryRoom(c.options.Headroom))
 	}
 	c.add(i)
-	c.apps[i].down, c.apps[i].since, c.dirty = true, c.now, true
+	c.apps[i].down, c.apps[i].since, c.dirty, c.version = true, c.now, true, c.version+1
 	c.scratch.prepare(c.system)
 	return i, nil
 }
@@ -183,6 +197,7 @@ func (c *Controller) Wake(now time.Duration) (next time.Duration) {
 		c.overdue()
 		if c.now >= c.retry {
 			c.dirty, c.retry = true, control.Never
+			c.version++
 		}
 		if !c.dirty {
 			return c.next()
@@ -193,16 +208,29 @@ func (c *Controller) Wake(now time.Duration) (next time.Duration) {
 	}
 }
 
-// plan decides what is to be loaded where.
+// plan decides what is to be loaded where. Protection and better variants wait until all
+// have recovered that can. With our policy protection comes first, as small as can be.
 func (c *Controller) plan() {
 	c.advance()
-	c.recover()
+	c.since(&c.planned.recover, c.recover)
 	c.failback()
-	if c.options.Policy == Gearshift {
-		c.improve()
+	if !c.recovering() {
+		c.since(&c.planned.protect, c.protect)
+		if c.options.Policy == Gearshift {
+			c.since(&c.planned.improve, c.improve)
+			c.since(&c.planned.refine, c.refine)
+		}
 	}
-	c.protect()
 	c.conclude()
+}
+
+// since makes a plan if anything has changed since it was made last.
+func (c *Controller) since(last *int, plan func()) {
+	if *last == c.version {
+		return
+	}
+	plan()
+	*last = c.version
 }
 
 // next is when something is due.

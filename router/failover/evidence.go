@@ -2,6 +2,7 @@ package failover
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gearshift/router/control"
@@ -145,6 +146,7 @@ func (c *Controller) returned(i int, kind StepKind) {
 	s.condition, s.since, s.dead = Returned, c.now, false
 	c.step(kind, i, "")
 	c.dirty = true
+	c.version++
 }
 
 // back follows the order to fail back now.
@@ -157,11 +159,18 @@ func (c *Controller) back() {
 			}
 		}
 		if s.condition == Returned {
-			s.condition, s.since = Up, c.now
-			c.step(StepUsable, i, "")
-			c.dirty = true
+			c.usableNow(i)
 		}
 	}
+}
+
+// usableNow has a server that has returned be used again.
+func (c *Controller) usableNow(i int) {
+	s := &c.servers[i]
+	s.condition, s.since = Up, c.now
+	c.step(StepUsable, i, "")
+	c.dirty = true
+	c.version++
 }
 
 // lose follows the loss of a server.
@@ -178,11 +187,12 @@ func (c *Controller) lose(i int, why string, dead bool) {
 	}
 	c.open = true
 	s.condition, s.since = Lost, c.now
+	c.version++
 	c.step(StepLost, i, why)
-	for a := range c.apps {
-		c.without(a, i)
+	for _, x := range c.on[i] {
+		c.without(x.app, i)
 	}
-	for _, x := range append([]*instance(nil), c.on[i]...) {
+	for _, x := range slices.Clone(c.on[i]) {
 		if x.phase == planned && x != c.apps[x.app].home {
 			c.drop(x)
 		}
@@ -211,6 +221,7 @@ func (c *Controller) without(i, server int) {
 func (c *Controller) silence(i int) {
 	a := &c.apps[i]
 	a.active, a.gap = nil, false
+	c.version++
 	if !a.down {
 		a.down, a.since = true, c.now
 		c.counts.Affected++
@@ -229,9 +240,7 @@ func (c *Controller) overdue() {
 		switch s := &c.servers[i]; s.condition {
 		case Returned:
 			if c.now >= s.since+c.options.ReturnAfter {
-				s.condition, s.since = Up, c.now
-				c.step(StepUsable, i, "")
-				c.dirty = true
+				c.usableNow(i)
 			}
 			if c.late(i) <= c.now {
 				c.lose(i, "heartbeats did not come", false)

@@ -39,17 +39,21 @@ func (c *Controller) want(app, variant, server int) *instance {
 	x := &instance{id: id, app: app, variant: variant, server: server}
 	c.byID[id] = x
 	c.on[server] = append(c.on[server], x)
+	c.apps[app].known = append(c.apps[app].known, x)
+	c.version++
 	return x
 }
 
 // drop forgets the instance, unless it is a home, which stays planned.
 func (c *Controller) drop(x *instance) {
 	x.phase, x.late, x.again = planned, false, false
+	c.version++
 	if x == c.apps[x.app].home {
 		return
 	}
 	delete(c.byID, x.id)
-	c.on[x.server] = remove(c.on[x.server], func(y *instance) bool { return y == x })
+	is := func(y *instance) bool { return y == x }
+	c.on[x.server], c.apps[x.app].known = remove(c.on[x.server], is), remove(c.apps[x.app].known, is)
 }
 
 func remove(list []*instance, which func(*instance) bool) []*instance {
@@ -141,6 +145,7 @@ func (c *Controller) block(x *instance) {
 	b := &a.blocked[k]
 	b.until = c.now + min(blockMost, blockFirst<<min(b.times, 10))
 	b.times++
+	c.version++
 	c.later(b.until)
 }
 
@@ -159,6 +164,7 @@ func (c *Controller) gone(x *instance) {
 // unwant takes the instance from its application's wants.
 func (c *Controller) unwant(x *instance) {
 	a := &c.apps[x.app]
+	c.version++
 	if a.target == x {
 		a.target, a.first = nil, nil
 	}

@@ -21,7 +21,7 @@ type spot struct {
 	variant, server int
 	// first is the variant that is loaded before, and where; −1 if there is none.
 	first, firstServer int
-	why                string
+	why                func() string
 }
 
 // algorithm makes a plan of a problem.
@@ -32,28 +32,55 @@ func algorithm1(p *placement.Problem) *placement.Plan { return p.Algorithm1(fals
 
 // solve plans the asks on servers that are up, with so much room on each.
 func (c *Controller) solve(asks []ask, rooms [][]float64, alpha float64, how algorithm) []spot {
-	p := &placement.Problem{Resources: c.system.Resources, Alpha: alpha, SiteIndependent: c.options.SiteIndependent}
+	p := &placement.Problem{Resources: c.system.Resources, Alpha: alpha, SiteIndependent: c.options.SiteIndependent, Shared: c.system.Shared}
 	var use []int
 	for i := range c.servers {
 		if c.servers[i].condition == Up {
 			s := &c.system.Servers[i]
 			use = append(use, i)
-			p.Servers = append(p.Servers, placement.Server{Name: s.Name, Site: s.Site, Free: rooms[i]})
+			free := make([]float64, len(rooms[i]))
+			for r, x := range rooms[i] {
+				free[r] = max(0, x)
+			}
+			p.Servers = append(p.Servers, placement.Server{Name: s.Name, Site: s.Site, Free: free, Loaded: c.models(i)})
 		}
 	}
 	for k := range asks {
 		p.Applications = append(p.Applications, c.formulate(&asks[k]))
 	}
 	x := how(p)
-	why := p.Reasons(x)
+	reason := p.Reasons(x)
 	list := make([]spot, len(asks))
 	for k, s := range x.Spots {
-		list[k] = spot{variant: -1, server: -1, first: -1, firstServer: -1, why: why[k]}
+		list[k] = spot{variant: -1, server: -1, first: -1, firstServer: -1, why: func() string { return reason(k) }}
 		if s.Server >= 0 {
 			list[k].variant, list[k].server = asks[k].variants[s.Variant], use[s.Server]
 		}
 	}
 	return list
+}
+
+// models are those on the server for which room is kept, where their memory is shared.
+func (c *Controller) models(server int) (list []string) {
+	if !c.system.Shared {
+		return nil
+	}
+	for _, x := range c.on[server] {
+		if m := c.apps[x.app].variants[x.variant].Model; m != "" && c.committed(x) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// need is what the variant takes on the server besides what room is kept for.
+func (c *Controller) need(app, variant, server int) []float64 {
+	demand := c.system.Applications[app].Variants[variant].Demand
+	if m := c.apps[app].variants[variant].Model; m != "" && slices.Contains(c.models(server), m) {
+		demand = slices.Clone(demand)
+		demand[0] = 0
+	}
+	return demand
 }
 
 // formulate is the ask as an application of a problem.
@@ -101,7 +128,7 @@ func (c *Controller) recoveryPlan(list []int) []spot {
 func (c *Controller) none(list []int, why string) []spot {
 	spots := make([]spot, len(list))
 	for k := range spots {
-		spots[k] = spot{-1, -1, -1, -1, why}
+		spots[k] = spot{-1, -1, -1, -1, func() string { return why }}
 	}
 	return spots
 }
@@ -113,7 +140,7 @@ func (c *Controller) inOrder(list []int, variants func(app int) []int, how algor
 	for _, critical := range []bool{true, false} {
 		for k, i := range list {
 			if c.system.Applications[i].Critical == critical {
-				asks, from = append(asks, c.ask(i, variants(i))), append(from, k)
+				asks, from = append(asks, ask{app: i, variants: variants(i)}), append(from, k)
 			}
 		}
 	}
@@ -124,18 +151,18 @@ func (c *Controller) inOrder(list []int, variants func(app int) []int, how algor
 	return spots
 }
 
-func (c *Controller) ask(i int, variants []int) ask { return ask{app: i, variants: variants} }
-
 // byGain plans as our policy does: as many applications as possible, critical ones first
-// where not all find room, and then by gain. What is loaded before has room in addition.
+// where not all find room, and then by gain. Those that find none get the room that backups of
+// others leave as they become smaller, or are given up. What is loaded before has room in
+// addition.
 func (c *Controller) byGain(list []int) []spot {
 	rooms := c.rooms(c.committed)
-	var asks []ask
-	for _, i := range list {
-		asks = append(asks, c.ask(i, c.apps[i].sorted))
+	asks := make([]ask, len(list))
+	for k, i := range list {
+		asks[k] = ask{app: i, variants: c.apps[i].sorted}
 	}
 	spots := c.solve(asks, rooms, 0, greedy)
-	if slices.ContainsFunc(spots, func(s spot) bool { return s.server < 0 }) {
+	if missing(spots) {
 		spots = c.criticalFirst(asks, rooms, spots)
 	}
 	for k := range spots {
@@ -146,7 +173,44 @@ func (c *Controller) byGain(list []int) []spot {
 			c.before(asks[k].app, &spots[k], rooms)
 		}
 	}
+	if missing(spots) {
+		c.displace(asks, spots, c.yielded(), false)
+	}
+	if missing(spots) {
+		c.displace(asks, spots, c.rooms(c.serving), true)
+	}
 	return spots
+}
+
+func missing(spots []spot) bool {
+	return slices.ContainsFunc(spots, func(s spot) bool { return s.server < 0 })
+}
+
+// displace plans the smallest variants of those that found no room, with the rooms that there
+// are without some of the backups, which then make room for them.
+func (c *Controller) displace(asks []ask, spots []spot, rooms [][]float64, drops bool) {
+	var some []ask
+	var which []int
+	for k, s := range spots {
+		if s.server >= 0 {
+			c.occupy(rooms, asks[k].app, s.variant, s.server, 1)
+			if s.first >= 0 {
+				c.occupy(rooms, asks[k].app, s.first, s.firstServer, 1)
+			}
+		} else if q := asks[k]; len(q.variants) > 0 {
+			q.variants = q.variants[:1]
+			some, which = append(some, q), append(which, k)
+		}
+	}
+	if len(some) == 0 {
+		return
+	}
+	for k, s := range c.solve(some, rooms, 0, greedy) {
+		if s.server >= 0 {
+			spots[which[k]] = s
+			c.crowded = append(c.crowded, crowd{s.server, drops})
+		}
+	}
 }
 
 // criticalFirst plans the critical applications by themselves, and the others with what is
@@ -198,13 +262,12 @@ func (c *Controller) before(app int, s *spot, rooms [][]float64) {
 	if small == s.variant {
 		return
 	}
-	demand := c.system.Applications[app].Variants[small].Demand
 	at := -1
-	if within(demand, rooms[s.server]) {
+	if within(c.need(app, small, s.server), rooms[s.server]) {
 		at = s.server
 	}
 	for i := range rooms {
-		if at < 0 && c.allowed(app, i) && within(demand, rooms[i]) {
+		if at < 0 && c.allowed(app, i) && within(c.need(app, small, i), rooms[i]) {
 			at = i
 		}
 	}
@@ -230,37 +293,4 @@ func within(demand, room []float64) bool {
 // allowed reports whether the application may be loaded on the server.
 func (c *Controller) allowed(app, server int) bool {
 	return c.usable(app, server) && !slices.Contains(c.system.Applications[app].Excluded, server)
-}
-
-// improve finds better variants for applications that run elsewhere than on their primary.
-func (c *Controller) improve() {
-	var asks []ask
-	for i := range c.apps {
-		a := &c.apps[i]
-		if a.active == nil || !a.moved || a.target != nil {
-			continue
-		}
-		if better := c.better(i, a.active.variant); len(better) > 0 {
-			asks = append(asks, c.ask(i, better))
-		}
-	}
-	if len(asks) == 0 {
-		return
-	}
-	for k, s := range c.solve(asks, c.rooms(c.committed), 0, greedy) {
-		if s.server >= 0 {
-			c.apps[asks[k].app].target = c.want(asks[k].app, s.variant, s.server)
-		}
-	}
-}
-
-// better lists the application's variants that are better than one, the smallest first.
-func (c *Controller) better(i, than int) (list []int) {
-	a := &c.system.Applications[i]
-	for _, v := range c.apps[i].sorted {
-		if a.Variants[v].Quality > a.Variants[than].Quality {
-			list = append(list, v)
-		}
-	}
-	return list
 }

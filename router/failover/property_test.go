@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -56,8 +58,13 @@ type history struct {
 	options failover.Options
 }
 
-// histories is how many are played.
-var histories = 40
+// histories is how many are played: 40, or as many as the variable GEARSHIFT_HISTORIES says.
+var histories = func() int {
+	if n, err := strconv.Atoi(os.Getenv("GEARSHIFT_HISTORIES")); err == nil && n > 0 {
+		return n
+	}
+	return 40
+}()
 
 // TestHistories has servers die and return, heartbeats stop for a while, loads fail and take
 // long, applications arrive, operators drill, and the controller die and be resumed, in any

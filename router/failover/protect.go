@@ -1,27 +1,33 @@
 package failover
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+
+	"gearshift/router/placement"
+)
 
 // protects reports whether the policy holds backups of the application ready.
 func (c *Controller) protects(i int) bool {
 	switch c.options.Policy {
 	case Gearshift, FullWarm:
-		return true
+		return len(c.apps[i].sorted) > 0
 	case FullCold:
 		return false
 	}
 	return c.system.Applications[i].Critical
 }
 
-// kinds are the variants that backups of the application may be.
+// forms are the variants that new backups of the application may be.
 func (c *Controller) forms(i int) []int {
-	if c.options.Policy == Gearshift && c.impaired() {
-		return c.apps[i].sorted[:min(1, len(c.apps[i].sorted))]
+	a := &c.apps[i]
+	switch {
+	case c.options.Policy == Gearshift && c.impaired():
+		return a.sorted[:1]
+	case c.progressive():
+		return a.sorted
 	}
-	if c.progressive() {
-		return c.apps[i].sorted
-	}
-	return []int{c.apps[i].full}
+	return []int{a.full}
 }
 
 // impaired reports whether a server is not used. New backups are then as small as can be,
@@ -35,41 +41,40 @@ func (c *Controller) recovering() bool {
 	return slices.ContainsFunc(c.apps, func(a application) bool { return a.down && a.target != nil })
 }
 
-// protect plans backups for applications that have too few, once all have recovered that can.
+// protect plans backups for applications that have too few.
 func (c *Controller) protect() {
-	if c.options.Policy == FullCold || c.recovering() || c.options.Policy == FullWarm && c.impaired() {
+	if c.options.Policy == FullCold || c.options.Policy == FullWarm && c.impaired() {
 		return
 	}
 	for i := range c.apps {
 		if a := &c.apps[i]; a.active != nil {
-			a.backups = remove(a.backups, func(x *instance) bool { return !c.apart(i, x.server, nil) })
-			c.adopt(i)
+			a.backups = remove(a.backups, func(x *instance) bool { return !c.apart(i, x.server) })
+			if c.protects(i) {
+				c.adopt(i)
+			}
 		}
 	}
 	for n := range c.options.Backups {
-		var asks []ask
+		var list []int
 		for _, critical := range []bool{true, false} {
 			for i := range c.apps {
 				if a := &c.apps[i]; a.active != nil && c.protects(i) && c.system.Applications[i].Critical == critical && len(a.backups) == n {
-					asks = append(asks, c.backupAsk(i))
+					list = append(list, i)
 				}
 			}
 		}
-		if len(asks) > 0 {
-			c.hold(asks)
+		if len(list) > 0 {
+			c.hold(list)
 		}
 	}
 }
 
-// apart reports whether a backup of the application may be on the server: it is up, not
+// apart reports whether a backup of the application may be on the server: it is there, not
 // excluded, and neither it nor, where that is asked for, its site is that of the active
-// instance or of another backup.
-func (c *Controller) apart(i, server int, except *instance) bool {
-	a := &c.apps[i]
-	if c.servers[server].condition == Lost || slices.Contains(c.system.Applications[i].Excluded, server) {
-		return false
-	}
-	return !c.together(server, a.active.server)
+// instance.
+func (c *Controller) apart(i, server int) bool {
+	return c.servers[server].condition != Lost && !slices.Contains(c.system.Applications[i].Excluded, server) &&
+		!c.together(server, c.apps[i].active.server)
 }
 
 // together reports whether the two servers count as one for backups.
@@ -78,36 +83,36 @@ func (c *Controller) together(s, t int) bool {
 	return s == t || c.options.SiteIndependent && x != "" && x == y
 }
 
-// adopt makes backups of instances that are there and not wanted.
+// adopt makes backups of instances that are there and not wanted, the best first.
 func (c *Controller) adopt(i int) {
 	a := &c.apps[i]
-	if !c.protects(i) {
+	if len(a.backups) >= c.options.Backups {
 		return
 	}
-	forms := c.forms(i)
-	if c.options.Policy == Gearshift {
-		forms = a.sorted
-	}
-	for _, v := range slices.Backward(forms) {
-		for s := range c.servers {
-			x := c.byID[c.system.Instance(i, v, s)]
-			if len(a.backups) >= c.options.Backups || x == nil || x.phase != loaded || c.servers[s].condition != Up || c.wanted(x) || x == a.home || !c.apart(i, s, nil) {
-				continue
-			}
-			if slices.ContainsFunc(a.backups, func(y *instance) bool { return c.together(y.server, s) }) || !within(c.demand(x), c.rooms(c.committed)[s]) {
-				continue
-			}
-			a.backups = append(a.backups, x)
-			a.exposed = ""
-			c.stepOf(StepProtected, x, 0, "")
+	var list []*instance
+	for _, x := range a.known {
+		if x.phase == loaded && x != a.home && c.servers[x.server].condition == Up && !c.wanted(x) && c.apart(i, x.server) && slices.Contains(a.sorted, x.variant) {
+			list = append(list, x)
 		}
+	}
+	quality := func(x *instance) float64 { return c.system.Applications[i].Variants[x.variant].Quality }
+	slices.SortStableFunc(list, func(x, y *instance) int { return cmp.Compare(quality(y), quality(x)) })
+	for _, x := range list {
+		if len(a.backups) >= c.options.Backups || slices.ContainsFunc(a.backups, func(y *instance) bool { return c.together(y.server, x.server) }) ||
+			!within(c.need(i, x.variant, x.server), c.room(x.server, c.committed)) {
+			continue
+		}
+		a.backups, a.exposed = append(a.backups, x), ""
+		a.floor = a.floor || x.variant == a.sorted[0]
+		c.version++
+		c.stepOf(StepProtected, x, 0, "")
 	}
 }
 
 // backupAsk asks for one more backup of the application.
-func (c *Controller) backupAsk(i int) ask {
+func (c *Controller) backupAsk(i int, variants []int) ask {
 	a := &c.apps[i]
-	q := ask{app: i, variants: c.forms(i), apart: a.active}
+	q := ask{app: i, variants: variants, apart: a.active}
 	for s := range c.servers {
 		if slices.ContainsFunc(a.backups, func(x *instance) bool { return c.together(x.server, s) }) {
 			q.excluded = append(q.excluded, s)
@@ -116,36 +121,114 @@ func (c *Controller) backupAsk(i int) ask {
 	return q
 }
 
-// hold plans the backups and wants them.
-func (c *Controller) hold(asks []ask) {
-	how := algorithm1
-	if c.options.Policy == Gearshift {
-		how = greedy
+// hold plans backups of the applications and wants them. Where not all find room, our policy
+// has other backups be smaller.
+func (c *Controller) hold(list []int) {
+	asks := make([]ask, len(list))
+	for k, i := range list {
+		asks[k] = c.backupAsk(i, c.forms(i))
 	}
 	rooms := c.rooms(c.committed)
-	for k, s := range c.solve(asks, rooms, c.alpha(rooms), how) {
-		a := &c.apps[asks[k].app]
+	spots := c.solve(asks, rooms, c.alpha(rooms), c.proactive(asks))
+	var left []int
+	for k, s := range spots {
+		if s.server >= 0 {
+			c.backUp(list[k], s)
+		} else {
+			left = append(left, k)
+		}
+	}
+	if c.options.Policy == Gearshift {
+		left = c.holdSmaller(asks, left)
+	}
+	for _, k := range left {
+		if a := &c.apps[list[k]]; a.exposed == "" {
+			a.exposed = spots[k].why()
+			c.stepApp(StepUnprotected, list[k], a.exposed)
+		}
+	}
+}
+
+// backUp wants a backup of the application.
+func (c *Controller) backUp(i int, s spot) {
+	a := &c.apps[i]
+	x := c.want(i, s.variant, s.server)
+	a.backups, a.exposed = append(a.backups, x), ""
+	a.floor = a.floor || s.variant == a.sorted[0]
+	c.version++
+	if x.phase == loaded {
+		c.stepOf(StepProtected, x, 0, "")
+	}
+}
+
+// holdSmaller plans the smallest backups for those of the asks, by index, that found no room,
+// with the room that other backups leave as they become as small as can be. It returns those
+// that find none even so.
+func (c *Controller) holdSmaller(asks []ask, which []int) (left []int) {
+	if len(which) == 0 {
+		return nil
+	}
+	some := make([]ask, len(which))
+	for k, j := range which {
+		some[k] = asks[j]
+		some[k].variants = c.apps[asks[j].app].sorted[:1]
+	}
+	rooms := c.yielded()
+	for k, s := range c.solve(some, rooms, c.alpha(rooms), greedy) {
 		if s.server < 0 {
-			if a.exposed != s.why {
-				c.stepApp(StepUnprotected, asks[k].app, s.why)
-			}
-			a.exposed = s.why
+			left = append(left, which[k])
 			continue
 		}
-		a.backups, a.exposed = append(a.backups, c.want(asks[k].app, s.variant, s.server)), ""
-		a.floor = c.impaired()
+		c.backUp(some[k].app, s)
+		c.yield(s.server, false)
+	}
+	return left
+}
+
+// refine replaces backups that are as small as can be by better ones, once all servers are used
+// and every application is on its primary, where there is room for both.
+func (c *Controller) refine() {
+	if c.impaired() || slices.ContainsFunc(c.apps, func(a application) bool { return a.down || a.target != nil }) {
+		return
+	}
+	var asks []ask
+	var which []*instance
+	for i := range c.apps {
+		a := &c.apps[i]
+		if !a.floor {
+			continue
+		}
+		a.floor = false
+		for _, x := range a.backups {
+			better := c.better(i, x.variant)
+			if x.phase != loaded || len(better) == 0 {
+				continue
+			}
+			q := c.backupAsk(i, better)
+			q.excluded = slices.DeleteFunc(q.excluded, func(s int) bool { return c.together(s, x.server) })
+			asks, which = append(asks, q), append(which, x)
+		}
+	}
+	if len(asks) == 0 {
+		return
+	}
+	rooms := c.rooms(c.committed)
+	for k, s := range c.solve(asks, rooms, c.alpha(rooms), greedy) {
+		if a := &c.apps[asks[k].app]; s.server >= 0 {
+			a.backups[slices.Index(a.backups, which[k])] = c.want(asks[k].app, s.variant, s.server)
+		}
 	}
 }
 
 // alpha is the share of the rooms that stays free so that of all room for backups alpha does.
 func (c *Controller) alpha(rooms [][]float64) float64 {
-	all := c.rooms(func(*instance) bool { return false })
 	share := 0.0
 	for r := range c.system.Resources {
 		var most, left float64
 		for i := range rooms {
 			if c.servers[i].condition == Up {
-				most, left = most+all[i][r], left+rooms[i][r]
+				most += c.room(i, func(*instance) bool { return false })[r]
+				left += max(0, rooms[i][r])
 			}
 		}
 		if left > 0 {
@@ -153,4 +236,32 @@ func (c *Controller) alpha(rooms [][]float64) float64 {
 		}
 	}
 	return min(share, 1-1e-9)
+}
+
+// proactive is the algorithm by which backups are planned.
+func (c *Controller) proactive(asks []ask) algorithm {
+	variants := 0
+	for k := range asks {
+		variants += len(asks[k].variants)
+	}
+	switch {
+	case c.options.Policy == Gearshift:
+		return greedy
+	case c.options.Policy == FailLite && !c.system.Shared && !c.impaired() && variants*len(c.servers) <= mostExact:
+		return exactly
+	}
+	return algorithm1
+}
+
+// The work that is put into exact plans: how many variants × servers they may have, and how
+// often they are asked whether to stop.
+const (
+	mostExact = 1000
+	mostAsked = 20
+)
+
+// exactly is the exact plan, or the best that is found quickly.
+func exactly(p *placement.Problem) *placement.Plan {
+	asked := 0
+	return p.Exact(func() bool { asked++; return asked > mostAsked })
 }

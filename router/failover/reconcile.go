@@ -38,10 +38,17 @@ func (c *Controller) tidy(server int) {
 		case c.wanted(x) || x == a.home:
 		case x.phase == planned:
 			c.drop(x)
-		case x.phase == loaded && x.until <= c.now && !a.down:
+		case x.phase == loaded && x.until <= c.now && !a.down && !c.lingers(x):
 			c.unload(x)
 		}
 	}
+}
+
+// lingers reports whether the instance stays although it is not wanted: as a backup, until those
+// that are wanted are loaded.
+func (c *Controller) lingers(x *instance) bool {
+	a := &c.apps[x.app]
+	return a.active != nil && c.apart(x.app, x.server) && slices.ContainsFunc(a.backups, func(y *instance) bool { return y.phase != loaded })
 }
 
 func (c *Controller) unload(x *instance) {
@@ -149,15 +156,24 @@ func (c *Controller) wishes() (list []wish) {
 	return list
 }
 
-// makeRoom unloads the smaller variant that answers on the same server, where the chosen one
-// does not fit in addition to it. The application is not answered until that is there.
+// makeRoom unloads what stays on the instance's server and is not wanted. Where that is nothing,
+// FailLite unloads the smaller variant that answers there, if the chosen one does not fit in
+// addition to it: the application is not answered until that is there.
 func (c *Controller) makeRoom(x *instance) {
+	waits := false
+	for _, y := range slices.Clone(c.on[x.server]) {
+		if y.phase == loaded && !c.wanted(y) && y.until <= c.now && y != c.apps[y.app].home && !c.apps[y.app].down {
+			c.unload(y)
+		}
+		waits = waits || y.phase == unloading
+	}
 	a := &c.apps[x.app]
-	if c.options.Policy != FailLite || x != a.target || a.active == nil || a.active.server != x.server || a.active == a.home || !c.fits(x, a.active) {
+	if waits || c.options.Policy != FailLite || x != a.target || a.active == nil || a.active.server != x.server || a.active == a.home || !c.fits(x, a.active) {
 		return
 	}
 	old := a.active
 	a.active, a.down, a.gap, a.since = nil, true, true, c.now
+	c.version++
 	c.stepOf(StepGap, old, 0, "the chosen variant does not fit in addition to it")
 	c.unload(old)
 }

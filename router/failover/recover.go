@@ -37,15 +37,12 @@ func (c *Controller) ready(x *instance) bool { return c.there(x) && x.until <= c
 func (c *Controller) best(i int) (best *instance) {
 	a := &c.system.Applications[i]
 	rank := func(x *instance) int { return int(c.servers[x.server].condition) } // up before returned
-	for v := range a.Variants {
-		for s := range c.servers {
-			x := c.byID[c.system.Instance(i, v, s)]
-			if !c.ready(x) || !a.quick(v) {
-				continue
-			}
-			if best == nil || cmp.Or(cmp.Compare(rank(best), rank(x)), cmp.Compare(a.Variants[v].Quality, a.Variants[best.variant].Quality)) > 0 {
-				best = x
-			}
+	for _, x := range c.apps[i].known {
+		if !c.ready(x) || !a.quick(x.variant) {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(rank(best), rank(x)), cmp.Compare(a.Variants[x.variant].Quality, a.Variants[best.variant].Quality), cmp.Compare(best.id, x.id)) > 0 {
+			best = x
 		}
 	}
 	return best
@@ -62,6 +59,7 @@ func (c *Controller) activate(x *instance) bool {
 	old, down, gap, since := a.active, a.down, a.gap, a.since
 	a.active, a.down, a.gap, a.why = x, false, false, ""
 	a.moved = a.home != nil && x != a.home
+	c.version++
 	if a.target == x {
 		a.target, a.first = nil, nil
 	}
@@ -118,16 +116,21 @@ func (c *Controller) recover() {
 		a := &c.apps[i]
 		if s.server < 0 {
 			if a.why == "" {
-				c.stepApp(StepUnrecovered, i, s.why)
+				a.why = s.why()
+				c.stepApp(StepUnrecovered, i, a.why)
 			}
-			a.why = s.why
 			continue
 		}
 		a.target, a.why = c.want(i, s.variant, s.server), ""
+		c.version++
 		if s.first >= 0 && (s.first != s.variant || s.firstServer != s.server) {
 			a.first = c.want(i, s.first, s.firstServer)
 		}
 	}
+	for _, x := range c.crowded {
+		c.yield(x.server, x.drops)
+	}
+	c.crowded = c.crowded[:0]
 }
 
 // usable reports whether the application may be loaded on the server now.
@@ -139,14 +142,13 @@ func (c *Controller) usable(i, server int) bool {
 func (c *Controller) goHome(i int) {
 	a := &c.apps[i]
 	a.target, a.first, a.why = a.home, nil, ""
+	c.version++
 	if !a.down || !c.progressive() || len(a.sorted) == 0 || a.sorted[0] == a.full {
 		return
 	}
 	small := c.system.Applications[i].Variants[a.sorted[0]].Demand
-	for r, free := range c.rooms(c.committed)[a.home.server] {
-		if small[r] > free*(1+slack) {
-			return
-		}
+	if !within(small, c.room(a.home.server, c.committed)) {
+		return
 	}
 	a.first = c.want(i, a.sorted[0], a.home.server)
 }
@@ -164,7 +166,9 @@ func (c *Controller) failback() {
 			continue
 		}
 		a.target, a.first = a.home, nil
+		a.backups = remove(a.backups, func(x *instance) bool { return x == a.home })
 		c.dirty = c.dirty || a.home.phase == loaded
+		c.version++
 	}
 }
 

@@ -1,6 +1,10 @@
 package failover
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // scratch is memory of sums.
 type scratch struct {
@@ -115,15 +119,83 @@ func (c *Controller) fits(x, without *instance) bool {
 // by server and resource. Those that are not kept are left out.
 func (c *Controller) rooms(kept func(*instance) bool) [][]float64 {
 	list := make([][]float64, len(c.servers))
-	primary, backup := make([]float64, len(c.system.Resources)), make([]float64, len(c.system.Resources))
 	for i := range c.servers {
-		capacity := c.system.Servers[i].Capacity
-		c.sums(primary, i, true, func(x *instance) bool { return x == c.apps[x.app].home })
-		c.sums(backup, i, false, func(x *instance) bool { return x != c.apps[x.app].home && kept(x) })
-		list[i] = make([]float64, len(capacity))
-		for r := range capacity {
-			list[i][r] = max(0, min(capacity[r]-primary[r], c.options.Headroom*capacity[r])-backup[r])
-		}
+		list[i] = c.room(i, kept)
 	}
 	return list
+}
+
+// room is that of one server. It is below 0 where more is kept than there may be.
+func (c *Controller) room(server int, kept func(*instance) bool) []float64 {
+	capacity := c.system.Servers[server].Capacity
+	n := len(capacity)
+	sums := make([]float64, 3*n)
+	primary, backup, left := sums[:n:n], sums[n:2*n:2*n], sums[2*n:]
+	c.sums(primary, server, true, func(x *instance) bool { return x == c.apps[x.app].home })
+	c.sums(backup, server, false, func(x *instance) bool { return x != c.apps[x.app].home && kept(x) })
+	for r := range capacity {
+		left[r] = min(capacity[r]-primary[r], c.options.Headroom*capacity[r]) - backup[r]
+	}
+	return left
+}
+
+// serving reports whether the instance answers or is to answer, or is a home.
+func (c *Controller) serving(x *instance) bool {
+	a := &c.apps[x.app]
+	return x == a.home || x.late || x == a.active || x == a.target || x == a.first
+}
+
+// yielded is how much room there is if backups are as small as can be.
+func (c *Controller) yielded() [][]float64 {
+	rooms := c.rooms(c.serving)
+	for i := range c.apps {
+		for _, x := range c.apps[i].backups {
+			c.occupy(rooms, i, c.apps[i].sorted[0], x.server, 1)
+		}
+	}
+	return rooms
+}
+
+// yield makes backups on the server smaller until what room is kept for fits, the largest
+// first; then, where drops is set, it gives up some, those of applications that are not
+// critical first.
+func (c *Controller) yield(server int, drops bool) {
+	over := func() bool {
+		return slices.ContainsFunc(c.room(server, c.committed), func(x float64) bool {
+			return x < -1e-6*c.scratch.total[0]/float64(len(c.servers))
+		})
+	}
+	var list []*instance
+	for _, x := range c.on[server] {
+		if slices.Contains(c.apps[x.app].backups, x) {
+			list = append(list, x)
+		}
+	}
+	slices.SortStableFunc(list, func(x, y *instance) int {
+		return cmp.Compare(c.scratch.size(c.demand(y)), c.scratch.size(c.demand(x)))
+	})
+	for _, x := range list {
+		a := &c.apps[x.app]
+		if !over() {
+			return
+		}
+		if small := a.sorted[0]; small != x.variant {
+			a.backups[slices.Index(a.backups, x)] = c.want(x.app, small, server)
+			a.floor = true
+			c.version++
+		}
+	}
+	for _, critical := range []bool{false, true} {
+		for _, x := range slices.Clone(c.on[server]) {
+			a := &c.apps[x.app]
+			if !drops || !over() {
+				return
+			}
+			if slices.Contains(a.backups, x) && c.system.Applications[x.app].Critical == critical {
+				c.unwant(x)
+				a.exposed = "its backup made room for an application whose server was lost"
+				c.stepApp(StepUnprotected, x.app, a.exposed)
+			}
+		}
+	}
 }
