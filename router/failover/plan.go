@@ -27,7 +27,8 @@ type spot struct {
 // algorithm makes a plan of a problem.
 type algorithm func(*placement.Problem) *placement.Plan
 
-func greedy(p *placement.Problem) *placement.Plan     { return p.Greedy() }
+func thorough(p *placement.Problem) *placement.Plan   { return p.Greedy() }
+func greedy(p *placement.Problem) *placement.Plan     { return p.Quick() }
 func algorithm1(p *placement.Problem) *placement.Plan { return p.Algorithm1(false) }
 
 // solve plans the asks on servers that are up, with so much room on each.

@@ -245,6 +245,8 @@ func (c *Controller) proactive(asks []ask) algorithm {
 		variants += len(asks[k].variants)
 	}
 	switch {
+	case c.options.Policy == Gearshift && c.planned.protect == 0 && len(asks)*len(c.servers) <= mostThorough:
+		return thorough
 	case c.options.Policy == Gearshift:
 		return greedy
 	case c.options.Policy == FailLite && !c.system.Shared && !c.impaired() && variants*len(c.servers) <= mostExact:
@@ -253,11 +255,13 @@ func (c *Controller) proactive(asks []ask) algorithm {
 	return algorithm1
 }
 
-// The work that is put into exact plans: how many variants × servers they may have, and how
-// often they are asked whether to stop.
+// The work that is put into plans before any loss: exact ones may have so many variants ×
+// servers, and are asked so many times whether to stop; thorough ones may have so many
+// applications × servers.
 const (
-	mostExact = 1000
-	mostAsked = 20
+	mostExact    = 1000
+	mostAsked    = 20
+	mostThorough = 600
 )
 
 // exactly is the exact plan, or the best that is found quickly.

@@ -10,7 +10,12 @@ import (
 // what finds no room gets it where moving others makes some; then upgrades by what they gain
 // per unit of capacity, on another server where their own is full. Smaller problems are then
 // planned again for two servers at a time, exactly.
-func (p *Problem) Greedy() *Plan {
+func (p *Problem) Greedy() *Plan { return p.greedily(true) }
+
+// Quick is [Problem.Greedy] without what takes longest: nothing is planned again.
+func (p *Problem) Quick() *Plan { return p.greedily(false) }
+
+func (p *Problem) greedily(polish bool) *Plan {
 	g := &greedy{ledger: p.ledger(), spots: make([]Spot, len(p.Applications)), on: make([][]int, len(p.Servers))}
 	g.prepare()
 	for _, i := range g.order {
@@ -26,7 +31,7 @@ func (p *Problem) Greedy() *Plan {
 	switch {
 	case p.Shared:
 		g.share()
-	case g.small():
+	case polish && g.small():
 		g.polish()
 	}
 	return p.plan(g.spots)

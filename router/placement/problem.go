@@ -57,9 +57,9 @@ type Problem struct {
 	SiteIndependent bool
 	// Shared has the first resource be taken once for each model on a server. [Problem.Exact]
 	// does not know it.
-	Shared  bool
-	Servers         []Server
-	Applications    []Application
+	Shared       bool
+	Servers      []Server
+	Applications []Application
 
 	limit []float64 // of all backups together, by resource, where it is not by alpha
 }
