@@ -31,7 +31,7 @@ func newScenarioCommand() *cobra.Command {
 
 // showScenario prints the text itself, with its comments, once it is valid.
 func showScenario(c *cobra.Command, ref string) error {
-	if _, err := scenario.Load(ref); err != nil {
+	if err := scenario.Valid(ref); err != nil {
 		return err
 	}
 	text, err := scenario.Text(ref)

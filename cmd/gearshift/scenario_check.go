@@ -38,6 +38,13 @@ host, with requests of the workload's mean lengths.`,
 }
 
 func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
+	if drawn, err := scenario.LoadFailover(ref); err == nil {
+		if d, ok := drawn.Drawing(); ok {
+			x := drawn.FailoverSystem(false)
+			fmt.Fprintf(c.OutOrStdout(), "%d applications of %d families are drawn, on %d servers in %d sites.\n", len(x.Applications), len(d.Families), d.Servers, d.Sites)
+			return nil
+		}
+	}
 	s, warnings, err := scenario.Inspect(ref)
 	if err != nil {
 		return err

@@ -247,7 +247,7 @@ var table = []room{
 	{"serving/debug", []string{"serving"},
 		"a module of the server: it shows what the process does, and knows nothing of requests"},
 	{"cmd/gearshift/scenario", []string{
-		"router", "router/failover", "router/placement", "router/admission", "router/fleet", "router/lifecycle", "router/control", "router/modality", "router/observation", "router/profile", "router/balance", "router/policy", "workloads",
+		"router", "router/failover", "router/placement", "env/failover", "workloads/families", "router/admission", "router/fleet", "router/lifecycle", "router/control", "router/modality", "router/observation", "router/profile", "router/balance", "router/policy", "workloads",
 		"env/engine", "env", "env/objective", "env/evaluation", "rl", "serving/address", "serving/setting", "serving/agents", "serving/backend", "router/health", "serving/gauges", "serving/memory", "serving/config"},
 		"a file is composed of what the rooms own, and describes: it learns nothing, stores nothing and serves nobody"},
 	{"cmd/gearshift/output", []string{"internal/durable"},

@@ -11,7 +11,7 @@ import (
 // No rule is above the fluid bound at a steady rate, beyond noise, in any
 // built-in scenario whose engines work token by token.
 func TestRulesStayUnderTheFluidBound(t *testing.T) {
-	for _, name := range workloads.ScenarioNames() {
+	for _, name := range scenario.Fleets() {
 		s, err := scenario.Load(name)
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"gearshift/cmd/gearshift/scenario"
 	"gearshift/rl"
 	"gearshift/router/nn"
 	"gearshift/router/observation"
@@ -233,7 +234,7 @@ func TestPresetsFrom(t *testing.T) {
 // The sweep of each scenario reaches from where the largest variant carries all
 // to where the smallest does not, and training sees all its rates.
 func TestLoadsCoverTheSweep(t *testing.T) {
-	for _, name := range workloads.ScenarioNames() {
+	for _, name := range scenario.Fleets() {
 		s := load(t, name)
 		rates, load := s.Evaluation.StableRates, s.Training.Load
 		if !slices.IsSorted(rates) || load.MinRate > rates[0] || load.MaxRate < rates[len(rates)-1] {

@@ -7,9 +7,12 @@ import (
 	"strings"
 	"time"
 
+	envfailover "gearshift/env/failover"
 	"gearshift/router/failover"
 	"gearshift/router/placement"
 	"gearshift/router/profile"
+	"gearshift/workloads"
+	"gearshift/workloads/families"
 )
 
 // Failover is how applications stay answered when hosts die. An application is a task with a
@@ -61,7 +64,7 @@ type Drawn struct {
 // What a [Drawn] may name.
 var (
 	DrawnFamilies = []string{"torchvision", "timm"}
-	DrawnClasses  = []string{"small", "medium", "large"}
+	DrawnClasses  = []string{families.Small, families.Medium, families.Large}
 )
 
 // Part is a share in percent that may be nothing, written 20%.
@@ -107,6 +110,51 @@ func (s *Scenario) Failover() *Failover {
 
 // drawn returns how applications are drawn; nil where the file lists them.
 func (s *Scenario) drawn() *Drawn { return Of[Failover](s).Drawn }
+
+// Fleets lists the built-in scenarios that describe a fleet, rather than draw one.
+func Fleets() (names []string) {
+	for _, name := range workloads.ScenarioNames() {
+		if s, _, err := parse(name, must(workloads.Scenario(name))); err == nil && s.drawn() == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func must(text []byte, err error) []byte {
+	if err != nil {
+		panic(err) // what is built in is there
+	}
+	return text
+}
+
+// Drawing returns how applications are drawn, and whether they are.
+func (s *Scenario) Drawing() (d envfailover.Drawing, ok bool) {
+	f := s.drawn()
+	if f == nil {
+		return d, false
+	}
+	d = envfailover.Drawing{
+		Applications: f.Applications, Servers: f.Servers, Sites: f.Sites, Utilisation: f.Utilisation.Share(),
+		Families: families.Torchvision(), BoundMS: drawnBoundMS, PerServer: drawnPerServer,
+		Critical: Of[Failover](s).Critical.Share(), Seed: uint64(f.Seed),
+	}
+	if f.Families == DrawnFamilies[1] {
+		d.Families = families.All()
+	}
+	d.Reference = d.Families
+	if len(f.Classes) > 0 {
+		d.Families = slices.DeleteFunc(slices.Clone(d.Families), func(x families.Family) bool { return !slices.Contains(f.Classes, x.Class(drawnBoundMS)) })
+	}
+	return d, true
+}
+
+// The bound on the answers of applications that are drawn, and how many of all families a server is made
+// for where applications fill the servers, as FailLite's large simulation has.
+const (
+	drawnBoundMS   = 100
+	drawnPerServer = 6.4
+)
 
 func (c *checker) failover(f *Failover) {
 	const key = "failover"
@@ -184,6 +232,15 @@ func (s *Scenario) refuseDrawn(r *report) error {
 	return r.err()
 }
 
+// Valid is the fault of a scenario of any kind, by its name or file.
+func Valid(ref string) error {
+	text, err := Text(ref)
+	if err == nil {
+		_, _, err = parse(fileName(ref), text)
+	}
+	return err
+}
+
 // LoadFailover is [Load] for simulations of failures, which also take a scenario whose applications are drawn.
 func LoadFailover(ref string) (*Scenario, error) {
 	text, err := Text(ref)
@@ -203,6 +260,14 @@ func LoadFailover(ref string) (*Scenario, error) {
 // model share its memory, as they do when served, and gives each the primary on which its
 // replica is up; otherwise the controller places those that name none.
 func (s *Scenario) FailoverSystem(shared bool) *failover.System {
+	if d, ok := s.Drawing(); ok {
+		x, err := envfailover.Draw(d)
+		if err != nil {
+			panic(err) // the check of the file has found nothing
+		}
+		x.Shared = shared
+		return x
+	}
 	x := &failover.System{Resources: []string{"memory", "compute"}, Shared: shared}
 	for _, h := range s.Hosts {
 		x.Servers = append(x.Servers, failover.Server{Name: h.Name, Site: h.Site, Capacity: []float64{float64(h.Memory), 1}})

@@ -10,6 +10,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/failover"
 	"gearshift/router/fleet"
+	"gearshift/workloads/families"
 )
 
 // cameras is a fleet of three hosts on two sites with two applications and one task that is none.
@@ -177,5 +178,73 @@ func TestDrawnApplications(t *testing.T) {
 		if _, err := scenario.Parse("f.yaml", []byte(changed)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", edit, err)
 		}
+	}
+}
+
+// The testbed has FailLite's 46 applications of 27 models on 6 servers in 3 sites, with the numbers
+// that follow from the table of models; its applications take half of what there is.
+func TestFailLiteTestbed(t *testing.T) {
+	s := load(t, "faillite-testbed")
+	x := s.FailoverSystem(false)
+	known := map[string]families.Model{}
+	for _, f := range families.Torchvision() {
+		for _, m := range f.Models {
+			known[m.Name] = m
+		}
+	}
+	sites, taken := map[string]int{}, make([]float64, 2)
+	for _, h := range x.Servers {
+		sites[h.Site]++
+	}
+	if len(x.Applications) != 46 || len(s.Variants) != 27 || len(x.Servers) != 6 || len(sites) != 3 {
+		t.Errorf("%d applications, %d models, %d servers, %d sites", len(x.Applications), len(s.Variants), len(x.Servers), len(sites))
+	}
+	for _, a := range x.Applications {
+		best := known[a.Variants[a.Full].Name].Top1
+		for _, v := range a.Variants {
+			m := known[v.Name]
+			if math.Abs(v.Demand[0]/1e6-m.MemoryMB()) > 0.51 || math.Abs(v.Load.Seconds()*1000-m.LoadMS()) > 0.51 || math.Abs(v.LatencyMS/m.ServiceMS()-1) > 0.001 || math.Abs(v.Quality-m.Top1/best) > 1e-5 {
+				t.Errorf("%s: %+v, and the table has %+v", a.Name, v, m)
+			}
+		}
+		for r, d := range a.Variants[a.Full].Demand {
+			taken[r] += d / x.Servers[0].Capacity[r] / 6
+		}
+	}
+	if math.Abs(taken[0]-0.5) > 0.005 || math.Abs(taken[1]-0.5) > 0.005 {
+		t.Errorf("the applications take %.3f of the memory and %.3f of the compute, want half", taken[0], taken[1])
+	}
+}
+
+// The large setting has FailLite's 640 applications of 69 models on 100 servers in 10 sites.
+func TestFailLiteLarge(t *testing.T) {
+	if _, err := scenario.Load("faillite-large"); err == nil || !strings.Contains(err.Error(), "faillite-large.yaml:14: failover.drawn: the applications are drawn, 640 on 100 servers") {
+		t.Errorf("loaded as a fleet: %v", err)
+	}
+	s, err := scenario.LoadFailover("faillite-large")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := s.FailoverSystem(false)
+	sites, models, taken := map[string]int{}, map[string]bool{}, make([]float64, 2)
+	for _, h := range x.Servers {
+		sites[h.Site]++
+	}
+	for _, a := range x.Applications {
+		for _, v := range a.Variants {
+			models[v.Name] = true
+		}
+		for r, d := range a.Variants[a.Full].Demand {
+			taken[r] += d / x.Servers[0].Capacity[r] / 100
+		}
+	}
+	if len(x.Applications) != 640 || len(x.Servers) != 100 || len(sites) != 10 || sites["site3"] != 10 || len(models) != 69 || math.Abs(taken[0]-0.5) > 1e-9 || math.Abs(taken[1]-0.5) > 1e-9 {
+		t.Errorf("%d applications, %d servers, sites %v, %d models, taken %v", len(x.Applications), len(x.Servers), sites, len(models), taken)
+	}
+	if err := x.Validate(); err != nil {
+		t.Error(err)
+	}
+	if n := x.PlacePrimaries(0.001); n > 0 {
+		t.Errorf("%d applications find no primary", n)
 	}
 }

@@ -276,11 +276,14 @@ func (s *Scenario) advised() bool {
 func (p *Preset) general() bool { return len(p.Observation) == 0 && p.Load == (workloads.Load{}) }
 
 // fillMix gives every task its weight, so that a mix left out, or without a
-// task, is the same scenario as one that says so.
+// task, is the same scenario as one that says so. Where all tasks have a rate, that is it.
 func (s *Scenario) fillMix() {
 	alike := len(s.Workload.Mix) == 0
+	rated := !slices.ContainsFunc(s.Tasks, func(t Task) bool { return t.Rate == 0 })
 	for _, t := range s.Tasks {
-		if alike {
+		if alike && rated {
+			s.Workload.Mix[t.Name] = t.Rate
+		} else if alike {
 			s.Workload.Mix[t.Name] = 1
 		} else if _, ok := s.Workload.Mix[t.Name]; !ok {
 			s.Workload.Mix[t.Name] = 0

@@ -11,7 +11,6 @@ import (
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/fleet"
-	"gearshift/workloads"
 )
 
 func load(t *testing.T, ref string) *scenario.Scenario {
@@ -50,7 +49,7 @@ func parse(t *testing.T, text string) *scenario.Scenario {
 }
 
 func TestEveryBuiltInLoads(t *testing.T) {
-	for _, name := range workloads.ScenarioNames() {
+	for _, name := range scenario.Fleets() {
 		s := load(t, name)
 		if s.Name != name {
 			t.Errorf("scenarios/%s.yaml calls itself %q", name, s.Name)
@@ -355,10 +354,10 @@ func TestLoadRefs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ref, want := range map[string]string{
-		"titan":     `unknown scenario "titan"; built in are a100-modern, cpu-three, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, tiny, titan-rtx-opt, and the path of a file works too`,
-		"tinny":     `unknown scenario "tinny"; did you mean "tiny"?; built in are a100-modern, cpu-three, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, tiny, titan-rtx-opt, and the path of a file works too`,
-		"":          `unknown scenario ""; built in are a100-modern, cpu-three, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, tiny, titan-rtx-opt, and the path of a file works too`,
-		"gone.yaml": `there is no scenario file "gone.yaml"; built in are a100-modern, cpu-three, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, tiny, titan-rtx-opt`,
+		"titan":     `unknown scenario "titan"; built in are a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, tiny, titan-rtx-opt, and the path of a file works too`,
+		"tinny":     `unknown scenario "tinny"; did you mean "tiny"?; built in are a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, tiny, titan-rtx-opt, and the path of a file works too`,
+		"":          `unknown scenario ""; built in are a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, tiny, titan-rtx-opt, and the path of a file works too`,
+		"gone.yaml": `there is no scenario file "gone.yaml"; built in are a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, tiny, titan-rtx-opt`,
 		"./tiny":    `there is no scenario file "./tiny"; did you mean "tiny"?; built in are`,
 		t.TempDir(): "is a directory",
 		empty:       empty + ":1: the file is empty",

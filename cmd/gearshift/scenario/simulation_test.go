@@ -14,7 +14,7 @@ import (
 // The built-in scenarios keep the environment's contract under every workload
 // that they are judged by, with the simulator's invariants checked at each event.
 func TestBuiltInScenariosKeepTheContract(t *testing.T) {
-	for _, name := range workloads.ScenarioNames() {
+	for _, name := range scenario.Fleets() {
 		for _, scheduler := range []string{engine.PrefillFirst, engine.ChunkedPrefill} {
 			s := load(t, name)
 			config, err := s.Simulation()

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"gearshift/cmd/gearshift/scenario"
-	"gearshift/workloads"
 )
 
 // warned is what is probably wrong with testdata/minimal.yaml after its edits.
@@ -25,7 +24,7 @@ func TestNoWarnings(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(err)
 	}
-	for _, ref := range append(append(workloads.ScenarioNames(), files...), "../../../deploy/scenario.yaml", "testdata/minimal.yaml") {
+	for _, ref := range append(append(scenario.Fleets(), files...), "../../../deploy/scenario.yaml", "testdata/minimal.yaml") {
 		_, warnings, err := scenario.Inspect(ref)
 		if err != nil || len(warnings) > 0 {
 			t.Errorf("%s: %v, %v", ref, err, warnings)

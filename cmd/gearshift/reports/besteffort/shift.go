@@ -9,7 +9,6 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
-	"gearshift/workloads"
 )
 
 // shiftSection is Figures 8, 9 and 14: other mixes of tasks than in training.
@@ -175,10 +174,10 @@ func (p *paper) othersSection(ctx context.Context) report.Section {
 		ID: "other-scenarios", Title: "The policy less the best rule of each workload",
 		Columns: append([]report.Column{text("scenario", "Scenario"), text("workload", "Workload")}, comparison("rule", 4)...),
 	}
-	for _, name := range workloads.ScenarioNames() {
+	for _, name := range scenario.Fleets() {
 		s := must(scenario.Load(name))
 		sizes := !slices.ContainsFunc(s.Variants, func(v scenario.Variant) bool { return len(v.Modalities) > 0 })
-		if name == p.scenario.Name || s.Training.PresetsFrom != p.scenario.Name || !sizes {
+		if name == p.scenario.Name || s.Failover() != nil || s.Training.PresetsFrom != p.scenario.Name || !sizes {
 			continue
 		}
 		rows := p.onFleet(ctx, s)
