@@ -175,6 +175,10 @@ modality: ## Jobs of the digits model for real, counted on labels and held again
 soak: ## Router and faulty engines under load for long (MINUTES=30 RACE=1 SEED=n)
 	@MINUTES='$(MINUTES)' RACE='$(RACE)' SEED='$(SEED)' scripts/soak.sh
 
+.PHONY: outage
+outage: ## Twenty requests across a minute in which the first replica is dead, three times: what the outage adds
+	GEARSHIFT_OUTAGE=1 go test -count=1 -v -timeout 10m -run '^TestAnOutageOfTheFirstReplica$$' $(GOTAGS) ./cmd/gearshift
+
 .PHONY: cover
 cover: setup ## Run the tests and print the statement coverage
 	go test -timeout 20m $(GOTAGS) -coverpkg=./... -coverprofile=cover.out ./...

@@ -63,18 +63,7 @@ const soakTimeouts = "  timeouts: {connect: 500ms, header: 3s, first_token: 2s, 
 
 func newSoak(t *testing.T, length time.Duration, seed uint64) *soak {
 	s := &soak{t: t, length: length, seed: seed, tally: newTally(), troubles: map[string]int{}}
-	text := succeed(t, "scenario", "show", "tiny")
-	for _, edit := range [][2]string{
-		{"  - {name: gpu0, memory: 8GiB}\n", "  - {name: gpu0, memory: 8GiB}\n  - {name: gpu1, memory: 8GiB}\n  - {name: gpu2, memory: 8GiB}\n  - {name: gpu3, memory: 8GiB}\n"},
-		{"hosts: [gpu0]", "hosts: [gpu0, gpu1, gpu2, gpu3]"},
-		{"max_in_flight: 128", "max_in_flight: 3"},
-		{"  backend: simulated", soakTimeouts + "  backend: simulated"},
-	} {
-		if !strings.Contains(text, edit[0]) {
-			t.Fatalf("the scenario has no %q", edit[0])
-		}
-		text = strings.ReplaceAll(text, edit[0], edit[1])
-	}
+	text := soakScenario(t, soakHosts)
 	path := write(t, "soak.yaml", text)
 	args := []string{"scenario", "upstreams", path}
 	for i := range soakHosts {
@@ -87,6 +76,28 @@ func newSoak(t *testing.T, length time.Duration, seed uint64) *soak {
 	s.router = startProcess(t, "serve", "--scenario", served, "--addr", "127.0.0.1:0", "--admin-addr", "off", "--store", path+".db", "--policy", "slackfit")
 	s.url = "http://" + s.router.listens(t)
 	return s
+}
+
+// soakScenario is the scenario tiny with so many hosts, whose replicas take few requests.
+func soakScenario(t *testing.T, hosts int) string {
+	text := succeed(t, "scenario", "show", "tiny")
+	var list, names []string
+	for i := range hosts {
+		list = append(list, fmt.Sprintf("  - {name: gpu%d, memory: 8GiB}\n", i))
+		names = append(names, fmt.Sprintf("gpu%d", i))
+	}
+	for _, edit := range [][2]string{
+		{list[0], strings.Join(list, "")},
+		{"hosts: [gpu0]", "hosts: [" + strings.Join(names, ", ") + "]"},
+		{"max_in_flight: 128", "max_in_flight: 3"},
+		{"  backend: simulated", soakTimeouts + "  backend: simulated"},
+	} {
+		if !strings.Contains(text, edit[0]) {
+			t.Fatalf("the scenario has no %q", edit[0])
+		}
+		text = strings.ReplaceAll(text, edit[0], edit[1])
+	}
+	return text
 }
 
 // freeAddr is an address that nobody listens on.

@@ -310,6 +310,9 @@ var table = []room{
 	{"cmd/gearshift/jobtraining", []string{
 		"cmd/gearshift/cli", "cmd/gearshift/modality", "cmd/gearshift/output", "cmd/gearshift/policies", "checkpoints", "env/jobs", "rl", "rl/dqn", "router/modality", "router/nn", "workloads", "workloads/jobs"},
 		"a policy of jobs is trained on options and their times: no scenario of requests, no server"},
+	{"cmd/gearshift/reports/hostloss", []string{
+		"cmd/gearshift/reports", "cmd/gearshift/scenario", "cmd/gearshift/policies", "router/balance", "router/fleet", "workloads", "env/evaluation", "env/evaluation/report", "checkpoints", "internal/splitmix"},
+		"a report plays policies and lays out numbers: who trains for it is told by the command"},
 	{"cmd/gearshift/reports/mosel", []string{
 		"cmd/gearshift/reports", "cmd/gearshift/scenario", "cmd/gearshift/jobtraining", "cmd/gearshift/policies", "checkpoints", "rl", "router/modality", "workloads", "workloads/jobs", "env/jobs", "env/evaluation", "env/evaluation/report"},
 		"a report plays policies and lays out numbers: it has one trained, and serves none"},
