@@ -59,8 +59,9 @@ own.`,
 type madeTable struct {
 	strategies.Of
 	*modality.Table
-	tasks []string
-	took  time.Duration
+	tasks  []string
+	took   time.Duration
+	memory map[string]float64 // MiB that an option needs, by its name; nil where the scenario does not say it of all
 }
 
 // of returns the table of the strategies for jobs of a task.
@@ -118,7 +119,7 @@ func (o *tableOptions) make(s *scenario.Scenario) ([]madeTable, error) {
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, madeTable{of, t, tasksOf(s, &of), time.Since(began)})
+			list = append(list, madeTable{of, t, tasksOf(s, &of), time.Since(began), memoryOf(s, &of)})
 		}
 	}
 	switch {
@@ -141,6 +142,22 @@ func tasksOf(s *scenario.Scenario, of *strategies.Of) (names []string) {
 		}
 	}
 	return names
+}
+
+// memoryOf is what the options need by their profiles.
+func memoryOf(s *scenario.Scenario, of *strategies.Of) map[string]float64 {
+	needs := map[string]float64{}
+	for _, c := range s.Combinations(of.Model, of.Host) {
+		for _, t := range s.Tasks {
+			needs[c.Variant+" for "+t.Name] = float64(c.Memory) / (1 << 20)
+		}
+	}
+	for i := range of.Options {
+		if needs[of.Options[i].Name] == 0 {
+			return nil
+		}
+	}
+	return needs
 }
 
 func (o *tableOptions) printSummary(out io.Writer, made []madeTable) error {
@@ -167,9 +184,16 @@ func (o *tableOptions) printSize(out io.Writer, made []madeTable) error {
 		for _, task := range t.tasks {
 			fmt.Fprintf(out, "%s@%s, task %s, %s, jobs of %d: the fastest strategy for each floor up to a mean quality\n", t.Model, t.Host, task, t.Mixing, o.size)
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "QUALITY\tMS\tSTRATEGY")
+			memory := ""
+			if t.memory != nil {
+				memory = "MIB\t"
+			}
+			fmt.Fprintf(w, "QUALITY\tMS\t%sSTRATEGY\n", memory)
 			for _, p := range t.strategies(task, o.size) {
-				fmt.Fprintf(w, "%.4f\t%.2f\t%s\n", p.Quality, p.MS, p.words)
+				if t.memory != nil {
+					memory = fmt.Sprintf("%.4g\t", p.MemoryMiB)
+				}
+				fmt.Fprintf(w, "%.4f\t%.2f\t%s%s\n", p.Quality, p.MS, memory, p.words)
 			}
 			if err := w.Flush(); err != nil {
 				return err
@@ -235,7 +259,10 @@ type strategyOf struct {
 	Quality  float64        `json:"quality"`
 	MS       float64        `json:"ms"`
 	Strategy map[string]int `json:"strategy"`
-	words    string
+	// MemoryMiB is what the combination needs that needs most; batches run one after the other. It is
+	// 0 where the scenario does not say it of all.
+	MemoryMiB float64 `json:"memory_mib,omitempty"`
+	words     string
 }
 
 func (t *madeTable) strategies(task string, size int) (list []strategyOf) {
@@ -247,6 +274,7 @@ func (t *madeTable) strategies(task string, size int) (list []strategyOf) {
 			if n > 0 {
 				name := strings.TrimSuffix(t.Of.Options[k].Name, " for "+task)
 				s.Strategy[name] = n
+				s.MemoryMiB = max(s.MemoryMiB, t.memory[t.Of.Options[k].Name])
 				words = append(words, fmt.Sprintf("%d × %s", n, name))
 			}
 		}

@@ -80,6 +80,32 @@ func TestTableOfAScenario(t *testing.T) {
 	}
 }
 
+// TestTableShowsMemory: of a strategy what its largest combination needs, where the scenario says so of
+// all.
+func TestTableShowsMemory(t *testing.T) {
+	path := filed(t)
+	some := strings.Replace(film, "{1: 20, 16: 320}", "{1: 20, 16: 320}, memory: 10MiB", 1)
+	all := strings.NewReplacer("{1: 30, 16: 480}", "{1: 30, 16: 480}, memory: 25MiB", "{1: 60, 16: 960}", "{1: 60, 16: 960}, memory: 34MiB").Replace(some)
+	for text, want := range map[string][]string{film: nil, some: nil, all: {"MIB", "10", "25", "25", "34", "34", "34"}} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		shown, err := order("table", "--scenario", path, "--size", "2", "--dry-run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, line := range strings.Split(shown, "\n")[1:8] {
+			if words := strings.Fields(line); strings.Contains(shown, "MIB") {
+				got = append(got, words[2])
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("memory %v, want %v:\n%s", got, want, shown)
+		}
+	}
+}
+
 // TestTableStoresNothing with --dry-run.
 func TestTableStoresNothing(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "s.db")
