@@ -28,8 +28,9 @@ import (
 	"gearshift/serving/work"
 )
 
-// headerStrategy says how many requests of a job each variant has answered.
-const headerStrategy = "X-Gearshift-Strategy"
+// The headers of jobs: how many of its requests each variant has answered, and the lowest mean quality
+// that the client takes.
+const headerStrategy, headerMinQuality = "X-Gearshift-Strategy", "X-Gearshift-Min-Quality"
 
 // serveJobs starts what answers jobs. Batches take places on the replicas of their variants, and
 // engines that fail at them count as failing.
@@ -265,9 +266,6 @@ func (s *Server) askedFor(c *gin.Context, model, task string) (a modality.Asked,
 	return a, nil
 }
 
-// headerMinQuality sets the lowest mean quality that the client takes.
-const headerMinQuality = "X-Gearshift-Min-Quality"
-
 // answerJob has the job answered, and its answer written. It is charged for what is sent to engines
 // and what comes back.
 func (s *Server) answerJob(c *gin.Context, job *modality.Job, size int, until time.Duration, write func(*modality.Result, http.Header) ([]byte, error)) {
@@ -344,7 +342,9 @@ func modelOfPath(c *gin.Context) string {
 // noInference refuses a model that takes no tensors here.
 func (s *Server) noInference(model string) *wire.Refusal {
 	message := fmt.Sprintf("there is no model %q that takes tensors; there are %s", model, s.jobs.Names())
-	if !s.jobs.On() {
+	if of, _, below := strings.Cut(model, "/"); below && s.jobs.Serves(of, "") {
+		message = fmt.Sprintf("there is no /v2/models/%s here; of %s there are its metadata, /ready and /infer", model, of)
+	} else if !s.jobs.On() {
 		message = "no model of this router takes tensors; the scenario has none with modalities"
 	}
 	return wire.Bad(http.StatusNotFound, "model", "model_not_found", message)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/keys"
 )
 
@@ -47,6 +48,29 @@ func TestModelsThatTakeJobs(t *testing.T) {
 		if w := g.do("GET", "/v1/models/"+name, "", bearing(secrets["big"])...); w.Code != want {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
+	}
+}
+
+// TestKeysNameModelsOfJobs: the name of a model that takes jobs stands for all its variants, and one
+// that neither a variant nor such a model has is an error of the file.
+func TestKeysNameModelsOfJobs(t *testing.T) {
+	file, secrets := granting(t, map[string]keys.Key{"pair": {Grants: keys.Grants{Models: []string{"pair"}}}, "small": {Grants: keys.Grants{Models: []string{"small"}}}})
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withPair, withKeys(file))
+	const both = `{"model":"pair","inputs":[{"image":"x","audio":"y"}],"min_quality":1}`
+	for key, want := range map[string]int{"pair": http.StatusOK, "small": http.StatusBadRequest} {
+		if w := g.do("POST", classify, both, bearing(secrets[key])...); w.Code != want {
+			t.Errorf("%s: status %d, %s", key, w.Code, w.Body)
+		}
+	}
+	if text := g.do("GET", "/v1/models", "", bearing(secrets["pair"])...).Body.String(); !strings.Contains(text, `"id":"large"`) || !strings.Contains(text, `"id":"pair"`) {
+		t.Errorf("the key's models: %s", text)
+	}
+	o := serving.Options{Config: config.Default(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
+	unknown := keysText(t, `{"name":"a","sha256":"`+strings.Repeat("ab", 32)+`","models":["piar"]}`)
+	withPair(&o)
+	withKeys(unknown)(&o)
+	if _, err := serving.New(o); err == nil || !strings.Contains(err.Error(), unknown+`:1: models: there is no model "piar"; there are auto, small, large, pair`) {
+		t.Errorf("a model that is not there: %v", err)
 	}
 }
 

@@ -255,6 +255,7 @@ func TestInference(t *testing.T) {
 		"/v2/models/pair": `200 {"inputs":[],"name":"pair","platform":"test"}`, "/v2/models/pair/ready": `200 {"name":"pair","ready":true}`,
 		"/v2/health/live": "200 ", "/v2/health/ready": "200 ", "/v2": `200 {"extensions":["binary_tensor_data"]`,
 		"/v2/models/none": `404 {"error":"there is no model \"none\" that takes tensors; there are pair","code":"model_not_found"`, "/v2/models/none/ready": "404 ",
+		"/v2/models/pair/config": `404 {"error":"there is no /v2/models/pair/config here; of pair there are its metadata, /ready and /infer","code":"model_not_found"`,
 	} {
 		w := g.do("GET", path, "")
 		if got := fmt.Sprintf("%d %s", w.Code, w.Body); !strings.HasPrefix(got, want) {
@@ -317,29 +318,6 @@ func TestKeysBoundJobs(t *testing.T) {
 	}
 	if w := g.do("POST", classify, `{"model":"pair","inputs":[{"image":"x"}]}`, "Authorization", "Bearer "+secrets["ann"]); w.Code != 200 || !strings.Contains(g.logs.String(), "tenant=ann operation=classify") {
 		t.Errorf("with a key: %d %s", w.Code, w.Body)
-	}
-}
-
-// TestKeysNameModelsOfJobs: the name of a model that takes jobs stands for all its variants, and one
-// that neither a variant nor such a model has is an error of the file.
-func TestKeysNameModelsOfJobs(t *testing.T) {
-	file, secrets := granting(t, map[string]keys.Key{"pair": {Grants: keys.Grants{Models: []string{"pair"}}}, "small": {Grants: keys.Grants{Models: []string{"small"}}}})
-	g := newRig(t, says(http.StatusOK, jsonType, fine), withPair, withKeys(file))
-	const both = `{"model":"pair","inputs":[{"image":"x","audio":"y"}],"min_quality":1}`
-	for key, want := range map[string]int{"pair": http.StatusOK, "small": http.StatusBadRequest} {
-		if w := g.do("POST", classify, both, bearing(secrets[key])...); w.Code != want {
-			t.Errorf("%s: status %d, %s", key, w.Code, w.Body)
-		}
-	}
-	if text := g.do("GET", "/v1/models", "", bearing(secrets["pair"])...).Body.String(); !strings.Contains(text, `"id":"large"`) || !strings.Contains(text, `"id":"pair"`) {
-		t.Errorf("the key's models: %s", text)
-	}
-	o := serving.Options{Config: config.Default(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
-	unknown := keysText(t, `{"name":"a","sha256":"`+strings.Repeat("ab", 32)+`","models":["piar"]}`)
-	withPair(&o)
-	withKeys(unknown)(&o)
-	if _, err := serving.New(o); err == nil || !strings.Contains(err.Error(), unknown+`:1: models: there is no model "piar"; there are auto, small, large, pair`) {
-		t.Errorf("a model that is not there: %v", err)
 	}
 }
 

@@ -119,6 +119,7 @@ type paper struct {
 	decisions     int // that the learned policy learns from
 	validation    int // episodes that choose how far it departs; 0 is the usual number
 	day           time.Duration
+	multiple      float64          // of the capacity, up to which rates are raised; 0 is 4096
 	network       modality.Network // of the policy that is learned
 	clients       *jobs.Clients    // nil if there are none
 	arrivals      string           // what they are called

@@ -67,7 +67,7 @@ func TestProfilesFollowFromThePaper(t *testing.T) {
 // TestReport: a short report is whole, and the same twice.
 func TestReport(t *testing.T) {
 	made := func() any {
-		p := &paper{seeds: 2, day: 10 * time.Second, program: reports.Program{Version: "test"}, repeat: "gearshift paper mosel", decisions: 1000, validation: 8}
+		p := &paper{seeds: 2, day: 10 * time.Second, program: reports.Program{Version: "test"}, repeat: "gearshift paper mosel", decisions: 1000, validation: 8, multiple: 8}
 		if err := p.train(t.Context()); err != nil {
 			t.Fatal(err)
 		}
