@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -41,6 +42,9 @@ type server struct {
 	dead        bool          // its process is known to be gone
 	drill       bool
 	suspect     bool // it was up when the controller died
+	// slack is how much longer heartbeats are waited for since a false alarm at the time alarm.
+	slack time.Duration
+	alarm time.Duration
 }
 
 // take follows an event.
@@ -95,7 +99,7 @@ func (c *Controller) evidence(e *event) {
 		}
 	case control.Refused:
 		if began >= s.heard && began >= s.since {
-			c.lose(e.Host, "it refuses connections", true)
+			c.lose(e.Host, cmp.Or(e.Reason, "it refuses connections"), true)
 		}
 	case control.Broken:
 		if s.agent && e.At >= s.heard {
@@ -107,6 +111,7 @@ func (c *Controller) evidence(e *event) {
 // alive follows a sign of life.
 func (c *Controller) alive(i int, at time.Duration) {
 	s := &c.servers[i]
+	silence := at - s.heard
 	s.heard, s.missed, s.broken, s.suspect = max(s.heard, at), 0, -1, false
 	if s.condition != Lost || s.drill {
 		return
@@ -117,7 +122,29 @@ func (c *Controller) alive(i int, at time.Duration) {
 		return
 	}
 	c.counts.FalseAlarms++
+	c.wait(i, silence)
 	c.returned(i, StepFalseAlarm)
+}
+
+// Bounds of how much longer a server is waited for that has given a false alarm: so many
+// heartbeats, for so long until it is half as many.
+const (
+	slackMost = 10
+	slackHalf = 30 * time.Second
+)
+
+// wait has the server be waited for twice as long as the silence was that was a false alarm: where
+// a machine is short of processors, heartbeats come late again and again.
+func (c *Controller) wait(i int, silence time.Duration) {
+	s, usual := &c.servers[i], time.Duration(c.options.Misses)*c.options.Heartbeat
+	if most := slackMost * c.options.Heartbeat; s.agent && silence < usual+2*most {
+		s.slack, s.alarm = min(most, max(c.slack(s), 2*silence-usual)), c.now
+	}
+}
+
+// slack is how much longer the server is waited for now.
+func (c *Controller) slack(s *server) time.Duration {
+	return s.slack >> min(62, max(0, (c.now-s.alarm)/slackHalf))
 }
 
 // register follows the registration of an agent.
@@ -267,7 +294,7 @@ func (c *Controller) late(i int) time.Duration {
 	case s.suspect: // the controller has just begun: agents come back
 		return s.heard + c.options.ReturnAfter
 	}
-	at := s.heard + time.Duration(c.options.Misses)*c.options.Heartbeat
+	at := s.heard + time.Duration(c.options.Misses)*c.options.Heartbeat + c.slack(s)
 	if s.broken >= 0 { // one overdue is enough, a little late counting as in time
 		at = min(at, max(s.broken, s.heard+c.options.Heartbeat*5/4))
 	}

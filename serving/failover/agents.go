@@ -139,6 +139,44 @@ func (a *agents) pulse(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// allSilent reports whether heartbeats of all agents are overdue, of two at least.
+func (a *agents) allSilent(now time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known := 0
+	for _, x := range a.of {
+		if x != nil {
+			if known++; now-x.heard < time.Duration(a.misses)*a.every {
+				return false
+			}
+		}
+	}
+	return known > 1
+}
+
+// leave answers DELETE /admin/agents/HOST: the engine is about to end.
+func (a *agents) leave(w http.ResponseWriter, r *http.Request) {
+	host, ok := a.host(w, r)
+	if !ok {
+		return
+	}
+	var x heartbeat.Pulse
+	if err := read(w, r, &x); err != nil {
+		serving.Fail(w, r, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "invalid_heartbeat", Message: "cannot read the goodbye: " + err.Error()})
+		return
+	}
+	m := a.module
+	now := m.clock()
+	if known, _ := a.note(host, &x, now); known {
+		a.mu.Lock()
+		a.of[host] = nil
+		a.mu.Unlock()
+		m.log.Info("an agent takes leave", "host", m.options.Table.Hosts[host].Name)
+		m.engines.Observe(control.Event{At: now, Kind: control.Refused, Replica: -1, Host: host, Began: now, Reason: "its engine has ended in order"}, true)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
 // note takes in a heartbeat. It reports whether its agent is registered, and whether it is newer
 // than others.
 func (a *agents) note(host int, x *heartbeat.Pulse, now time.Duration) (known, newer bool) {

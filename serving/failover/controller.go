@@ -23,8 +23,11 @@ func (m *Module) Observe(e control.Event) {
 	m.controller.Observe(e)
 }
 
-// latest is how often in a row a late wake is put off.
-const latest = 3
+// How often in a row a wake is put off that is late, or at which no agent at all has been heard.
+const (
+	latest = 3
+	silent = 10
+)
 
 // Wake implements [control.Controller].
 func (m *Module) Wake(now time.Duration) time.Duration {
@@ -46,11 +49,15 @@ func (m *Module) Wake(now time.Duration) time.Duration {
 	return m.due
 }
 
-// late reports whether the process seems to have stood still: heartbeats may have come in that time,
-// and are about to be read. A pause of this process is no silence of others.
+// late reports whether the process seems to have stood still, or to be cut off itself: heartbeats may
+// have come in that time, and are about to be read. A pause of this process is no silence of others;
+// and where all are silent, there is nothing that could take over.
 func (m *Module) late(now time.Duration) bool {
 	every := m.options.Controller.Heartbeat
-	return every > 0 && m.due > 0 && m.due != control.Never && now-m.due > every/2 && m.postponed < latest
+	if every <= 0 || m.due <= 0 || m.due == control.Never || now < m.due {
+		return false
+	}
+	return m.postponed < latest && now-m.due > every/2 || m.postponed < silent && m.agents.allSilent(now)
 }
 
 // report follows a step of the controller, within its Wake.
@@ -64,8 +71,8 @@ func (m *Module) report(s failover.Step) {
 	switch s.Kind {
 	case failover.StepLost:
 		m.leave(s.Server)
-	case failover.StepUsable:
-		m.back(s.Server)
+	case failover.StepReturned, failover.StepFalseAlarm, failover.StepUsable:
+		m.back(s.Server) // what is loaded there answers; what is to be loaded there waits longer
 	}
 	m.metrics.took(s)
 	m.hub.publish(n)

@@ -11,13 +11,16 @@ import (
 	"time"
 )
 
+// homes are what answers when all is well.
+var homes = []string{"large-one@h1", "large-two@h2", "large-three@h3"}
+
 // One of three engines dies under load: its application is answered by its backup within the time of
 // two heartbeats, no request is lost, and what it needs is loaded after that. It comes back with
 // nothing loaded, and its application moves back once it has been well for a while.
 func TestEngineThatDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t)
-		s := g.after(5*time.Second, "large@h1", "large@h2", "large@h3")
+		s := g.after(5*time.Second, homes...)
 		if s.Unprotected != 0 || s.Unrecovered != 0 {
 			t.Errorf("%d unprotected and %d unrecovered: %+v", s.Unprotected, s.Unrecovered, s.Applications)
 		}
@@ -28,7 +31,7 @@ func TestEngineThatDies(t *testing.T) {
 		}
 		stop, lost := make(chan struct{}), make(chan string, 1000)
 		var clients sync.WaitGroup
-		for _, task := range []string{"one", "two", "three"} {
+		for _, task := range tasks {
 			clients.Go(func() {
 				for {
 					select {
@@ -58,18 +61,18 @@ func TestEngineThatDies(t *testing.T) {
 			t.Errorf("after 10 s %+v", s.Applications)
 		}
 		g.engines[0].start()
-		g.after(10*time.Second, "large@h1", "large@h2", "large@h3")
+		g.after(10*time.Second, homes...)
 		close(stop)
 		clients.Wait()
 		close(lost)
 		for l := range lost {
 			t.Error("lost: ", l)
 		}
-		if got := g.engines[0].loaded(); !slices.Contains(got, "large") {
-			t.Errorf("h1 has %v again, want large among it", got)
+		if got := g.engines[0].loaded(); !slices.Contains(got, "large-one") {
+			t.Errorf("h1 has %v again, want its own large one", got)
 		}
 		if s := g.server.Status(); s.Replicas[1].State != "up" || s.Replicas[1].Lifecycle.State != "up" {
-			t.Errorf("large@h1 is %+v", s.Replicas[1])
+			t.Errorf("large-one@h1 is %+v", s.Replicas[1])
 		}
 	})
 }

@@ -171,6 +171,7 @@ func (m *Module) routes() []serving.Route {
 		{Method: http.MethodPost, Path: "/admin/failover/drill", Access: serving.AdminToken, About: "treats a server as lost, until failback", Handler: m.drill},
 		{Method: http.MethodPost, Path: "/admin/failover/failback", Access: serving.AdminToken, About: "ends drills, and moves applications back to servers that have returned", Handler: m.failback},
 		{Method: http.MethodPost, Path: "/admin/agents/{host...}", Access: serving.AdminToken, About: "registers the agent of the host's engine", Handler: m.agents.register},
+		{Method: http.MethodDelete, Path: "/admin/agents/{host...}", Access: serving.AdminToken, About: "takes the host out of use, as its engine is about to end", Handler: m.agents.leave},
 		{Method: http.MethodPost, Path: "/admin/agents/{host...}/heartbeat", Access: serving.AdminToken, About: "takes a heartbeat of the host's agent", Handler: m.agents.pulse},
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {

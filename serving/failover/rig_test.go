@@ -61,10 +61,11 @@ type engine struct {
 
 func newEngine(host string, n int, loaded ...string) *engine {
 	base, _ := url.Parse("http://" + host + ":9001")
-	e := &engine{host: host, base: base, state: map[string]string{}, takes: map[string]time.Duration{"small": 200 * time.Millisecond, "large": 2 * time.Second}, thawed: make(chan struct{}), incarnation: uint64(100 + n)}
-	for _, m := range []string{"small", "large"} {
-		e.state[m] = "UNAVAILABLE"
+	e := &engine{host: host, base: base, state: map[string]string{}, takes: map[string]time.Duration{}, thawed: make(chan struct{}), incarnation: uint64(100 + n)}
+	for _, m := range models {
+		e.state[m], e.takes[m] = "UNAVAILABLE", 2*time.Second
 	}
+	e.takes["small"] = 200 * time.Millisecond
 	for _, m := range loaded {
 		e.state[m] = "READY"
 	}
@@ -303,9 +304,13 @@ func (emptiest) Pick(v *fleet.View, _ *fleet.Request, variant int, _ uint64) int
 	return -1
 }
 
-// hosts are those of the test fleet: each is the primary of one application, whose large variant
-// fits it, and has room for two small ones besides.
-var hosts = []string{"h1", "h2", "h3"}
+// The test fleet: each host is the primary of one application, whose large variant fits it with two
+// small ones besides. The small one answers all applications.
+var (
+	hosts  = []string{"h1", "h2", "h3"}
+	tasks  = []string{"one", "two", "three"}
+	models = []string{"small", "large-one", "large-two", "large-three"}
+)
 
 // rig is a router with its engines, which outlive it.
 type rig struct {
@@ -326,7 +331,7 @@ func newRig(t *testing.T, change ...func(*failover.Options, *serving.Options)) *
 		g.change = f
 	}
 	for i, h := range hosts {
-		g.engines = append(g.engines, newEngine(h, i, "large"))
+		g.engines = append(g.engines, newEngine(h, i, models[i+1]))
 	}
 	g.start()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -348,19 +353,40 @@ func (g *rig) Write(b []byte) (int, error) {
 func table(t *testing.T) *fleet.Table {
 	var list []fleet.Host
 	var replicas []fleet.Replica
+	var variants []fleet.Variant
+	var weights []fleet.Model
+	for v, name := range models {
+		variants = append(variants, fleet.Variant{Name: name, Model: v})
+		weights = append(weights, fleet.Model{Name: name, Memory: memoryOf(v)})
+	}
 	for h, name := range hosts {
 		list = append(list, fleet.Host{Name: name, Memory: 1000})
-		replicas = append(replicas, fleet.Replica{Name: "small@" + name, Variant: 0, Host: h, Limit: 8, Initial: fleet.Cold}, fleet.Replica{Name: "large@" + name, Variant: 1, Host: h, Limit: 8})
+		for v, model := range models {
+			r := fleet.Replica{Name: model + "@" + name, Variant: v, Host: h, Limit: 8, Initial: fleet.Cold}
+			if v == h+1 {
+				r.Initial = fleet.Up
+			}
+			replicas = append(replicas, r)
+		}
 	}
-	var tasks []fleet.Task
-	for _, name := range []string{"one", "two", "three"} {
-		tasks = append(tasks, fleet.Task{Name: name, Deadline: time.Second, Weight: 1, Quality: []float64{0.9, 1}})
+	var answered []fleet.Task
+	for i, name := range tasks {
+		x := fleet.Task{Name: name, Deadline: time.Second, Weight: 1, Quality: []float64{0.9, 0, 0, 0}, Without: 0b1110 &^ (2 << i)}
+		x.Quality[i+1] = 1
+		answered = append(answered, x)
 	}
-	x, err := fleet.NewTable(tasks, []fleet.Variant{{Name: "small", Model: 0}, {Name: "large", Model: 1}}, list, replicas, fleet.Model{Name: "small", Memory: 200}, fleet.Model{Name: "large", Memory: 600})
+	x, err := fleet.NewTable(answered, variants, list, replicas, weights...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return x
+}
+
+func memoryOf(variant int) int64 {
+	if variant == 0 {
+		return 200
+	}
+	return 600
 }
 
 func system() *control.System {
@@ -368,10 +394,10 @@ func system() *control.System {
 	for _, name := range hosts {
 		s.Servers = append(s.Servers, control.Server{Name: name, Capacity: []float64{1000}})
 	}
-	for i, name := range []string{"one", "two", "three"} {
+	for i, name := range tasks {
 		s.Applications = append(s.Applications, control.Application{Name: name, Primary: i, Full: 1, Rate: 1, Variants: []control.Variant{
 			{Alternative: placement.Alternative{Name: "small", Quality: 0.9, Demand: []float64{200}}, Model: "small"},
-			{Alternative: placement.Alternative{Name: "large", Quality: 1, Demand: []float64{600}}, Model: "large"},
+			{Alternative: placement.Alternative{Name: models[i+1], Quality: 1, Demand: []float64{600}}, Model: models[i+1]},
 		}})
 	}
 	return s
@@ -396,7 +422,7 @@ func (g *rig) start() {
 		g.t.Fatal(err)
 	}
 	for _, e := range g.engines {
-		for _, m := range []string{"small", "large"} {
+		for _, m := range models {
 			s.Backends = append(s.Backends, serving.Backend{Transport: e, Lifecycle: own, Model: m})
 		}
 	}
