@@ -304,6 +304,12 @@ func (c *Controller) late(i int) time.Duration {
 	return at
 }
 
+// silent reports whether the server has not been heard when it should have been.
+func (c *Controller) silent(i int) bool {
+	s := &c.servers[i]
+	return s.condition == Lost || s.suspect || s.agent && c.options.Heartbeat > 0 && c.now > s.heard+c.options.Heartbeat*5/4
+}
+
 // due is when something is to be done about the server.
 func (c *Controller) due(i int) time.Duration {
 	at := c.late(i)

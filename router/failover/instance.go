@@ -112,6 +112,9 @@ func (c *Controller) ended(e *control.Event) {
 	case e.Kind == control.Unloaded && e.Action.Epoch == 0 && x.phase == loaded:
 		c.stepOf(StepUnloaded, x, 0, "another client of the engine has unloaded it")
 		c.gone(x)
+	case e.Kind == control.ActionFailed && mine && x.phase == loading && c.silent(x.server):
+		x.again = true // the server may be at it
+		c.later(c.now + time.Second)
 	case e.Kind == control.ActionFailed && mine && x.phase == loading:
 		c.failed(x, e.Reason)
 	case e.Kind == control.ActionFailed && mine && x.phase == unloading:

@@ -94,6 +94,9 @@ func (c *Controller) formulate(q *ask) placement.Application {
 	for _, v := range q.variants {
 		a.Variants = append(a.Variants, c.apps[q.app].variants[v])
 	}
+	if len(q.variants) == 0 { // none is in time, as the plan will say
+		a.Variants = c.apps[q.app].variants
+	}
 	for _, list := range [][]int{s.Excluded, q.excluded} {
 		for _, x := range list {
 			a.Excluded = append(a.Excluded, c.system.Servers[x].Name)

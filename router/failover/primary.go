@@ -44,13 +44,19 @@ func (s *System) primaryRoom(headroom float64) [][]float64 {
 func (s *System) placePrimary(i int, left [][]float64) {
 	a := &s.Applications[i]
 	demand := a.Variants[a.full()].Demand
+	total := make([]float64, len(s.Resources))
+	for k := range s.Servers {
+		for r, x := range s.Servers[k].Capacity {
+			total[r] += x
+		}
+	}
 	most := math.Inf(-1)
 	for k := range s.Servers {
 		if slices.Contains(a.Excluded, k) || !within(demand, left[k]) {
 			continue
 		}
 		least := math.Inf(1)
-		for r, x := range s.Servers[k].Capacity {
+		for r, x := range total {
 			if x > 0 {
 				least = min(least, left[k][r]/x)
 			}

@@ -76,7 +76,7 @@ func TestHistories(t *testing.T) {
 	if testing.Short() {
 		histories = 10
 	}
-	for seed := range uint64(histories) {
+	for seed := range uint64(max(histories, traced+1)) {
 		if traced >= 0 && seed != uint64(traced) {
 			continue
 		}

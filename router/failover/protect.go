@@ -11,7 +11,7 @@ import (
 func (c *Controller) protects(i int) bool {
 	switch c.options.Policy {
 	case Gearshift, FullWarm:
-		return len(c.apps[i].sorted) > 0
+		return true
 	case FullCold:
 		return false
 	}
@@ -23,7 +23,7 @@ func (c *Controller) forms(i int) []int {
 	a := &c.apps[i]
 	switch {
 	case c.options.Policy == Gearshift && c.impaired():
-		return a.sorted[:1]
+		return a.sorted[:min(1, len(a.sorted))]
 	case c.progressive():
 		return a.sorted
 	}
@@ -83,26 +83,32 @@ func (c *Controller) together(s, t int) bool {
 	return s == t || c.options.SiteIndependent && x != "" && x == y
 }
 
-// adopt makes backups of instances that are there and not wanted, the best first.
+// adopt makes backups of instances that are there and not wanted, the best first. Once all
+// servers are used, better ones replace the worst that the application has.
 func (c *Controller) adopt(i int) {
 	a := &c.apps[i]
-	if len(a.backups) >= c.options.Backups {
-		return
-	}
+	quality := func(x *instance) float64 { return c.system.Applications[i].Variants[x.variant].Quality }
 	var list []*instance
 	for _, x := range a.known {
 		if x.phase == loaded && x != a.home && c.servers[x.server].condition == Up && !c.wanted(x) && c.apart(i, x.server) && slices.Contains(a.sorted, x.variant) {
 			list = append(list, x)
 		}
 	}
-	quality := func(x *instance) float64 { return c.system.Applications[i].Variants[x.variant].Quality }
 	slices.SortStableFunc(list, func(x, y *instance) int { return cmp.Compare(quality(y), quality(x)) })
 	for _, x := range list {
-		if len(a.backups) >= c.options.Backups || slices.ContainsFunc(a.backups, func(y *instance) bool { return c.together(y.server, x.server) }) ||
+		kept := a.backups
+		if len(kept) >= c.options.Backups {
+			worst := slices.MinFunc(kept, func(y, z *instance) int { return cmp.Compare(quality(y), quality(z)) })
+			if c.impaired() || quality(worst) >= quality(x) {
+				return
+			}
+			kept = remove(slices.Clone(kept), func(y *instance) bool { return y == worst })
+		}
+		if slices.ContainsFunc(kept, func(y *instance) bool { return c.together(y.server, x.server) }) ||
 			!within(c.need(i, x.variant, x.server), c.room(x.server, c.committed)) {
 			continue
 		}
-		a.backups, a.exposed = append(a.backups, x), ""
+		a.backups, a.exposed = append(kept, x), ""
 		a.floor = a.floor || x.variant == a.sorted[0]
 		c.version++
 		c.stepOf(StepProtected, x, 0, "")
@@ -170,8 +176,8 @@ func (c *Controller) holdSmaller(asks []ask, which []int) (left []int) {
 	}
 	some := make([]ask, len(which))
 	for k, j := range which {
-		some[k] = asks[j]
-		some[k].variants = c.apps[asks[j].app].sorted[:1]
+		some[k] = asks[j] // of which the smallest variant is the first
+		some[k].variants = some[k].variants[:min(1, len(some[k].variants))]
 	}
 	rooms := c.yielded()
 	for k, s := range c.solve(some, rooms, c.alpha(rooms), greedy) {
