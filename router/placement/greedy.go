@@ -18,14 +18,10 @@ func (p *Problem) Quick() *Plan { return p.greedily(false) }
 func (p *Problem) greedily(polish bool) *Plan {
 	g := &greedy{ledger: p.ledger(), spots: make([]Spot, len(p.Applications)), on: make([][]int, len(p.Servers))}
 	g.prepare()
-	for _, i := range g.order {
+	for i := range g.spots {
 		g.spots[i] = none
-		if len(g.choices[i]) > 0 {
-			if s := g.roomiest(i, 0); s >= 0 {
-				g.put(i, 0, s)
-			}
-		}
 	}
+	g.placeSmallest()
 	g.repair()
 	g.upgradeAll()
 	switch {
@@ -37,9 +33,9 @@ func (p *Problem) greedily(polish bool) *Plan {
 	return p.plan(g.spots)
 }
 
-// The work that is put into plans: repairs look at so many moves, and pairs of servers are
-// planned again for so many applications × servers at most, since either takes longer than
-// all the rest.
+// The work that is put into plans: repairs look at so many moves, or an eighth of them in larger
+// problems, and pairs of servers are planned again for so many applications × servers at most,
+// since either takes longer than all the rest.
 const (
 	mostMoves    = 1 << 14
 	mostPolished = 1 << 15
@@ -146,6 +142,9 @@ func (g *greedy) search(i int, v *Alternative, except int) int {
 // repair finds room for applications without any, by moving others away.
 func (g *greedy) repair() {
 	moves := mostMoves
+	if !g.small() {
+		moves /= 8
+	}
 	for _, i := range g.order {
 		if g.spots[i] == none && len(g.choices[i]) > 0 && (g.p.Shared || g.within(g.demand(i, 0))) {
 			if !g.fitIn(i, deepest, &moves) && g.small() {
