@@ -31,6 +31,10 @@ const (
 
 // Wake implements [control.Controller].
 func (m *Module) Wake(now time.Duration) time.Duration {
+	if !m.begun {
+		m.begun = true
+		m.begin()
+	}
 	if m.late(now) {
 		m.postponed++
 		m.due = now + m.options.Controller.Heartbeat/2

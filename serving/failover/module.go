@@ -60,6 +60,7 @@ type Module struct {
 	subscribers atomic.Int64
 
 	// What follows is the runner's: it is used while it is locked.
+	begun     bool          // woken before
 	due       time.Duration // when the controller is to be woken
 	postponed int           // how often that was put off in a row
 	changed   bool          // something has happened that the file does not have yet
@@ -139,8 +140,12 @@ func (m *Module) takeOver() {
 			m.engines.Found(r, fleet.Up, 0)
 		}
 	}
+}
+
+// begin takes out the servers that were lost when an earlier run ended.
+func (m *Module) begin() {
 	for i, s := range m.controller.Status().Servers {
-		if s.Condition != failover.Up.String() {
+		if s.Condition == failover.Lost.String() {
 			m.leave(i)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -499,4 +498,4 @@ func (g *rig) after(d time.Duration, want ...string) *failover.Situation {
 	return s
 }
 
-func (g *rig) stateIn(dir string) string { return filepath.Join(dir, "failover.db") }
+
