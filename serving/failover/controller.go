@@ -35,12 +35,9 @@ func (m *Module) Wake(now time.Duration) time.Duration {
 		m.begun = true
 		m.begin()
 	}
-	if m.late(now) {
-		m.postponed++
-		m.due = now + m.options.Controller.Heartbeat/2
-		return m.due
+	if m.putsOff(now) {
+		return m.until
 	}
-	m.postponed = 0
 	m.reconcile(now)
 	m.due = m.controller.Wake(now)
 	if m.reconcile(now) {
@@ -53,15 +50,29 @@ func (m *Module) Wake(now time.Duration) time.Duration {
 	return m.due
 }
 
-// late reports whether the process seems to have stood still, or to be cut off itself: heartbeats may
-// have come in that time, and are about to be read. A pause of this process is no silence of others;
-// and where all are silent, there is nothing that could take over.
-func (m *Module) late(now time.Duration) bool {
+// putsOff reports whether the controller is to look a little later, at m.until, since this process
+// seems to have stood still, or to be cut off itself: heartbeats may have come in that time, and
+// are about to be read. Where all are silent, there is nothing that could take over anyway.
+func (m *Module) putsOff(now time.Duration) bool {
 	every := m.options.Controller.Heartbeat
-	if every <= 0 || m.due <= 0 || m.due == control.Never || now < m.due {
-		return false
+	if now < m.until {
+		return true
 	}
-	return m.postponed < latest && now-m.due > every/2 || m.postponed < silent && m.agents.allSilent(now)
+	late := m.due > 0 && m.due != control.Never && now-m.due > every/2
+	alone := m.agents.allSilent(now)
+	switch {
+	case every > 0 && m.alone && !alone: // the first is heard again: the others are about to be
+		m.alone, m.until = false, now+every
+		return true
+	case every <= 0 || !late && !alone:
+		m.postponed = 0
+		return false
+	case late && m.postponed < latest, alone && m.postponed < silent:
+		m.postponed++
+		m.alone, m.until = alone, now+every/2
+		return true
+	}
+	return false
 }
 
 // report follows a step of the controller, within its Wake.

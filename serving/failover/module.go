@@ -62,7 +62,9 @@ type Module struct {
 	// What follows is the runner's: it is used while it is locked.
 	begun     bool          // woken before
 	due       time.Duration // when the controller is to be woken
-	postponed int           // how often that was put off in a row
+	until     time.Duration // it is not to be woken before
+	postponed int           // how often its wake was put off in a row
+	alone     bool          // the last time since no agent was heard
 	changed   bool          // something has happened that the file does not have yet
 	orders    uint64        // given since the start
 	saved     uint64        // orders that may be carried out

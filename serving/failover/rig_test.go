@@ -497,5 +497,3 @@ func (g *rig) after(d time.Duration, want ...string) *failover.Situation {
 	}
 	return s
 }
-
-
