@@ -158,6 +158,23 @@ func parseLoss(text string) (Loss, error) {
 	return l, nil
 }
 
+// ParseLoss reads the loss of a host as a workload has it, gpu0@60-120 or, for good, gpu0@60-, in
+// seconds, which may have their unit, as in gpu0@60s-120s.
+func ParseLoss(text string) (Loss, error) {
+	host, times, ok := strings.Cut(text, "@")
+	if ok {
+		from, to, _ := strings.Cut(times, "-")
+		if strings.Contains(times, "-") {
+			times = strings.TrimSuffix(from, "s") + "-" + strings.TrimSuffix(to, "s")
+		}
+	}
+	l, err := parseLoss(host + "@" + times)
+	if err != nil {
+		return l, fmt.Errorf("%q is not a loss such as gpu0@60-120 or, for good, gpu0@60-, in seconds", text)
+	}
+	return l, nil
+}
+
 // parseMoment reads seconds since the beginning.
 func parseMoment(text string) (time.Duration, bool) {
 	x, err := strconv.ParseFloat(text, 64)

@@ -53,7 +53,7 @@ var listed = map[string]cli.Listing{
 	"workload gen": {Example: "workload gen u1 --out u1.jsonl"}, "workload stat": {Example: "workload stat u1"},
 	"profile fit": {Example: "profile fit --requests requests.jsonl"}, "profile measure": {Example: "profile measure --url http://127.0.0.1:8000/v1 --out small.yaml"},
 	"profile gpu":   {Example: "profile gpu gpu-out/table.jsonl --out gpu-out"},
-	"failover plan": {Example: "failover plan --in problem.json"}, "failover status": {Example: "failover status"},
+	"failover plan": {Example: "failover plan --in problem.json"}, "failover simulate": {Example: "failover simulate --scenario faillite-testbed --policy all"}, "failover status": {Example: "failover status"},
 	"failover drill": {Example: "failover drill gpu3"}, "failover failback": {Example: "failover failback"},
 	"modality plan": {Example: "modality plan --in queue.json"},
 	"models make":   {Example: "models make --out models"},

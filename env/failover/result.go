@@ -27,8 +27,11 @@ type Result struct {
 // Requests counts those of all clients. Each that was sent was answered, lost, or still waits or
 // is being answered at the end.
 type Requests struct {
-	Sent, Answered, Lost, Open int
-	Again                      int // that were sent again, having broken or waited
+	Sent     int `json:"sent"`
+	Answered int `json:"answered"`
+	Lost     int `json:"lost"`
+	Open     int `json:"open"`
+	Again    int `json:"sent_again"` // having broken or waited
 }
 
 // Outage is what the clients of an application see of a loss: the time from the first request

@@ -51,6 +51,16 @@ type Loss struct {
 	Silent bool
 }
 
+// Once is the loss of servers for good, all at one time: within a second after the first minute, so that it
+// falls anywhere between two heartbeats or sweeps.
+func Once(seed uint64, silent bool, servers ...int) (losses []Loss) {
+	at := time.Minute + time.Duration(splitmix.Unit(splitmix.Mix(seed+uint64(servers[0])))*float64(time.Second))
+	for _, s := range servers {
+		losses = append(losses, Loss{Server: s, From: at, Silent: silent})
+	}
+	return losses
+}
+
 // The kinds of items on the agenda, in the order of equal times.
 const (
 	serverLost agenda.Kind = iota

@@ -54,7 +54,7 @@ func NewCommand(others ...*cobra.Command) *cobra.Command {
 model, perhaps a smaller one, that is ready on another server. These commands plan which
 variants, and where.`,
 	}
-	group.AddCommand(newPlanCommand())
+	group.AddCommand(newPlanCommand(), newSimulateCommand())
 	group.AddCommand(others...)
 	return group
 }
