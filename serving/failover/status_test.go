@@ -1,9 +1,11 @@
 package failover_test
 
 import (
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +75,29 @@ func TestDialectsThatDoLess(t *testing.T) {
 	})
 }
 
+var update = flag.Bool("update", false, "rewrite testdata/metrics.txt")
+
+// exposed checks the metrics' names and labels against a file, which other tests read.
+func exposed(t *testing.T, lines []string) {
+	t.Helper()
+	const file = "testdata/metrics.txt"
+	var text strings.Builder
+	for _, line := range lines {
+		if name, _, ok := strings.Cut(line, " "); ok && strings.HasPrefix(name, "gearshift_failover_") {
+			fmt.Fprintln(&text, name, "0")
+		}
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || string(want) != text.String() {
+		t.Errorf("%v; the metrics are\n%sif that is meant: go test ./serving/failover -run TestMetrics -update", err, text.String())
+	}
+}
+
 // Each metric is there from the start, and counts.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -84,6 +109,7 @@ func TestMetrics(t *testing.T) {
 		w := httptest.NewRecorder()
 		g.server.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		lines := strings.Split(w.Body.String(), "\n")
+		exposed(t, lines)
 		for _, want := range []string{
 			`gearshift_failover_applications{state="active"} 3`,
 			`gearshift_failover_applications{state="unrecovered"} 0`,
