@@ -24,6 +24,10 @@ type About struct {
 // Dashboard keeps the last minutes, second by second, and some of the last
 // decisions, in bounded memory. It implements [serving.Module].
 type Dashboard struct {
+	// Failover, if set, is how applications stand that survive their hosts, to be encoded as JSON.
+	// It is called from any goroutine.
+	Failover func() any
+
 	table *fleet.Table
 	about About
 	boot  int64 // distinguishes one run of the router from the next

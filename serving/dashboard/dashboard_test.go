@@ -104,6 +104,18 @@ func (g *rig) admin(method, path string, header ...string) *httptest.ResponseRec
 	return w
 }
 
+// The page shows applications where there are some that survive their hosts.
+func TestFailoverIsShown(t *testing.T) {
+	g := newRig(t, "")
+	if text := g.admin("GET", "/admin/dashboard").Body.String(); strings.Contains(text, `"failover"`) {
+		t.Errorf("without failover: %s", text)
+	}
+	g.page.Failover = func() any { return map[string]int{"unrecovered": 3} }
+	if text := g.admin("GET", "/admin/dashboard").Body.String(); !strings.Contains(text, `"failover":{"unrecovered":3}`) {
+		t.Errorf("with failover: %s", text)
+	}
+}
+
 // shown is what the page gets, as far as the tests look.
 type shown struct {
 	Boot    int64

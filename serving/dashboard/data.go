@@ -20,15 +20,17 @@ type data struct {
 	NowMS int64 `json:"now_ms"` // Unix time
 	About About `json:"about"`
 	// Kept is how many seconds can be had.
-	Kept     int              `json:"kept_s"`
-	Hosts    []string         `json:"hosts"`
-	Variants []string         `json:"variants"`
-	Tasks    []taskData       `json:"tasks"`
-	Status   overview.Status  `json:"status"`
-	Policies trial.Policies   `json:"policies"`
-	Seconds  []second         `json:"seconds"`
-	Recent   []Decision       `json:"decisions"`
-	Revision uint64           `json:"revision"`
+	Kept     int             `json:"kept_s"`
+	Hosts    []string        `json:"hosts"`
+	Variants []string        `json:"variants"`
+	Tasks    []taskData      `json:"tasks"`
+	Status   overview.Status `json:"status"`
+	Policies trial.Policies  `json:"policies"`
+	Seconds  []second        `json:"seconds"`
+	Recent   []Decision      `json:"decisions"`
+	Revision uint64          `json:"revision"`
+	// Failover is how applications stand; left out where none survives its host.
+	Failover any              `json:"failover,omitempty"`
 	Limits   map[string]int64 `json:"limits"`
 }
 
@@ -46,6 +48,9 @@ func (d *Dashboard) Data(status overview.Status, policies trial.Policies, query 
 	out := data{
 		Boot: d.boot, NowMS: now.UnixMilli(), About: d.about, Kept: kept, Status: status, Policies: policies,
 		Limits: map[string]int64{"decisions": recent, "decisions_per_s": explainedPerSecond},
+	}
+	if d.Failover != nil {
+		out.Failover = d.Failover()
 	}
 	for _, h := range d.table.Hosts {
 		out.Hosts = append(out.Hosts, h.Name)

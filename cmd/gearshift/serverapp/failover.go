@@ -6,9 +6,30 @@ import (
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/fleet"
+	"gearshift/serving"
 	"gearshift/serving/config"
+	"gearshift/serving/dashboard"
 	"gearshift/serving/failover"
 )
+
+// stepsShown bounds the steps of the last failover that the page shows.
+const stepsShown = 100
+
+// withFailover has the page among the modules show how applications stand.
+func withFailover(modules []serving.Module, m *failover.Module) []serving.Module {
+	for _, x := range modules {
+		if page, ok := x.(*dashboard.Dashboard); ok {
+			page.Failover = func() any {
+				s := m.Situation()
+				if s.Last != nil && len(s.Last.Steps) > stepsShown {
+					s.Last.Steps = s.Last.Steps[:stepsShown]
+				}
+				return s
+			}
+		}
+	}
+	return modules
+}
 
 // newFailover makes what replaces hosts that are lost; nil where the scenario has no section
 // failover. It holds the state file until it is closed.

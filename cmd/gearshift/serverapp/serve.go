@@ -116,7 +116,7 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	options := o.serverOptions(s, c, r, backends, traces, log)
 	if failover != nil {
 		defer closing(failover, log) // after the server
-		options.Modules = append(options.Modules, failover)
+		options.Modules = append(withFailover(options.Modules, failover), failover)
 	}
 	options.Modality = jobsConfig(s, r.core.Table(), backends, o.storeOfFallbacks(), log)
 	if err := planByStored(&options.Modality, &checkpoints.Store{Path: o.Store}, log); err != nil {

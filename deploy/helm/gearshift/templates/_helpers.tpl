@@ -16,6 +16,12 @@ app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 |
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{- /* Of engines with agents, which the router's Service must not select. */}}
+{{- define "gearshift.engines" -}}
+app.kubernetes.io/name: {{ printf "%s-engine" (default .Chart.Name .Values.nameOverride) | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
 {{- define "gearshift.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "gearshift.selector" . }}

@@ -4,6 +4,7 @@ import { $, attr, choice, el, text } from './dom.js';
 import { count, duration, number, percent, plural } from './format.js';
 import { Chart } from './charts.js';
 import { Decisions } from './decisions.js';
+import { failover } from './failover.js';
 import { Feed } from './feed.js';
 import { Fleet, condition } from './fleet.js';
 import { History } from './history.js';
@@ -128,6 +129,7 @@ const feed = new Feed({
     decisions.update(data);
     totals(data);
     policy(data);
+    failover(data.failover);
     text($('heard'), '');
   },
   gone(seconds) {
