@@ -16,14 +16,18 @@ var undocumented = map[string]bool{"/assets/{path...}": true, "/admin/dashboard"
 
 // Each endpoint of a server as it is wired stands in the documentation.
 func TestEndpointsAreDocumented(t *testing.T) {
-	s := tiny(t, "  backend: simulated", "  backend: simulated # as it is")
+	s := parse(t, cameras)
 	core, err := NewCore(s, s.Serving.Fallback, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	applications, err := (&Options{}).newFailover(s, core.Table(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	server, err := serving.New(serving.Options{
 		Config: s.Serving.Config(), Router: core, Backends: make([]serving.Backend, len(core.Table().Replicas)),
-		Modules: modules(core.Table(), dashboard.About{}),
+		Modules: append(modules(core.Table(), dashboard.About{}), applications),
 	})
 	if err != nil {
 		t.Fatal(err)
