@@ -165,9 +165,12 @@ func (c *Controller) Place(a Application) (int, error) {
 	i := len(c.system.Applications)
 	c.system.Applications = append(c.system.Applications, a)
 	if a.Primary < 0 {
-		c.system.placePrimary(i, c.system.primaryRoom(c.options.Headroom))
+		c.system.PlacePrimaries(c.options.Headroom)
 	}
 	c.add(i)
+	if home := c.apps[i].home; home != nil {
+		c.crowded = append(c.crowded, crowd{home.server, true})
+	}
 	c.apps[i].down, c.apps[i].since, c.dirty, c.version = true, c.now, true, c.version+1
 	c.scratch.prepare(c.system)
 	return i, nil
@@ -213,6 +216,7 @@ func (c *Controller) Wake(now time.Duration) (next time.Duration) {
 func (c *Controller) plan() {
 	c.advance()
 	c.since(&c.planned.recover, c.recover)
+	c.makeWay()
 	c.failback()
 	if !c.recovering() {
 		c.since(&c.planned.protect, c.protect)
@@ -222,6 +226,14 @@ func (c *Controller) plan() {
 		}
 	}
 	c.conclude()
+}
+
+// makeWay has backups yield on crowded servers.
+func (c *Controller) makeWay() {
+	for _, x := range c.crowded {
+		c.yield(x.server, x.drops)
+	}
+	c.crowded = c.crowded[:0]
 }
 
 // since makes a plan if anything has changed since it was made last.

@@ -46,8 +46,10 @@ func (c *Controller) want(app, variant, server int) *instance {
 
 // drop forgets the instance, unless it is a home, which stays planned.
 func (c *Controller) drop(x *instance) {
+	if x.late || c.wanted(x) {
+		c.version++ // room has been kept for it
+	}
 	x.phase, x.late, x.again = planned, false, false
-	c.version++
 	if x == c.apps[x.app].home {
 		return
 	}
@@ -113,8 +115,8 @@ func (c *Controller) ended(e *control.Event) {
 		c.stepOf(StepUnloaded, x, 0, "another client of the engine has unloaded it")
 		c.gone(x)
 	case e.Kind == control.ActionFailed && mine && x.phase == loading && c.silent(x.server):
-		x.again = true // the server may be at it
-		c.later(c.now + time.Second)
+		x.again, x.until = true, c.now+time.Second // the server may be at it
+		c.later(x.until)
 	case e.Kind == control.ActionFailed && mine && x.phase == loading:
 		c.failed(x, e.Reason)
 	case e.Kind == control.ActionFailed && mine && x.phase == unloading:

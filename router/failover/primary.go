@@ -7,14 +7,17 @@ import (
 
 // PlacePrimaries gives applications without a primary one: the server with the most room, in
 // the order in which they are listed (worst fit). The headroom, a share of each server's
-// capacity, stays free. Applications that find no room keep −1. The number of those is
-// returned.
+// capacity, stays free, unless one finds no room otherwise. Applications that find none even
+// so keep −1. The number of those is returned.
 func (s *System) PlacePrimaries(headroom float64) (unplaced int) {
-	left := s.primaryRoom(headroom)
-	for i := range s.Applications {
-		if s.Applications[i].Primary < 0 {
-			if s.placePrimary(i, left); s.Applications[i].Primary < 0 {
-				unplaced++
+	for _, share := range []float64{headroom, 0} {
+		unplaced = 0
+		left := s.primaryRoom(share)
+		for i := range s.Applications {
+			if s.Applications[i].Primary < 0 {
+				if s.placePrimary(i, left); s.Applications[i].Primary < 0 {
+					unplaced++
+				}
 			}
 		}
 	}

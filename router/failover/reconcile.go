@@ -34,7 +34,9 @@ func (c *Controller) tidy(server int) {
 	for _, x := range slices.Clone(c.on[server]) {
 		switch a := &c.apps[x.app]; {
 		case x.again:
-			c.askAgain(x)
+			if x.until <= c.now {
+				c.askAgain(x)
+			}
 		case c.wanted(x) || x == a.home:
 		case x.phase == planned:
 			c.drop(x)
@@ -66,7 +68,8 @@ func (c *Controller) askAgain(x *instance) {
 		verb = control.Unload
 	}
 	if err := c.act(verb, x); err != nil {
-		c.later(c.now + time.Second)
+		x.until = c.now + time.Second
+		c.later(x.until)
 		return
 	}
 	c.later(c.now + c.patience(x))

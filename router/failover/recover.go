@@ -127,10 +127,6 @@ func (c *Controller) recover() {
 			a.first = c.want(i, s.first, s.firstServer)
 		}
 	}
-	for _, x := range c.crowded {
-		c.yield(x.server, x.drops)
-	}
-	c.crowded = c.crowded[:0]
 }
 
 // usable reports whether the application may be loaded on the server now.
