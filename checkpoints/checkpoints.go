@@ -77,8 +77,8 @@ type Jobs struct {
 	Version int `json:"version"` // of the observation
 	Inputs  int `json:"inputs"`
 	Actions int `json:"actions"`
-	// Foresight is the caution of the plan.
-	Foresight float64 `json:"foresight"`
+	// Foresight is the cautions of the plan, in the planner's form.
+	Foresight json.RawMessage `json:"foresight,omitempty"`
 }
 
 // Log describes logged requests that a policy was fine-tuned on, and what came of it.

@@ -55,7 +55,7 @@ func TestServeLearnedJobs(t *testing.T) {
 		{Name: "audio", Quality: 0.88, Latency: []float64{7, 10}},
 		{Name: "both", Quality: 0.96, Latency: []float64{11, 16}},
 	}
-	o := jobtraining.Options{Models: []jobtraining.Model{{Name: "digits", Options: options}}, Seed: 1, Decisions: 1000, Validation: 4}
+	o := jobtraining.Options{Models: []jobtraining.Model{{Name: "digits", Options: options}}, Seed: 1, Decisions: 1000, Validation: 4, Comparisons: 4}
 	trained, err := jobtraining.Train(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

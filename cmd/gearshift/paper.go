@@ -60,7 +60,7 @@ func reportCommand(r reports.Report) *cobra.Command {
 // reportProgram is what reports take of this program.
 func reportProgram(stderr io.Writer) reports.Program {
 	return reports.Program{
-		Version: version,
+		Version: version + revision(),
 		Train: func(ctx context.Context, t reports.Training) (string, error) {
 			return training.Ensure(ctx, training.Options{
 				Scenario: t.Scenario, Store: t.Store, Preset: t.Preset, Name: t.Name, From: t.From, Seed: t.Seed, Uncompared: t.Uncompared,

@@ -15,8 +15,8 @@ type Episode struct {
 	Noise    func() float64 // as in [Config]
 	Fixed    bool           // estimates are not corrected
 	Arrivals []jobs.Arrival
-	// Caution is that of the plan that is the advice.
-	Caution float64
+	// Cautions are those of the plan that is the advice.
+	Cautions modality.Cautions
 }
 
 // Environment has a learner decide what a worker runs: one step is one decision about the
@@ -94,7 +94,7 @@ func (e *Environment) Reset(seed uint64) []float32 {
 
 func (e *Environment) begin(episode *Episode) (err error) {
 	e.decisions, e.worth, e.settled = 0, 0, 0
-	e.chooser = modality.NewChooser(episode.Table, episode.Caution)
+	e.chooser = modality.NewChooser(episode.Table, episode.Cautions)
 	d := modality.NewDispatcher(episode.Table, e.chooser)
 	d.Fixed = episode.Fixed
 	c := Config{Dispatcher: d, Options: episode.Options, Noise: episode.Noise}

@@ -21,7 +21,7 @@ func environment(t *testing.T, limit int) (*Environment, *modality.Table) {
 	l.Length, l.Most = time.Minute, 90
 	return &Environment{Limit: limit, Draw: func(seed uint64) (Episode, error) {
 		arrivals, err := l.Draw(seed)
-		return Episode{Table: table, Options: options(16), Arrivals: arrivals, Caution: 2}, err
+		return Episode{Table: table, Options: options(16), Arrivals: arrivals, Cautions: modality.Always(2)}, err
 	}}, table
 }
 

@@ -17,6 +17,9 @@ type Arrivals struct {
 	Patience float64
 	// Largest is the work of the largest job of late.
 	Largest float64
+	// Full is the rate if each job gets its best strategy, and Stake how much more quality a
+	// request has then, in the mean.
+	Full, Stake float64
 	// Recent is the rate over a tenth of the time that Rate is over.
 	Recent float64
 	// Spread is the standard deviation of the times that batches take, relative to what is
@@ -30,9 +33,9 @@ type Foreseeing interface {
 	Foresee(a Arrivals)
 }
 
-// scaled is the arrivals where all times are so many times as short.
+// scaled is the arrivals in a unit of time that is so many times as long. Work stays as it is.
 func (a Arrivals) scaled(times float64) Arrivals {
-	a.Rate, a.Variance, a.Recent, a.Patience, a.Largest = a.Rate*times, a.Variance*times, a.Recent*times, a.Patience/times, a.Largest/times
+	a.Rate, a.Variance, a.Recent, a.Full, a.Patience = a.Rate*times, a.Variance*times, a.Recent*times, a.Full*times, a.Patience/times
 	return a
 }
 
@@ -46,6 +49,7 @@ func (a Arrivals) scaled(times float64) Arrivals {
 // burst that comes then.
 type Foresighted struct {
 	Planner
+	cautions Cautions
 }
 
 // Caution is that of foresight as a rule. It was chosen on training seeds of five models at
@@ -54,14 +58,21 @@ type Foresighted struct {
 const Caution = 5
 
 // NewForesighted returns the policy with a caution, in standard deviations.
-func NewForesighted(t *Table, caution float64) *Foresighted {
-	p := &Foresighted{Planner{queue: queue{table: t}, mode: PrefixSafe}}
-	p.ahead.caution, p.ahead.on = caution, true
+func NewForesighted(t *Table, caution float64) *Foresighted { return NewCautious(t, Always(caution)) }
+
+// NewCautious returns the policy with a caution that is chosen before each plan. The cautions are
+// valid.
+func NewCautious(t *Table, c Cautions) *Foresighted {
+	p := &Foresighted{Planner: Planner{queue: queue{table: t}, mode: PrefixSafe}, cautions: c}
+	p.Foresee(Arrivals{})
 	return p
 }
 
 // Foresee implements [Foreseeing].
-func (p *Foresighted) Foresee(a Arrivals) { p.ahead.arrivals = a }
+func (p *Foresighted) Foresee(a Arrivals) {
+	caution := p.cautions.At(a.Conditions())
+	p.ahead.arrivals, p.ahead.on, p.ahead.caution = a, caution != Unforeseeing, max(0, caution)
+}
 
 // windows are those within which work is expected, in units of the patience.
 var windows = [...]float64{0.125, 0.25, 0.5, 1, 2, 4, 8}
@@ -144,13 +155,20 @@ type estimate struct {
 	began, last  float64 // times of the first arrival, and of what is counted
 	work, square average // of jobs, and of their squares
 	latest       average
+	full, stake  average // work at the best, and the quality gained by it
+	requests     average
 	largest      float64 // that fades slowly
 	patience     float64
 	any          bool
 }
 
-// add takes in a job that comes now, its work at the fastest, and its time to the deadline.
-func (e *estimate) add(now, work, patience float64) {
+// come is a job that comes: its size, its time to the deadline, and what its fastest and its best
+// strategy take. Stake is by how much the quality of all its requests is higher by its best.
+type come struct{ size, patience, work, full, stake float64 }
+
+// add takes in a job that comes now.
+func (e *estimate) add(now float64, j come) {
+	work, patience := j.work, j.patience
 	if !e.any {
 		*e = estimate{began: now, last: now, patience: patience, any: true}
 	}
@@ -160,6 +178,9 @@ func (e *estimate) add(now, work, patience float64) {
 	e.square.add(work*work, memory*e.unit())
 	e.largest = max(work, forgetting*e.largest)
 	e.latest.add(work, recent*e.unit())
+	e.full.add(j.full, memory*e.unit())
+	e.stake.add(j.stake, memory*e.unit())
+	e.requests.add(j.size, memory*e.unit())
 }
 
 // unit is the patience, and above 0.
@@ -170,6 +191,9 @@ func (e *estimate) fade(now float64) {
 	e.work.fade(passed, memory*e.unit())
 	e.square.fade(passed, memory*e.unit())
 	e.latest.fade(passed, recent*e.unit())
+	e.full.fade(passed, memory*e.unit())
+	e.stake.fade(passed, memory*e.unit())
+	e.requests.fade(passed, memory*e.unit())
 	e.last = now
 }
 
@@ -186,6 +210,8 @@ func (e *estimate) at(now float64) Arrivals {
 		Recent:   e.latest.over(passed, recent*e.unit()),
 		Patience: e.patience,
 		Largest:  e.largest,
+		Full:     e.full.over(passed, memory*e.unit()),
+		Stake:    float64(e.stake) / max(float64(e.requests), 1e-9),
 	}
 }
 

@@ -105,7 +105,7 @@ func TestArrivalsAreEstimated(t *testing.T) {
 	now := 0.0
 	for i := range n {
 		now += every * rng.ExpFloat64()
-		e.add(now, 1+2*rng.Float64(), 500)
+		e.add(now, come{size: 1, patience: 500, work: 1 + 2*rng.Float64()})
 		if i >= n/2 {
 			a := e.at(now)
 			rate, variance = rate+a.Rate/(n/2), variance+a.Variance/(n/2)
@@ -129,7 +129,7 @@ func TestArrivalsAreEstimated(t *testing.T) {
 func TestFirstArrivalsCount(t *testing.T) {
 	var e estimate
 	for i := range 250 {
-		e.add(float64(4*i), 2, 500)
+		e.add(float64(4*i), come{size: 1, patience: 500, work: 2})
 	}
 	if a := e.at(1000); math.Abs(a.Rate-0.5) > 0.02 || math.Abs(a.Recent-0.5) > 0.02 || math.Abs(a.Variance-1) > 0.04 {
 		t.Errorf("after two patiences: rate %.3f, recently %.3f, variance %.3f; want 0.5, 0.5 and 1", a.Rate, a.Recent, a.Variance)

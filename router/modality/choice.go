@@ -22,10 +22,10 @@ const (
 
 // Observed is the length of an [Chooser.Observe] observation: the advice, one number for each
 // action, and what is known of the load, the queue and the job that runs next.
-const Observed = Actions + 26
+const Observed = Actions + 27
 
 // ObservationVersion is that of what [Chooser.Observe] returns.
-const ObservationVersion = 1
+const ObservationVersion = 2
 
 // Chooser makes of a plan what a learned policy observes, and of its action what the worker
 // runs. All numbers of an observation are relative: times to the jobs' patience, work to
@@ -39,9 +39,9 @@ type Chooser struct {
 	x       [Observed]float32
 }
 
-// NewChooser makes a chooser whose plans have that caution.
-func NewChooser(t *Table, caution float64) *Chooser {
-	return &Chooser{Foresighted: NewForesighted(t, caution)}
+// NewChooser makes a chooser whose plans have these cautions, which are valid.
+func NewChooser(t *Table, c Cautions) *Chooser {
+	return &Chooser{Foresighted: NewCautious(t, c)}
 }
 
 // Observe returns what is known at the plan of the jobs, which has at least one step. The
@@ -57,6 +57,7 @@ func (c *Chooser) Observe(free float64, jobs []Job, plan *Plan) []float32 {
 	w.add(a.Recent, 3)
 	w.add(math.Sqrt(a.Variance*patience)/patience, 3)
 	w.add(a.Spread, 2)
+	w.add(c.cautions.At(a.Conditions())/4, 2)
 	w.add(math.Log1p(float64(len(jobs)))/3, 2)
 	c.observeQueue(&w, free, patience, jobs, plan)
 	c.observeNext(&w, free, patience, jobs, plan)

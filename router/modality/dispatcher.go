@@ -23,7 +23,7 @@ type Dispatcher struct {
 	batches  []int
 	dropped  []Job
 	slowness float64
-	spread   float64 // mean square of how far off the slowness is, relative to it
+	off      deviation // of what batches take from the slowness, relative to it
 }
 
 // Committed is a job and its batches: how many of its requests each option answers. The
@@ -47,7 +47,9 @@ func (d *Dispatcher) Add(j Job, now float64) {
 	if !ok {
 		return // the next plan drops it
 	}
-	d.arrivals.add(now, d.table.front(&j)[first].Cost, max(0, j.Deadline-now))
+	front := d.table.front(&j)
+	fastest, best := front[first], front[len(front)-1]
+	d.arrivals.add(now, come{float64(j.Size), max(0, j.Deadline-now), fastest.Cost, best.Cost, best.Value - fastest.Value})
 }
 
 // Adopt lets a job wait that has come to another worker. It is not counted as an arrival: what comes
@@ -111,7 +113,7 @@ func (d *Dispatcher) replan(now, free float64) {
 	}
 	if p, ok := d.policy.(Foreseeing); ok {
 		a := d.arrivals.at(now).scaled(d.slowness)
-		a.Spread = math.Sqrt(d.spread)
+		a.Spread = d.off.spread()
 		p.Foresee(a)
 	}
 	d.policy.Plan((free-now)/d.slowness, d.scaled, &d.plan)
@@ -183,9 +185,27 @@ func (d *Dispatcher) Ran(option, batch int, took float64) {
 		return
 	}
 	ratio := took / d.table.options[option].Latency[batch-1]
-	off := ratio/d.slowness - 1
-	d.spread += learning * (off*off - d.spread)
+	d.off.add(ratio/d.slowness - 1)
 	if !d.Fixed {
 		d.slowness += learning * (ratio - d.slowness)
 	}
+}
+
+// deviation is the mean and the spread of a quantity, in which what is older counts for less. While
+// all of it is off by the same, as where the estimate is wrong, the spread is 0.
+type deviation struct{ weight, mean, square float64 }
+
+func (d *deviation) add(x float64) {
+	d.weight += learning * (1 - d.weight)
+	d.mean += learning * (x - d.mean)
+	d.square += learning * (x*x - d.square)
+}
+
+// spread is the standard deviation.
+func (d *deviation) spread() float64 {
+	if d.weight == 0 {
+		return 0
+	}
+	mean := d.mean / d.weight
+	return math.Sqrt(max(0, d.square/d.weight-mean*mean))
 }

@@ -27,8 +27,8 @@ type Learned struct {
 type Network struct {
 	// Weights maps an observation of [Chooser.Observe] to the values of the actions.
 	Weights *nn.MLP
-	// Caution is that of the plan it advises on.
-	Caution float64
+	// Cautions are those of the plan that is its advice.
+	Cautions Cautions
 	// Seen is the largest value of each input in training; nil if that is not known.
 	Seen []float32
 }
@@ -42,7 +42,7 @@ func (n *Network) Validate() error {
 	if k := len(n.Seen); k != 0 && k != Observed {
 		return fmt.Errorf("the range of %d inputs is known; want %d or none", k, Observed)
 	}
-	return nil
+	return n.Cautions.Validate()
 }
 
 // NewLearned makes the policy. It is an error if the network is not one of a chooser's
@@ -52,7 +52,7 @@ func NewLearned(t *Table, n Network) (*Learned, error) {
 		return nil, fmt.Errorf("cannot make policy: learned: %w", err)
 	}
 	return &Learned{
-		Chooser: NewChooser(t, n.Caution), network: n.Weights.Banded(), seen: n.Seen,
+		Chooser: NewChooser(t, n.Cautions), network: n.Weights.Banded(), seen: n.Seen,
 		scratch: make([]float32, n.Weights.Scratch()),
 	}, nil
 }

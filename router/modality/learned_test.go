@@ -28,7 +28,7 @@ func network(t testing.TB, favoured int) *nn.MLP {
 
 func learnedOf(t testing.TB, table *Table, m *nn.MLP) *Learned {
 	t.Helper()
-	p, err := NewLearned(table, Network{Weights: m, Caution: 2})
+	p, err := NewLearned(table, Network{Weights: m, Cautions: Always(2)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,14 +112,14 @@ func TestLearnedFallsBackOnThePlan(t *testing.T) {
 		seen    float32
 		want    string
 	}{
-		"met":     {Network{Weights: network(t, ActFastest)}, 100, "1 [2 0 0] 40"},
-		"beyond":  {Network{Weights: network(t, ActFastest)}, 0, "1 [0 0 2] 120"},
-		"damaged": {Network{Weights: damaged}, 100, "1 [0 0 2] 120"},
+		"met":     {Network{Weights: network(t, ActFastest), Cautions: Always(2)}, 100, "1 [2 0 0] 40"},
+		"beyond":  {Network{Weights: network(t, ActFastest), Cautions: Always(2)}, 0, "1 [0 0 2] 120"},
+		"damaged": {Network{Weights: damaged, Cautions: Always(2)}, 100, "1 [0 0 2] 120"},
 	} {
 		c.network.Seen = slices.Clone(seen)
-		c.network.Seen[Actions+5] = c.seen // a queue takes some time
+		c.network.Seen[Actions+6] = c.seen // a queue takes some time
 		for i := range 10 {
-			c.network.Seen[Actions+5+i] = c.seen
+			c.network.Seen[Actions+6+i] = c.seen
 		}
 		p, err := NewLearned(table, c.network)
 		if err != nil {
@@ -164,7 +164,7 @@ func TestObservationsAreRelative(t *testing.T) {
 		for k := range jobs {
 			jobs[k].Deadline = times * float64(100+40*k)
 		}
-		c := NewChooser(table, 2)
+		c := NewChooser(table, Always(2))
 		c.Foresee(Arrivals{Rate: 0.5, Recent: 0.7, Variance: 20 * times, Largest: 40 * times, Patience: 200 * times, Spread: 0.1})
 		var plan Plan
 		c.Plan(0, jobs, &plan)

@@ -16,11 +16,11 @@ type environment struct {
 	stratum   int // of the present decision
 }
 
-func newEnvironment(w *settings, caution float64, limit int) *environment {
+func newEnvironment(w *settings, c modality.Cautions, limit int) *environment {
 	e := &environment{}
 	e.Limit = limit
 	e.Draw = func(seed uint64) (jobs.Episode, error) {
-		made, deadline, err := w.draw(seed, caution)
+		made, deadline, err := w.draw(seed, c)
 		e.deadline = deadline
 		return made, err
 	}

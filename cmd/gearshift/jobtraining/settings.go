@@ -2,8 +2,12 @@ package jobtraining
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	envjobs "gearshift/env/jobs"
@@ -86,7 +90,7 @@ func Noise(spread float64, rng *rand.Rand) func() float64 {
 }
 
 // draw makes the episode of a seed, and returns its deadline too.
-func (w *settings) draw(seed uint64, caution float64) (envjobs.Episode, time.Duration, error) {
+func (w *settings) draw(seed uint64, c modality.Cautions) (envjobs.Episode, time.Duration, error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	m := &w.models[rng.IntN(len(w.models))]
 	estimate, spread := estimates[rng.IntN(len(estimates))], noises[rng.IntN(len(noises))]
@@ -108,55 +112,63 @@ func (w *settings) draw(seed uint64, caution float64) (envjobs.Episode, time.Dur
 		arrivals, err = load.Draw(seed)
 	}
 	return envjobs.Episode{
-		Table: m.tables[estimate], Options: m.options, Noise: Noise(spread, rng), Arrivals: arrivals, Caution: caution,
+		Table: m.tables[estimate], Options: m.options, Noise: Noise(spread, rng), Arrivals: arrivals, Cautions: c,
 	}, load.Deadline, err
 }
 
 // maker makes a policy of a table.
 type maker func(*modality.Table) (modality.Policy, error)
 
-// score is what a request is worth in the mean under a policy, over so many episodes of
-// validation.
-func (w *settings) score(ctx context.Context, episodes int, with maker) (float64, error) {
+// played is what came of episodes of validation: what all requests were worth, and how many there
+// were, by episode.
+type played struct{ worth, requests []float64 }
+
+// mean is what a request is worth.
+func (p *played) mean() float64 {
 	var worth, requests float64
-	for i := range episodes {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		e, _, err := w.draw(workloads.Seed(workloads.Validation, uint64(i)), 0)
+	for i := range p.worth {
+		worth, requests = worth+p.worth[i], requests+p.requests[i]
+	}
+	return worth / requests
+}
+
+// of is what a request of the episode is worth.
+func (p *played) of(i int) float64 { return p.worth[i] / p.requests[i] }
+
+// play plays so many episodes of validation under a policy.
+func (w *settings) play(ctx context.Context, episodes int, with maker) (*played, error) {
+	p := &played{make([]float64, episodes), make([]float64, episodes)}
+	err := each(ctx, episodes, func(i int) error {
+		e, _, err := w.draw(workloads.Seed(workloads.Validation, uint64(i)), nil)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		decides, err := with(e.Table)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		c := envjobs.Config{Dispatcher: modality.NewDispatcher(e.Table, decides), Options: e.Options, Noise: e.Noise}
-		r, err := envjobs.Run(c, e.Arrivals, func(o envjobs.Outcome) { worth += o.Worth() })
-		if err != nil {
-			return 0, err
+		r, err := envjobs.Run(c, e.Arrivals, func(o envjobs.Outcome) { p.worth[i] += o.Worth() })
+		if err == nil {
+			p.requests[i] = float64(r.Requests)
 		}
-		requests += float64(r.Requests)
-	}
-	return worth / requests, nil
+		return err
+	})
+	return p, err
 }
 
-// cautions are those that a plan may have.
-var cautions = []float64{0.5, 1, 1.5, 2, 3, 5}
-
-// bestCaution is the caution of the plan that is worth most, and what it is worth.
-func (w *settings) bestCaution(ctx context.Context) (best, score float64, err error) {
-	score = math.Inf(-1)
-	for _, caution := range cautions {
-		s, err := w.score(ctx, w.many, func(t *modality.Table) (modality.Policy, error) {
-			return modality.NewForesighted(t, caution), nil
+// each calls f for the numbers below n, on all cores.
+func each(ctx context.Context, n int, f func(i int) error) error {
+	faults := make([]error, n)
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		running.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				faults[i] = f(int(i))
+			}
 		})
-		if err != nil {
-			return 0, 0, err
-		}
-		if s > score {
-			best, score = caution, s
-		}
 	}
-	return best, score, nil
+	running.Wait()
+	return errors.Join(append(faults, ctx.Err())...)
 }

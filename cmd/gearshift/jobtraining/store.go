@@ -19,6 +19,10 @@ func (t *Trained) Checkpoint(o Options) (*checkpoints.Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	foresight, err := json.Marshal(t.Cautions)
+	if err != nil {
+		return nil, err
+	}
 	var names []string
 	for _, m := range o.Models {
 		names = append(names, m.Name)
@@ -27,7 +31,7 @@ func (t *Trained) Checkpoint(o Options) (*checkpoints.Checkpoint, error) {
 	c.Meta = checkpoints.Meta{
 		Scenario: strings.Join(names, ", "), Config: config, Seed: o.Seed, Decisions: o.Decisions,
 		AdviceMargin: t.Margin, Seen: t.Seen, Evaluation: summary,
-		Jobs: &checkpoints.Jobs{Version: modality.ObservationVersion, Inputs: modality.Observed, Actions: modality.Actions, Foresight: t.Caution},
+		Jobs: &checkpoints.Jobs{Version: modality.ObservationVersion, Inputs: modality.Observed, Actions: modality.Actions, Foresight: foresight},
 	}
 	c.Meta.SpecHash = c.Meta.Spec.Hash()
 	return c, nil

@@ -28,9 +28,11 @@ type Options struct {
 	Models    []Model
 	Seed      uint64
 	Decisions int
-	// Validation is how many episodes choose the plan's caution and the margin; 0 is 240.
+	// Validation is how many episodes choose the plan's cautions and the margin; 0 is 240.
 	Validation int
-	Report     func(rl.Report) // may be nil
+	// Comparisons is on how many episodes of training the plan's cautions are compared; 0 is 2000.
+	Comparisons int
+	Report      func(rl.Report) // may be nil
 }
 
 // Trained is what a training run comes to.
@@ -43,7 +45,8 @@ type Trained struct {
 	Config      rl.Config
 }
 
-const usualValidation = 240
+// The usual numbers of episodes.
+const usualValidation, usualComparisons = 240, 2000
 
 // config is the training preset. Times are in units of the episode's deadline.
 func config(decisions int) rl.Config {
@@ -77,7 +80,7 @@ func Train(ctx context.Context, o Options) (*Trained, error) {
 	if err != nil {
 		return nil, err
 	}
-	caution, plan, err := drawn.bestCaution(ctx)
+	cautions, judge, err := drawn.chooseCautions(ctx, o.Seed, cmp.Or(o.Comparisons, usualComparisons))
 	if err != nil {
 		return nil, err
 	}
@@ -88,14 +91,18 @@ func Train(ctx context.Context, o Options) (*Trained, error) {
 	envs := make([]rl.Env, c.Environments)
 	adapters := make([]*environment, c.Environments)
 	for i := range envs {
-		adapters[i] = newEnvironment(drawn, caution, c.Episode)
+		adapters[i] = newEnvironment(drawn, cautions, c.Episode)
 		envs[i] = adapters[i]
 	}
 	result, err := rl.Train(ctx, rl.Run{
 		Config: c, Seed: o.Seed, Envs: envs, Learner: learner,
 		EpisodeSeed: func(n uint64) uint64 { return workloads.Seed(workloads.Training, o.Seed<<32|n&(1<<32-1)) },
 		Validate: func(m *nn.MLP) (float64, error) {
-			return drawn.score(ctx, drawn.few, learned(m, c.AdviceMargin, caution, nil))
+			p, err := drawn.play(ctx, drawn.few, learned(m, c.AdviceMargin, cautions, nil))
+			if err != nil {
+				return 0, err
+			}
+			return p.mean(), nil
 		},
 		Report: o.Report, ReportEvery: max(1, o.Decisions/10),
 	}, nil)
@@ -105,24 +112,26 @@ func Train(ctx context.Context, o Options) (*Trained, error) {
 	if err != nil {
 		return nil, err
 	}
+	plan := judge.plan.mean()
 	t := &Trained{Plan: plan, Score: plan, Config: c, Margin: adviceAlone}
-	t.Network = modality.Network{Caution: caution, Seen: result.Seen}
-	return t, t.choose(ctx, drawn, result.Network)
+	t.Network = modality.Network{Cautions: cautions, Seen: result.Seen}
+	return t, t.choose(ctx, drawn, judge, result.Network)
 }
 
 // adviceAlone is a margin that no departure is worth.
 const adviceAlone = 100
 
-// choose gives the network the margin that validates best. The plan alone is one of the
-// choices.
-func (t *Trained) choose(ctx context.Context, w *settings, network *nn.MLP) error {
+// choose gives the network the margin that gains most over the plan alone on validation seeds. What it
+// gains must be above its standard error, and a request worth more; else the plan stands.
+func (t *Trained) choose(ctx context.Context, w *settings, j *judge, network *nn.MLP) error {
+	var most float64
 	for margin := float64(leastMargin); margin <= 32*leastMargin; margin *= 2 {
-		score, err := w.score(ctx, w.many, learned(network, margin, t.Caution, t.Seen))
+		p, err := w.play(ctx, w.many, learned(network, margin, t.Cautions, t.Seen))
 		if err != nil {
 			return err
 		}
-		if score > t.Score {
-			t.Score, t.Margin = score, margin
+		if gain, fault := j.compare(p, j.plan); gain > max(most, fault) && p.mean() > t.Plan {
+			most, t.Score, t.Margin = gain, p.mean(), margin
 		}
 	}
 	favoured, err := network.Favouring(float32(t.Margin), modality.Actions)
@@ -131,12 +140,12 @@ func (t *Trained) choose(ctx context.Context, w *settings, network *nn.MLP) erro
 }
 
 // learned makes the policy of a network that is still being trained.
-func learned(network *nn.MLP, margin, caution float64, seen []float32) maker {
+func learned(network *nn.MLP, margin float64, c modality.Cautions, seen []float32) maker {
 	return func(t *modality.Table) (modality.Policy, error) {
 		favoured, err := network.Favouring(float32(margin), modality.Actions)
 		if err != nil {
 			return nil, err
 		}
-		return modality.NewLearned(t, modality.Network{Weights: favoured, Caution: caution, Seen: seen})
+		return modality.NewLearned(t, modality.Network{Weights: favoured, Cautions: c, Seen: seen})
 	}
 }

@@ -3,6 +3,7 @@ package jobtraining
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func tvlt() Model {
 // TestTraining: the same options make the same policy, no worse on validation seeds than the
 // plan that is its advice; it comes out of the store as it went in.
 func TestTraining(t *testing.T) {
-	o := Options{Models: []Model{tvlt()}, Seed: 1, Decisions: 2000, Validation: 16}
+	o := Options{Models: []Model{tvlt()}, Seed: 1, Decisions: 2000, Validation: 16, Comparisons: 20}
 	var encoded [2][]byte
 	for i := range encoded {
 		made, err := Train(t.Context(), o)
@@ -56,7 +57,7 @@ func TestTraining(t *testing.T) {
 			t.Fatal(err)
 		}
 		n, err := policies.JobsNetwork(stored)
-		if err != nil || n.Caution != made.Caution || len(n.Seen) != len(made.Seen) || n.Weights.Parameters() != made.Weights.Parameters() {
+		if err != nil || !slices.Equal(n.Cautions, made.Cautions) || len(n.Seen) != len(made.Seen) || n.Weights.Parameters() != made.Weights.Parameters() {
 			t.Errorf("out of the store: %+v, %v", n, err)
 		}
 	}

@@ -247,7 +247,7 @@ func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 		m := &e.Meta
 		if m.Jobs != nil {
 			line("trained", "for jobs, on %s, seed %d, %d decisions", m.Scenario, m.Seed, m.Decisions)
-			line("plan", "foresight of caution %.3g, %s", m.Jobs.Foresight, adviceOf(m.AdviceMargin))
+			line("plan", "%s, %s", policies.Foresight(m.Jobs), adviceOf(m.AdviceMargin))
 		} else {
 			line("trained", "on %s (%.12s), preset %s, seed %d, %d decisions", m.Scenario, m.ScenarioHash, m.Preset, m.Seed, m.Decisions)
 			line("objective", "%s", cmp.Or(m.Objective, objective.Utility.String()))

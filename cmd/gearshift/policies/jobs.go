@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -35,6 +36,28 @@ func JobsNetwork(c *checkpoints.Checkpoint) (modality.Network, error) {
 	case j.Version != modality.ObservationVersion:
 		return modality.Network{}, fmt.Errorf("it observes version %d of what is known of jobs, this gearshift version %d; train it again", j.Version, modality.ObservationVersion)
 	}
-	n := modality.Network{Weights: c.Network, Caution: j.Foresight, Seen: c.Meta.Seen}
+	n := modality.Network{Weights: c.Network, Seen: c.Meta.Seen}
+	if err := json.Unmarshal(j.Foresight, &n.Cautions); err != nil {
+		return modality.Network{}, fmt.Errorf("the cautions of its plan cannot be read: %w", err)
+	}
 	return n, n.Validate()
+}
+
+// Foresight names the cautions of the plan that advises a policy of jobs.
+func Foresight(j *checkpoints.Jobs) string {
+	var c modality.Cautions
+	switch err := json.Unmarshal(j.Foresight, &c); {
+	case err != nil || c.Validate() != nil:
+		return "foresight that this gearshift cannot read"
+	case len(c) <= 1:
+		return "foresight of caution " + c.String()
+	}
+	leaves := 0
+	for i := range c {
+		if c[i].Low == 0 {
+			leaves++
+		}
+	}
+	_, most := c.Range()
+	return fmt.Sprintf("foresight of a caution up to %g, which %d cases of load and batch times choose", most, leaves)
 }

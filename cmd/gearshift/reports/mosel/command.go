@@ -35,19 +35,23 @@ gearshift modality train has stored. No model is needed.`,
 func flags(f *reports.Flags) reports.Make {
 	var quick bool
 	var seeds int
-	var store, stored, arrivals string
+	var store, stored, arrivals, only string
 	f.BoolVar(&quick, "quick", false, "three runs of two minutes each, in place of twenty of ten")
 	f.IntVar(&seeds, "seeds", 0, "runs of each policy on each setting (default 20, or 3 with --quick)")
+	f.StringVar(&only, "only", "", "one `section` alone, which takes a tenth of the time: learned")
 	f.StringVar(&stored, "policy", "", "stored policy, `NAME[@VERSION]`, in place of one that is trained first")
 	f.StringVar(&arrivals, "arrivals", "", "`folder` with recorded clients in ServeGen's form (*-trace.csv), on whose arrivals policies are played too")
 	f.Store(&store)
 	return func(ctx context.Context, out string, by reports.Program, _ io.Writer) (*report.Report, error) {
-		p := &paper{seeds: 20, day: 10 * time.Minute, program: by, decisions: jobtraining.Usual}
+		p := &paper{only: only == "learned", seeds: 20, day: 10 * time.Minute, program: by, decisions: jobtraining.Usual}
 		if quick {
-			p.seeds, p.day, p.decisions = 3, 2*time.Minute, jobtraining.Quick
+			p.seeds, p.day, p.decisions, p.comparisons = 3, 2*time.Minute, jobtraining.Quick, 400
 		}
 		if f.Changed("seeds") {
 			p.seeds = seeds
+		}
+		if only != "" && !p.only {
+			return nil, fmt.Errorf("--only %q: want learned", only)
 		}
 		if p.seeds < 1 || p.seeds > 10_000 {
 			return nil, fmt.Errorf("--seeds: %d must be from 1 to 10000", p.seeds)
@@ -66,6 +70,9 @@ func flags(f *reports.Flags) reports.Make {
 		}
 		if arrivals != "" {
 			p.repeat += " --arrivals " + arrivals
+		}
+		if p.only {
+			p.repeat += " --only learned"
 		}
 		if stored != "" {
 			if err := p.take(store, stored); err != nil {
@@ -98,7 +105,7 @@ func (p *paper) take(path, name string) error {
 
 // train trains the policy that is learned, on all models.
 func (p *paper) train(ctx context.Context) error {
-	o := jobtraining.Options{Models: Trained(), Seed: 1, Decisions: p.decisions, Validation: p.validation}
+	o := jobtraining.Options{Models: Trained(), Seed: 1, Decisions: p.decisions, Validation: p.validation, Comparisons: p.comparisons}
 	if p.program.Counting != nil {
 		if count := p.program.Counting("decisions learned from"); count != nil {
 			o.Report = func(r rl.Report) { count(r.Decisions, r.Total) }
@@ -116,8 +123,10 @@ func (p *paper) train(ctx context.Context) error {
 // paper is a report in the making.
 type paper struct {
 	seeds         int
-	decisions     int // that the learned policy learns from
-	validation    int // episodes that choose how far it departs; 0 is the usual number
+	only          bool // the section on the learned policy alone
+	decisions     int  // that the learned policy learns from
+	comparisons   int  // episodes on which its cautions are grown; 0 is the usual number
+	validation    int  // episodes that choose how far it departs; 0 is the usual number
 	day           time.Duration
 	multiple      float64          // of the capacity, up to which rates are raised; 0 is 4096
 	network       modality.Network // of the policy that is learned
@@ -132,15 +141,15 @@ type paper struct {
 
 // report plays everything and lays it out.
 func (p *paper) report(ctx context.Context) (*report.Report, error) {
-	p.plays = len(deadlines)*len(models)*len(compared) + len(estimates)*len(models)*2 + len(disturbances)*len(models)*len(rivals) + 8*len(multiples)*len(models)
+	p.counting()
+	if p.only {
+		p.plays = learnedPlays(false)
+		section, ahead, err := p.learned(ctx, nil)
+		return p.titled(ahead, section), err
+	}
+	p.plays = len(deadlines)*len(models)*len(compared) + len(estimates)*len(models)*2 + learnedPlays(true) + 8*len(multiples)*len(models)
 	if p.clients != nil {
 		p.plays += 6 * len(models)
-	}
-	p.count = func(int, int) {}
-	if p.program.Counting != nil {
-		if count := p.program.Counting("policies played"); count != nil {
-			p.count = count
-		}
 	}
 	days, err := p.days(ctx)
 	if err != nil {
@@ -175,11 +184,26 @@ func (p *paper) report(ctx context.Context) (*report.Report, error) {
 		}
 		sections = append(sections, recorded)
 	}
+	return p.titled([]string{sustained + "; " + verdict, beaten, ahead[0]}, sections...), nil
+}
+
+// counting has the program show how many policies have been played.
+func (p *paper) counting() {
+	p.count = func(int, int) {}
+	if p.program.Counting != nil {
+		if count := p.program.Counting("policies played"); count != nil {
+			p.count = count
+		}
+	}
+}
+
+// titled is the report of the sections.
+func (p *paper) titled(verdict []string, sections ...report.Section) *report.Report {
 	return &report.Report{
 		Title:    "Modality selection",
 		Scenario: fmt.Sprintf("Simulated: five models under profiles derived from the paper's numbers, one worker each; %d days of %v from 5 requests per second to twice the capacity without selection", p.seeds, p.day),
-		Verdict:  []string{sustained + "; " + verdict, beaten, ahead},
+		Verdict:  verdict,
 		Sections: sections,
-		Repeat:   p.repeat + " --out DIR; " + p.program.Version,
-	}, nil
+		Repeat:   p.repeat + " --out DIR\ngearshift " + p.program.Version,
+	}
 }

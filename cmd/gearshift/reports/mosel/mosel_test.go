@@ -3,10 +3,12 @@ package mosel
 import (
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
 	"gearshift/cmd/gearshift/reports"
+	"gearshift/env/evaluation"
 	"gearshift/router/modality"
 )
 
@@ -67,7 +69,7 @@ func TestProfilesFollowFromThePaper(t *testing.T) {
 // TestReport: a short report is whole, and the same twice.
 func TestReport(t *testing.T) {
 	made := func() any {
-		p := &paper{seeds: 2, day: 10 * time.Second, program: reports.Program{Version: "test"}, repeat: "gearshift paper mosel", decisions: 1000, validation: 8, multiple: 8}
+		p := &paper{seeds: 2, day: 10 * time.Second, program: reports.Program{Version: "test"}, repeat: "gearshift paper mosel", decisions: 1000, validation: 8, comparisons: 10, multiple: 8}
 		if err := p.train(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -85,6 +87,43 @@ func TestReport(t *testing.T) {
 	}
 	if !reflect.DeepEqual(made(), made()) {
 		t.Error("two reports differ")
+	}
+}
+
+// TestOnlyTheLearnedPolicy: the section alone is that of the whole report.
+func TestOnlyTheLearnedPolicy(t *testing.T) {
+	p := &paper{only: true, seeds: 2, day: 5 * time.Second, program: reports.Program{Version: "test"}, repeat: "gearshift paper mosel", decisions: 1000, validation: 8, comparisons: 10}
+	if err := p.train(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	alone, err := p.report(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := alone.Validate(); err != nil || p.played != p.plays {
+		t.Errorf("%v; %d policies played, announced %d", err, p.played, p.plays)
+	}
+	days, err := p.days(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, verdict, err := p.learned(t.Context(), days)
+	if err != nil || len(alone.Sections) != 1 || !reflect.DeepEqual(alone.Sections[0], section) || !slices.Equal(alone.Verdict, verdict) {
+		t.Errorf("%v; %d sections, %q; in the report %q", err, len(alone.Sections), alone.Verdict, verdict)
+	}
+	if got := len(section.Tables) * len(models); got != 45 {
+		t.Errorf("%d settings, want 45", got)
+	}
+}
+
+// TestVerdict counts what is beyond chance.
+func TestVerdict(t *testing.T) {
+	v := verdict{than: "optimized"}
+	for where, i := range map[string]evaluation.Interval{"a": {Mean: 1, Lo: 0.5, Hi: 2}, "b": {Mean: 1, Lo: -1, Hi: 2}, "c": {Mean: -0.02, Lo: -0.03, Hi: -0.01}, "d": {}} {
+		v.add(where, i)
+	}
+	if got, want := v.String(), "The learned policy is worth more than optimized, beyond chance, in 1 of 4 settings, and less in 1, by at most 0.0200: c."; got != want {
+		t.Errorf("%s", got)
 	}
 }
 
