@@ -14,13 +14,14 @@ import (
 	"gearshift/cmd/gearshift/reports/besteffort"
 	"gearshift/cmd/gearshift/reports/hostloss"
 	"gearshift/cmd/gearshift/reports/mosel"
+	"gearshift/cmd/gearshift/reports/tail"
 	"gearshift/cmd/gearshift/training"
 )
 
 // paperReports are the reports that there are. The first one is also what the command
 // makes without a name.
 func paperReports() []reports.Report {
-	return []reports.Report{besteffort.Report(), mosel.Report(), hostloss.Report()}
+	return []reports.Report{besteffort.Report(), mosel.Report(), hostloss.Report(), tail.Report()}
 }
 
 func newPaperCommand() *cobra.Command {

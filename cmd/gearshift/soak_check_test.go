@@ -63,12 +63,12 @@ func (s *soak) check() {
 	s.router.stop(t)
 	verdict(s.router.log.races == 0, "races reported: %d", s.router.log.races)
 	if t.Failed() {
-		fmt.Fprintf(&table, "the router's log ends:\n%s", tail(s.router.log.String(), 4000))
+		fmt.Fprintf(&table, "the router's log ends:\n%s", lastLines(s.router.log.String(), 4000))
 	}
 	fmt.Println(table.String())
 }
 
-func tail(text string, n int) string { return text[max(0, len(text)-n):] }
+func lastLines(text string, n int) string { return text[max(0, len(text)-n):] }
 
 // counts are the router's own, from its metrics.
 type counts struct{ completed, cancelled, refused, failed int }

@@ -46,7 +46,7 @@ var table = []room{
 		"the simulator and the live router encode through it, so it may know neither"},
 	{"router/profile", []string{"router/fleet"},
 		"a latency model is data about a replica: simulator and policies both price with it"},
-	{"router/balance", []string{"router/fleet", "router/profile", "internal/splitmix"},
+	{"router/balance", []string{"router/fleet", "router/profile", "router/signals", "internal/splitmix"},
 		"the choice of a replica comes after the policy's and does not look at it"},
 	{"router/policy", []string{"router/fleet", "router/observation", "router/nn", "router/profile"},
 		"a policy is pure: it meets the simulator and the server through the same interface, and neither in person"},
@@ -92,6 +92,8 @@ var table = []room{
 		"a worker is the engine that all simulations share; what it runs next is a dispatcher's, the same as a server's"},
 	{"env/failover", []string{"env/agenda", "router/control", "router/failover", "router/placement", "workloads/families", "internal/splitmix"},
 		"servers, loads and clients around the controller that a server runs too: requests are routed elsewhere"},
+	{"env/tier", []string{"env/agenda", "router/balance", "router/control", "router/signals", "internal/faults", "internal/splitmix"},
+		"hosts and clients by the thousand around the choice that a router makes too: it knows no policy and no engine"},
 	{"env/planner", []string{"env", "env/engine", "workloads", "router/fleet", "router/profile"},
 		"a clairvoyant is a decider that simulates: it takes any base through its own interface, and no learner"},
 	{"env/evaluation/report", nil,
@@ -316,6 +318,9 @@ var table = []room{
 	{"cmd/gearshift/reports/mosel", []string{
 		"cmd/gearshift/reports", "cmd/gearshift/scenario", "cmd/gearshift/jobtraining", "cmd/gearshift/policies", "checkpoints", "rl", "router/modality", "workloads", "workloads/jobs", "env/jobs", "env/evaluation", "env/evaluation/report"},
 		"a report plays policies and lays out numbers: it has one trained, and serves none"},
+	{"cmd/gearshift/reports/tail", []string{
+		"cmd/gearshift/reports", "env/tier", "router/balance", "router/signals", "workloads", "env/evaluation", "env/evaluation/report"},
+		"a report simulates tiers and lays out numbers: it trains and serves nothing"},
 	{"cmd/gearshift/bound", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env", "env/evaluation", "env/planner"},
 		"a bound is arithmetic on requests and plays of what is given: what a reference names, and how it is printed, is the command's"},

@@ -1,0 +1,114 @@
+// Package tail makes the report on tail utilisation: what the clients of a tier know of its
+// hosts, and what they compare them by, decides how much load it carries.
+package tail
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"gearshift/cmd/gearshift/reports"
+	"gearshift/env/evaluation/report"
+	"gearshift/env/tier"
+	"gearshift/router/balance"
+	"gearshift/router/signals"
+	"gearshift/workloads"
+)
+
+// Report returns the report on tail utilisation.
+func Report() reports.Report {
+	return reports.Report{
+		Name:  "tail",
+		Short: "Show what a tier carries by what its clients know of its hosts, as one report",
+		Long: `Simulate a tier of hosts of two kinds that answer the requests of many models, whose clients
+choose between two replicas each time, after "Taming the tail utilization of ads inference":
+
+  - by what hosts said with earlier answers, or by asking them first,
+  - by the requests of the model, of the host, or by the work that is outstanding for each core,
+  - with 20, 1,000 and 20,000 clients, each of which sees its own answers alone.
+
+The load that is carried is the highest at which at most one request in a thousand takes longer
+than 250 ms. Written are DIR/report.html, report.json and a CSV for each table.`,
+		Example: "--out tail-report",
+		Flags:   flags,
+	}
+}
+
+// options are the flags; what is zero has a default.
+type options struct {
+	seeds int
+	quick bool
+}
+
+func flags(f *reports.Flags) reports.Make {
+	var o options
+	f.BoolVar(&o.quick, "quick", false, "three tiers, and shorter runs: some minutes")
+	f.IntVar(&o.seeds, "seeds", 0, "tiers that are drawn, each with requests of its own (default 20, or 3 with --quick)")
+	return func(ctx context.Context, out string, by reports.Program, _ io.Writer) (*report.Report, error) {
+		length := time.Minute
+		if o.quick {
+			length = 10 * time.Second
+		}
+		if o.seeds == 0 {
+			o.seeds = map[bool]int{false: 20, true: 3}[o.quick]
+		}
+		if o.seeds < 2 || o.seeds > 1000 {
+			return nil, fmt.Errorf("--seeds: %d must be from 2 to 1000", o.seeds)
+		}
+		if err := reports.Begin(out); err != nil {
+			return nil, err
+		}
+		s := &study{options: o, length: length, clients: []int{20, 1000, 20_000}, theory: 4000 * time.Second, seeds: workloads.Seeds(workloads.Evaluation, o.seeds), version: by.Version, count: by.Counting}
+		return s.report(ctx)
+	}
+}
+
+// study is a report in the making.
+type study struct {
+	options options
+	length  time.Duration
+	clients []int         // the numbers of clients that are tried
+	theory  time.Duration // how long runs are that are held against theory
+	seeds   []uint64
+	version string
+	count   func(what string) func(done, total int)
+}
+
+// timeout is after how long a request counts as timed out, and most the share of those that a
+// load may have which is carried.
+const (
+	timeout = 250 * time.Millisecond
+	most    = 0.001
+)
+
+// pollTakes is what a poll adds to a request.
+const pollTakes = time.Millisecond
+
+// drawn is the tier of a seed.
+func drawn(seed uint64) tier.Drawing {
+	return tier.Drawing{
+		Hosts: 40, Kinds: []float64{2, 4}, Models: 12, Skew: 0.8, Replicas: 160,
+		Fastest: 5 * time.Millisecond, Slowest: 40 * time.Millisecond, Spread: 0.5, Seed: seed,
+	}
+}
+
+// rule is one way to choose.
+type rule struct {
+	name    string
+	chooser balance.Chooser
+}
+
+func rules() []rule {
+	list := []rule{{"random", balance.Sampled{K: 1}}}
+	for _, poll := range []bool{false, true} {
+		for _, c := range []signals.Counter{signals.ByHost, signals.ByModel, signals.ByWork} {
+			name := "two choices, as last said, by " + c.String()
+			if poll {
+				name = "two choices, polled, by " + c.String()
+			}
+			list = append(list, rule{name, balance.Sampled{K: 2, Counter: c, Poll: poll}})
+		}
+	}
+	return list
+}

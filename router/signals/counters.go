@@ -1,0 +1,60 @@
+package signals
+
+import (
+	"cmp"
+	"time"
+)
+
+// Counters is what the server of a model's replica says of its load at one moment.
+type Counters struct {
+	// Model and Host count the requests that are being answered or wait: those of the model on
+	// this replica, and those of all models on its host.
+	Model, Host int
+	// Work is how long the host's outstanding examples are estimated to take on one core.
+	Work time.Duration
+	// Cores is how many the host has; zero is unknown, and counts as one.
+	Cores float64
+}
+
+// Counter is which of the counters replicas are compared by.
+type Counter uint8
+
+// The counters.
+const (
+	// ByModel compares the model's own requests. It evens what the replicas of a model have,
+	// whatever else their hosts do. Of replicas that have none, the one on the host with
+	// less is preferred (META-10): else models with little load would choose at random.
+	ByModel Counter = iota
+	// ByHost compares all requests of the host, for each of its cores.
+	ByHost
+	// ByWork compares how long the host's cores have to do: outstanding work for each of its
+	// cores (META-12).
+	ByWork
+)
+
+// Compare is negative if a replica that says a is less loaded than one that says b, and
+// positive if it is more.
+func (c Counter) Compare(a, b *Counters) int {
+	switch c {
+	case ByModel:
+		if a.Model != 0 || b.Model != 0 {
+			return cmp.Compare(a.Model, b.Model)
+		}
+		return ByHost.Compare(a, b)
+	case ByWork:
+		return cmp.Compare(float64(a.Work)/a.cores(), float64(b.Work)/b.cores())
+	}
+	return cmp.Compare(float64(a.Host)/a.cores(), float64(b.Host)/b.cores())
+}
+
+func (c *Counters) cores() float64 {
+	if c.Cores > 0 {
+		return c.Cores
+	}
+	return 1
+}
+
+// String returns the counter's name.
+func (c Counter) String() string {
+	return [...]string{"model", "host", "work"}[c]
+}
