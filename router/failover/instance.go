@@ -46,7 +46,7 @@ func (c *Controller) want(app, variant, server int) *instance {
 
 // drop forgets the instance, unless it is a home, which stays planned.
 func (c *Controller) drop(x *instance) {
-	if x.late || c.wanted(x) {
+	if x.late {
 		c.version++ // room has been kept for it
 	}
 	x.phase, x.late, x.again = planned, false, false
@@ -169,6 +169,9 @@ func (c *Controller) gone(x *instance) {
 // unwant takes the instance from its application's wants.
 func (c *Controller) unwant(x *instance) {
 	a := &c.apps[x.app]
+	if !c.wanted(x) {
+		return
+	}
 	c.version++
 	if a.target == x {
 		a.target, a.first = nil, nil
