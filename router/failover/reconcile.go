@@ -31,7 +31,8 @@ func (c *Controller) reconcile() {
 
 // tidy unloads what is not wanted on the server.
 func (c *Controller) tidy(server int) {
-	for _, x := range slices.Clone(c.on[server]) {
+	for k := len(c.on[server]) - 1; k >= 0; k-- { // some are dropped on the way
+		x := c.on[server][k]
 		switch a := &c.apps[x.app]; {
 		case x.again:
 			if x.until <= c.now {
@@ -190,7 +191,7 @@ func (c *Controller) patience(x *instance) time.Duration {
 // end.
 func (c *Controller) slow() {
 	for _, list := range c.on {
-		for _, x := range slices.Clone(list) {
+		for _, x := range list {
 			if x.phase == loading && !x.late && c.now >= x.since+c.patience(x) {
 				x.late = true
 				c.block(x)

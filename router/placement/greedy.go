@@ -12,11 +12,13 @@ import (
 // planned again for two servers at a time, exactly.
 func (p *Problem) Greedy() *Plan { return p.greedily(true) }
 
-// Quick is [Problem.Greedy] without what takes longest: nothing is planned again.
+// Quick is [Problem.Greedy] without what takes longest: nothing is planned again, and few others
+// are moved to make room.
 func (p *Problem) Quick() *Plan { return p.greedily(false) }
 
 func (p *Problem) greedily(polish bool) *Plan {
 	g := &greedy{ledger: p.ledger(), spots: make([]Spot, len(p.Applications)), on: make([][]int, len(p.Servers))}
+	g.thorough = polish && len(p.Applications)*len(p.Servers) <= mostPolished
 	g.prepare()
 	for i := range g.spots {
 		g.spots[i] = none
@@ -27,22 +29,19 @@ func (p *Problem) greedily(polish bool) *Plan {
 	switch {
 	case p.Shared:
 		g.share()
-	case polish && g.small():
+	case g.thorough:
 		g.polish()
 	}
 	return p.plan(g.spots)
 }
 
-// The work that is put into plans: repairs look at so many moves, or an eighth of them in larger
-// problems, and pairs of servers are planned again for so many applications × servers at most,
+// The work that is put into plans: repairs look at so many moves, or an eighth of them where it is
+// to be quick, and pairs of servers are planned again for so many applications × servers at most,
 // since either takes longer than all the rest.
 const (
 	mostMoves    = 1 << 14
 	mostPolished = 1 << 15
 )
-
-// small reports whether there is time for more.
-func (g *greedy) small() bool { return len(g.p.Applications)*len(g.p.Servers) <= mostPolished }
 
 // greedy is a plan in the making.
 type greedy struct {
@@ -53,6 +52,8 @@ type greedy struct {
 	level   []int   // by application, the present one of its choices
 	on      [][]int // applications by server
 	heap    servers
+	// thorough is whether there is time for more.
+	thorough bool
 }
 
 // prepare sorts the variants and the applications.
@@ -142,12 +143,12 @@ func (g *greedy) search(i int, v *Alternative, except int) int {
 // repair finds room for applications without any, by moving others away.
 func (g *greedy) repair() {
 	moves := mostMoves
-	if !g.small() {
+	if !g.thorough {
 		moves /= 8
 	}
 	for _, i := range g.order {
 		if g.spots[i] == none && len(g.choices[i]) > 0 && (g.p.Shared || g.within(g.demand(i, 0))) {
-			if !g.fitIn(i, deepest, &moves) && g.small() {
+			if !g.fitIn(i, deepest, &moves) && g.thorough {
 				g.clearFor(i)
 			}
 		}
