@@ -165,7 +165,10 @@ func (c *Controller) Place(a Application) (int, error) {
 	i := len(c.system.Applications)
 	c.system.Applications = append(c.system.Applications, a)
 	if a.Primary < 0 {
-		c.system.PlacePrimaries(c.options.Headroom)
+		c.system.placePrimary(i, c.system.primaryRoom(c.options.Headroom))
+		if c.system.Applications[i].Primary < 0 { // backups may have room to spare
+			c.system.placePrimary(i, c.rooms(c.committed))
+		}
 	}
 	c.add(i)
 	if home := c.apps[i].home; home != nil {

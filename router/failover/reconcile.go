@@ -103,7 +103,11 @@ func (c *Controller) load() {
 			continue
 		}
 		if !c.fits(w.instance, nil) {
-			c.makeRoom(w.instance)
+			if c.makeRoom(w.instance); w.role == roleFirst && !c.working(w.server) {
+				c.block(w.instance) // nothing there will make room
+				c.unwant(w.instance)
+				c.dirty = true
+			}
 			continue
 		}
 		if c.beginLoad(w.instance) {
@@ -180,6 +184,11 @@ func (c *Controller) makeRoom(x *instance) {
 	c.version++
 	c.stepOf(StepGap, old, 0, "the chosen variant does not fit in addition to it")
 	c.unload(old)
+}
+
+// working reports whether anything is being loaded or unloaded on the server.
+func (c *Controller) working(server int) bool {
+	return slices.ContainsFunc(c.on[server], func(x *instance) bool { return x.phase == loading || x.phase == unloading })
 }
 
 // patience is how long a load may take until others are tried.

@@ -36,7 +36,12 @@ func (c *Controller) ready(x *instance) bool { return c.there(x) && x.until <= c
 // best is the application's best instance that can answer; nil if none can.
 func (c *Controller) best(i int) (best *instance) {
 	a := &c.system.Applications[i]
-	rank := func(x *instance) int { return int(c.servers[x.server].condition) } // up before returned
+	rank := func(x *instance) int { // servers that are heard come first, and those that have returned last
+		if c.servers[x.server].condition == Up && c.silent(x.server) {
+			return 1
+		}
+		return int(c.servers[x.server].condition)
+	}
 	for _, x := range c.apps[i].known {
 		if !c.ready(x) || !a.quick(x.variant) {
 			continue

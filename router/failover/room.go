@@ -161,9 +161,12 @@ func (c *Controller) yielded() [][]float64 {
 // critical first.
 func (c *Controller) yield(server int, drops bool) {
 	over := func() bool {
-		return slices.ContainsFunc(c.room(server, c.committed), func(x float64) bool {
-			return x < -1e-6*c.scratch.total[0]/float64(len(c.servers))
-		})
+		for r, left := range c.room(server, c.committed) {
+			if left < -1e-6*c.system.Servers[server].Capacity[r] {
+				return true
+			}
+		}
+		return false
 	}
 	var list []*instance
 	for _, x := range c.on[server] {
