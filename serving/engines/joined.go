@@ -60,6 +60,13 @@ func (e *Engines) Leave(host int) {
 // Return gives the replicas of a host their full shares, without trials: it is well.
 func (e *Engines) Return(host int) { e.health.back(e.table.ReplicasOn(host)) }
 
+// Poll has the engines of a host asked for the states of their models.
+func (e *Engines) Poll(host int) {
+	for _, i := range e.table.ReplicasOn(host) {
+		e.lifecycle.actuator.Poll(i)
+	}
+}
+
 // SetTerm has each order to an engine carry an epoch of the term, see [agents.Actuator.SetTerm]. It
 // is called before [Engines.Start].
 func (e *Engines) SetTerm(term uint64) { e.lifecycle.actuator.SetTerm(term) }

@@ -93,6 +93,9 @@ func (a *agents) register(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.log.Info("an agent has registered", "host", name, "url", x.URL, "version", x.Version, "incarnation", x.Incarnation, "loaded", len(x.Loaded))
+	if has := m.options.Table.Hosts[host].Memory; x.Memory > 0 && x.Memory < has {
+		m.log.Warn("an engine may use less memory than the scenario says: loads may fail", "host", name, "memory", x.Memory, "scenario", has)
+	}
 	m.hear(host, x.Incarnation, x.Loaded)
 	_ = serving.Answer(w, http.StatusOK, heartbeat.Accepted{Term: m.term, HeartbeatMS: int(a.every / time.Millisecond), Misses: a.misses})
 }

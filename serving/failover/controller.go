@@ -20,6 +20,9 @@ func (m *Module) Observe(e control.Event) {
 		return
 	}
 	e.Host, e.Replica = m.servers[e.Host], -1
+	if e.Kind == control.Refused {
+		m.refused[e.Host] = e.At
+	}
 	m.controller.Observe(e)
 }
 
@@ -86,12 +89,26 @@ func (m *Module) report(s failover.Step) {
 	switch s.Kind {
 	case failover.StepLost:
 		m.leave(s.Server)
-	case failover.StepReturned, failover.StepFalseAlarm, failover.StepUsable:
-		m.back(s.Server) // what is loaded there answers; what is to be loaded there waits longer
+	case failover.StepReturned:
+		m.engines.Poll(m.hosts[s.Server]) // what it has now is for it to say
+		m.back(s.Server)                  // what is loaded there answers; what is to be loaded there waits longer
+	case failover.StepFalseAlarm:
+		if !m.refusing(s.Server, s.At) {
+			m.back(s.Server)
+		}
+	case failover.StepUsable:
+		m.back(s.Server)
 	}
 	m.metrics.took(s)
 	m.hub.publish(n)
 	m.tell(s, n)
+}
+
+// refusing reports whether the server has refused connections lately, though its agent reports: it
+// may be reached at another address than it listens at.
+func (m *Module) refusing(server int, now time.Duration) bool {
+	at := m.refused[server]
+	return at > 0 && now-at < m.options.Controller.ReturnAfter
 }
 
 // leave takes a server's replicas out.

@@ -60,17 +60,18 @@ type Module struct {
 	subscribers atomic.Int64
 
 	// What follows is the runner's: it is used while it is locked.
-	begun     bool          // woken before
-	due       time.Duration // when the controller is to be woken
-	until     time.Duration // it is not to be woken before
-	postponed int           // how often its wake was put off in a row
-	alone     bool          // the last time since no agent was heard
-	changed   bool          // something has happened that the file does not have yet
-	orders    uint64        // given since the start
-	saved     uint64        // orders that may be carried out
-	began     time.Duration // of the last failover
-	failover  int           // its number
-	lost      []bool        // by server: its replicas are out
+	begun     bool            // woken before
+	due       time.Duration   // when the controller is to be woken
+	until     time.Duration   // it is not to be woken before
+	postponed int             // how often its wake was put off in a row
+	alone     bool            // the last time since no agent was heard
+	changed   bool            // something has happened that the file does not have yet
+	orders    uint64          // given since the start
+	saved     uint64          // orders that may be carried out
+	began     time.Duration   // of the last failover
+	failover  int             // its number
+	lost      []bool          // by server: its replicas are out
+	refused   []time.Duration // by server, when a connection was refused last
 	evidence  evidence
 }
 
@@ -82,7 +83,7 @@ func New(o Options) (*Module, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	m := &Module{options: o, system: o.System, log: o.Log, hub: newHub(), models: models{dir: o.Models}, term: statefile.FirstTerm(o.Now()), lost: make([]bool, len(o.System.Servers))}
+	m := &Module{options: o, system: o.System, log: o.Log, hub: newHub(), models: models{dir: o.Models}, term: statefile.FirstTerm(o.Now()), lost: make([]bool, len(o.System.Servers)), refused: make([]time.Duration, len(o.System.Servers))}
 	m.metrics = newMetrics(m)
 	if err := m.findReplicas(); err != nil {
 		return nil, fmt.Errorf("cannot make failover: %w", err)
@@ -162,7 +163,9 @@ func (m *Module) Close() error {
 	var err error
 	if m.saver != nil {
 		m.saver.close()
-		err = m.save(m.controller.State())
+		var state failover.State
+		m.engines.Look(func() { state = m.controller.State() })
+		err = m.save(state)
 	}
 	return errors.Join(err, m.file.Close())
 }

@@ -51,6 +51,7 @@ type engine struct {
 	takes       map[string]time.Duration
 	dead        bool // the process is gone
 	frozen      bool // it stands still: nothing breaks
+	shut        bool // nothing listens, though its agent reports
 	thawed      chan struct{}
 	incarnation uint64
 	epoch       uint64 // the newest that an order came with
@@ -113,7 +114,7 @@ func (e *engine) set(model, state string) { e.mu.Lock(); e.state[model] = state;
 func (e *engine) there(ctx context.Context) error {
 	for {
 		e.mu.Lock()
-		dead, frozen, thawed := e.dead, e.frozen, e.thawed
+		dead, frozen, thawed := e.dead || e.shut, e.frozen, e.thawed
 		e.mu.Unlock()
 		switch {
 		case dead:

@@ -226,3 +226,32 @@ func TestEngineThatStandsStill(t *testing.T) {
 		}
 	})
 }
+
+// An engine whose agent reports, and that refuses connections, gets no requests with each of its
+// heartbeats: only once it has been well for a while.
+func TestEngineThatRefusesAndReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t)
+		g.after(5*time.Second, homes...)
+		e := g.engines[0]
+		e.mu.Lock()
+		e.shut = true
+		e.mu.Unlock()
+		for range 20 {
+			if status, replica := g.ask("one"); status != http.StatusOK || strings.HasSuffix(replica, "@h1") {
+				t.Fatalf("status %d by %s", status, replica)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if n := g.look().Counts.Failovers; n > 2 {
+			t.Errorf("%d failovers in 0.8 s of one refusal", n)
+		}
+		e.mu.Lock()
+		e.shut = false
+		e.mu.Unlock()
+		g.after(10*time.Second, homes...)
+		if status, replica := g.ask("one"); status != http.StatusOK || replica != "large-one@h1" {
+			t.Errorf("status %d by %s once it listens again", status, replica)
+		}
+	})
+}
