@@ -4,6 +4,7 @@
 package failover
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,6 +84,7 @@ func New(o Options) (*Module, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	o.Controller = filled(o.Controller)
 	m := &Module{options: o, system: o.System, log: o.Log, hub: newHub(), models: models{dir: o.Models}, term: statefile.FirstTerm(o.Now()), lost: make([]bool, len(o.System.Servers)), refused: make([]time.Duration, len(o.System.Servers))}
 	m.metrics = newMetrics(m)
 	if err := m.findReplicas(); err != nil {
@@ -99,6 +101,13 @@ func New(o Options) (*Module, error) {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
+}
+
+// filled has the defaults for zeros of what the module needs itself.
+func filled(o failover.Options) failover.Options {
+	usual := failover.DefaultOptions()
+	o.Heartbeat, o.Misses, o.ReturnAfter = cmp.Or(o.Heartbeat, usual.Heartbeat), cmp.Or(o.Misses, usual.Misses), cmp.Or(o.ReturnAfter, usual.ReturnAfter)
+	return o
 }
 
 // newController makes the controller, which goes on where the file says that an earlier one was.
