@@ -38,7 +38,7 @@ func (p *study) report(ctx context.Context) (*report.Report, error) {
 	r.Verdict = []string{
 		"Utility 2 to 12 s after the loss: " + strings.Join(hosts, "; "),
 		"Over the best fixed assignment of backups: " + strings.Join(backups, "; "),
-		fmt.Sprintf("Over all loads the largest difference from three hosts is %+.4f", worst),
+		fmt.Sprintf("At 8 to 48 requests per second the largest difference from three hosts is %+.4f", worst),
 	}
 	return r, nil
 }
@@ -208,7 +208,7 @@ func (p *study) rivals(ctx context.Context, c evaluation.Contestant) (list []*ri
 // loads shows what the loss costs at other loads, and returns the largest difference from three
 // hosts.
 func (p *study) loads(ctx context.Context) (out report.Section, worst float64, err error) {
-	out = report.Section{ID: "loads", Title: "At other loads", Text: "The same loss at other rates. 64 requests per second are the most of which four hosts answer 99 % in time; three then have a third more than that."}
+	out = report.Section{ID: "loads", Title: "At other loads", Text: "The same loss at other rates. 64 requests per second are the most of which four hosts answer 99 % in time, and 48 the most of which three do."}
 	t := report.Table{
 		ID: "loads-utility", Title: "Utility of requests that arrive 2 to 12 s after the loss",
 		Columns: []report.Column{
@@ -216,7 +216,7 @@ func (p *study) loads(ctx context.Context) (out report.Section, worst float64, e
 			interval("after", "After the loss", 4), interval("three", "Three hosts", 4), interval("difference", "Difference", 4),
 		},
 	}
-	rates := []float64{8, 16, 24, 32, 48, 64}
+	rates := []float64{8, 16, 24, 32, 40, 48}
 	if p.options.quick {
 		rates = []float64{16, 48}
 	}
