@@ -194,6 +194,12 @@ func New(o Options) (*Server, error) {
 	}
 	s.contexts = newContexts(s.table, s.backends)
 	s.watchEngines(o.Drift)
+	s.kept = responses.New(s.clock)
+	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)
+	trusted := func(addr string) bool { return s.running.Load().Proxies.Trust(addr) }
+	s.clients = limits.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
+	s.metrics.Registry.MustRegister(s.memory.Metrics(), s.clients.Metrics())
+	s.proxy = s.newProxy(trusted)
 	s.overview = overview.New(overview.Options{
 		Router: s.router, Metrics: s.metrics, Engines: s.engines, Held: s.adapter.Held, Context: s.contexts.of,
 		Jobs:     func() []modality.Queue { return s.jobs.Queues() },
@@ -210,15 +216,9 @@ func New(o Options) (*Server, error) {
 	s.metrics.Registry.MustRegister(s.leases.Metrics()...)
 	s.queue = admission.NewQueue(s.settings, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
 	s.metrics.Registry.MustRegister(metrics.Prompts(s.adapter.Prompts, s.table))
-	s.kept = responses.New(s.clock)
 	if err := s.serveJobs(&o); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
-	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)
-	trusted := func(addr string) bool { return s.running.Load().Proxies.Trust(addr) }
-	s.clients = limits.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
-	s.metrics.Registry.MustRegister(s.memory.Metrics(), s.clients.Metrics())
-	s.proxy = s.newProxy(trusted)
 	var err error
 	if s.operators, err = s.newOperators(o.AdminToken); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
