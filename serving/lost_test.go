@@ -95,12 +95,12 @@ func TestAStreamOfCommentsFromALostHostGoesOnElsewhere(t *testing.T) {
 }
 
 // However many hosts are lost one after the other, the request goes on as long as any can answer,
-// and ends at once with an error when none is left.
+// and ends with an error when none is left, and none comes back for a while.
 func TestLossesCostNoRetries(t *testing.T) {
 	for _, heard := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			var asked []string
-			g := newRig(t, nil, fleetOf(&asked, mute, mute, good), func(o *serving.Options) {
+			g := newRig(t, nil, fleetOf(&asked, mutedOnce(), mute, good), func(o *serving.Options) {
 				o.Config.Retries = config.Retries{Max: 1, BudgetWindow: time.Second}
 			})
 			steps := []func(){func() { g.Engines().Leave(hostA) }, func() {}, func() { g.Engines().Leave(hostB) }}
@@ -114,9 +114,13 @@ func TestLossesCostNoRetries(t *testing.T) {
 			w := g.do("POST", chat, ask)
 			want, status := []string{"small@a", "small@b"}, http.StatusBadGateway
 			if heard {
-				want, status = append(want, "large@a"), http.StatusOK
+				want, status = append(want, "small@a"), http.StatusOK // which is well again
 			}
-			if took := time.Since(start); !slices.Equal(asked, want) || w.Code != status || took != 3*time.Second {
+			took := time.Since(start)
+			if heard {
+				took += 2 * time.Second // for which any is waited for
+			}
+			if !slices.Equal(asked, want) || w.Code != status || took != 5*time.Second {
 				t.Errorf("asked %v, status %d %s after %v", asked, w.Code, w.Body, took)
 			}
 		})
@@ -309,7 +313,7 @@ func TestWhatALostHostHadWaitsForItsReplacement(t *testing.T) {
 				time.AfterFunc(600*time.Millisecond, func() { ledger.Place(smallOnB, fleet.Up) })
 			}
 			g.Engines().Leave(hostA)
-			status, wait := http.StatusBadGateway, 100*time.Millisecond
+			status, wait := http.StatusBadGateway, 2*time.Second // for which the host may come back
 			if loads {
 				status, wait = http.StatusOK, 600*time.Millisecond
 			}
@@ -318,4 +322,37 @@ func TestWhatALostHostHadWaitsForItsReplacement(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mutedOnce leaves the first request without an answer.
+func mutedOnce() transport {
+	asked := false
+	return func(r *http.Request) (*http.Response, error) {
+		if asked {
+			return good(r)
+		}
+		asked = true
+		return mute(r)
+	}
+}
+
+// A false alarm costs no request: where none else can answer, what the host had goes there again
+// as soon as it is heard.
+func TestAFalseAlarmCostsNoRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		g := newRig(t, nil, fleetOf(&asked, mutedOnce(), good, good), pinned)
+		g.core.Ledger().SetUp(smallOnB, false)
+		codes := g.crowd(1)
+		time.Sleep(time.Second)
+		start := time.Now()
+		g.Engines().Leave(hostA)
+		time.AfterFunc(300*time.Millisecond, func() { g.Engines().Return(hostA) })
+		if code, took := <-codes, time.Since(start); code != http.StatusOK || took != 300*time.Millisecond {
+			t.Errorf("status %d after %v", code, took)
+		}
+		if want := []string{"small@a", "small@a"}; !slices.Equal(asked, want) {
+			t.Errorf("asked %v, want %v", asked, want)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"io"
+	"slices"
 	"time"
 
 	"gearshift/serving/work"
@@ -11,6 +12,9 @@ const (
 	// lossShows is how long it may take until a replica that broke off shows to be lost, and
 	// until something is loaded in its place.
 	lossShows = 100 * time.Millisecond
+	// lossWaits is how long a lost replica is waited for where none other could answer: the loss
+	// may be a false alarm, or its host come back.
+	lossWaits = 2 * time.Second
 	// lossCheck is how often a place is looked for meanwhile.
 	lossCheck = 5 * time.Millisecond
 )
@@ -37,7 +41,7 @@ func (d *dispatch) again(a *answer, reason failure) bool {
 			return false
 		}
 	}
-	if !d.Work.Move(d.tried, others) && !(d.isLost(a, reason) && d.moveOver(others)) {
+	if !d.Work.Move(d.skipped(), others) && !(d.isLost(a, reason) && d.moveOver(others)) {
 		if pays {
 			d.budget.giveBack(now)
 		}
@@ -61,16 +65,26 @@ func (d *dispatch) isLost(a *answer, reason failure) bool {
 	return false
 }
 
+// skipped are the replicas that are not tried again: those tried, except for such that were lost.
+// They are out until they are well.
+func (d *dispatch) skipped() []int {
+	if d.lost == 0 {
+		return d.tried
+	}
+	return slices.DeleteFunc(slices.Clone(d.tried), func(i int) bool { return slices.Contains(d.gone, i) })
+}
+
 // moveOver moves work of a lost replica to another that is up, full or not. Where none is, it
-// waits for one that is being loaded.
+// waits for one that is being loaded, or comes back.
 func (d *dispatch) moveOver(others bool) bool {
-	for shown := d.Clock() + lossShows; ; {
+	for began := d.Clock(); ; {
 		d.decided = d.Clock()
-		if d.Work.MoveOver(d.tried, others) {
+		if d.Work.MoveOver(d.skipped(), others) {
 			return true
 		}
-		may, loading := d.Work.Replaceable(d.tried, others)
-		if now := d.Clock(); !may || now >= d.Until || now >= shown && !loading {
+		cold, loading, out := d.Work.Replaceable(d.skipped(), others)
+		waited := d.Clock() - began
+		if d.Clock() >= d.Until || !loading && !(cold && waited < lossShows) && !(out && waited < lossWaits) {
 			return false
 		}
 		timer := time.NewTimer(lossCheck)

@@ -61,6 +61,7 @@ type dispatch struct {
 	lingers bool          // comments have gone out, and nothing else
 	absent  int           // of those tried, the ones that lack the endpoint
 	lost    int           // of those tried, the ones whose host was lost
+	gone    []int         // these replicas
 	decided time.Duration // when the replica of the next attempt was chosen
 	parts   wire.Parts    // of its messages, where a variant leaves some out
 	inputs  wire.Inputs   // of an input to classify, likewise
@@ -193,6 +194,7 @@ func (d *dispatch) report(a *answer, reason failure) {
 		return
 	case failedLost: // health knows
 		d.lost++
+		d.gone = append(d.gone, a.replica)
 		return
 	}
 	if a.misplaced() {

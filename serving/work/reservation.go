@@ -52,24 +52,26 @@ func (w *Work) alternatives(others bool) (variants []int) {
 	return variants
 }
 
-// Replaceable reports whether any replica that is not among those tried, and could answer, is not
-// placed where it takes requests, but may come to be; and whether one of them is loading.
-func (w *Work) Replaceable(tried []int, others bool) (may, loading bool) {
+// Replaceable reports whether any replica that could answer, and is not among those to skip, takes
+// no requests now and may come to: one is cold, one is loading, one is out for its health.
+func (w *Work) Replaceable(skip []int, others bool) (cold, loading, out bool) {
 	table, ledger := w.adapter.router.Table(), w.adapter.router.Ledger()
 	for _, v := range w.alternatives(others) {
 		for _, i := range table.ReplicasOf(v) {
-			if slices.Contains(tried, i) || slices.Contains(w.Request.Without, i) || !table.Serves(&w.Request, i) {
+			if slices.Contains(skip, i) || slices.Contains(w.Request.Without, i) || !table.Serves(&w.Request, i) {
 				continue
 			}
 			switch ledger.State(i) {
 			case fleet.Loading:
-				may, loading = true, true
+				loading = true
 			case fleet.Cold, fleet.Warm:
-				may = true
+				cold = true
+			case fleet.Down:
+				out = out || ledger.Placed(i) == fleet.Up
 			}
 		}
 	}
-	return may, loading
+	return cold, loading, out
 }
 
 // MoveTo takes the work to a replica of the variant that is not among those to skip. It
