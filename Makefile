@@ -28,7 +28,7 @@ OLD ?=
 TIME ?= 30s
 FUZZ ?= .
 
-# Of `make soak`, 30, `make loading`, 5, and `make modality`, 10.
+# Of `make soak` and `make chaos`, 30, `make loading`, 5, and `make modality`, 10.
 MINUTES ?=
 RACE ?=
 SEED ?=
@@ -174,6 +174,10 @@ modality: ## Jobs of the digits model for real, counted on labels and held again
 .PHONY: soak
 soak: ## Router and faulty engines under load for long (MINUTES=30 RACE=1 SEED=n)
 	@MINUTES='$(MINUTES)' RACE='$(RACE)' SEED='$(SEED)' scripts/soak.sh
+
+.PHONY: chaos
+chaos: ## Engines and a router with failover, killed, stopped and started at random for MINUTES=30 (SEED=n)
+	@MINUTES='$(MINUTES)' SEED='$(SEED)' scripts/chaos.sh
 
 .PHONY: outage
 outage: ## Twenty requests across a minute in which the first replica is dead, three times: what the outage adds

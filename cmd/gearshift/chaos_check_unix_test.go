@@ -1,0 +1,123 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"gearshift/serving/failover"
+)
+
+// samplesOf reads metrics, by name with labels.
+func samplesOf(r io.Reader) map[string]float64 {
+	text, _ := io.ReadAll(r)
+	samples := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		if i := strings.LastIndexByte(line, ' '); i > 0 && line[0] != '#' {
+			samples[line[:i]], _ = strconv.ParseFloat(strings.TrimSpace(line[i+1:]), 64)
+		}
+	}
+	return samples
+}
+
+// situation is the router's of applications.
+func (c *chaos) situation() (*failover.Situation, error) {
+	r, err := http.NewRequest(http.MethodGet, "http://"+c.admin+"/admin/failover", nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+testToken)
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET /admin/failover: %s", response.Status)
+	}
+	var s failover.Situation
+	return &s, json.NewDecoder(response.Body).Decode(&s)
+}
+
+// watch looks at what must always hold, a few times each second.
+func (c *chaos) watch(ctx context.Context) {
+	var term uint64
+	for ctx.Err() == nil {
+		if s, err := c.situation(); err == nil {
+			if s.Term < term {
+				c.fault("the term ran back from %d to %d", term, s.Term)
+			}
+			term = s.Term
+			for _, x := range s.Servers {
+				for name, share := range x.Used {
+					if share > 1+1e-9 {
+						c.fault("%.3f of the %s of %s are taken by plan", share, name, x.Name)
+					}
+				}
+			}
+		}
+		for _, f := range c.fronts {
+			if held, bound, ok := f.memory(f.addr); ok && held > bound {
+				c.fault("models on %s hold %.0f bytes of %.0f", f.host, held, bound)
+			}
+		}
+		pause(ctx, 250*time.Millisecond)
+	}
+}
+
+// check holds what has to be so at the end, and prints a table.
+func (c *chaos) check() {
+	t := c.t
+	var table strings.Builder
+	fmt.Fprintf(&table, "\n%v, troubles %v\n", c.length, c.troubles)
+	for _, row := range c.tally.rows() {
+		fmt.Fprintln(&table, row)
+	}
+	if s, err := c.situation(); err == nil {
+		fmt.Fprintf(&table, "failover since the last crash: term %d, %+v\n", s.Term, s.Counts)
+	}
+	verdict := func(ok bool, format string, args ...any) {
+		mark := "ok"
+		if !ok {
+			mark = "VIOLATED"
+			t.Errorf(format, args...)
+		}
+		fmt.Fprintf(&table, "%-9s "+format+"\n", append([]any{mark}, args...)...)
+	}
+	router := &soak{t: t, url: "http://" + c.url}
+	for end := time.Now().Add(30 * time.Second); router.inFlight() > 0 && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	verdict(router.inFlight() == 0, "in flight at the end: %v", router.inFlight())
+	orders := 0
+	for _, f := range c.fronts {
+		running := (&engineProcess{url: "http://" + f.at}).settles(t)
+		verdict(running == 0, "running at the end on %s: %d", f.host, running)
+		f.kill() // which reads its log
+		orders += f.orders
+	}
+	y := c.tally
+	verdict(y.of(soakOdd) == 0, "requests that ended in no way of those that there are: %d", y.of(soakOdd))
+	verdict(y.of(soakServed) > 0, "requests served: %d, refused %d, broken %d", y.of(soakServed), y.of(soakRefused), y.of(chaosBroken))
+	verdict(y.of(soakFailed) == 0, "requests lost that had not begun to be answered, while the router lived: %d", y.of(soakFailed))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	verdict(len(c.faults) == 0, "loads, memory, terms and epochs at fault: %d, in %d orders", len(c.faults), orders)
+	for i, text := range c.faults {
+		if i < 20 {
+			fmt.Fprintln(&table, text)
+		}
+	}
+	if t.Failed() {
+		fmt.Fprintf(&table, "the router's log ends:\n%s", tail(c.router.log.String(), 6000))
+	}
+	fmt.Println(table.String())
+}

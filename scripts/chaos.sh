@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The chaos test: four engines with agents and a router with failover, in processes of their own,
+# which are killed, stopped and started again at random for MINUTES while clients ask. Prints a
+# table; the exit code is not 0 if anything in it is violated. SEED=n has other troubles.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+minutes=${MINUTES:-30}
+if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
+	echo "chaos: MINUTES=$minutes: want a whole number of minutes, such as 30" >&2
+	exit 2
+fi
+tags=$(scripts/tags.sh)
+
+GEARSHIFT_CHAOS=${minutes}m GEARSHIFT_CHAOS_SEED=${SEED:-1} \
+	exec go test ${tags:+-tags="$tags"} -count=1 -v -timeout $((minutes + 10))m -run '^TestChaos$' ./cmd/gearshift
