@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,6 +57,11 @@ func (c *chaos) watch(ctx context.Context) {
 				c.fault("the term ran back from %d to %d", term, s.Term)
 			}
 			term = s.Term
+			if !slices.ContainsFunc(s.Servers, func(x failover.Server) bool { return x.State != "lost" }) {
+				c.mu.Lock()
+				c.blind = append(c.blind, time.Now())
+				c.mu.Unlock()
+			}
 			for _, x := range s.Servers {
 				for name, share := range x.Used {
 					if share > 1+1e-9 {
@@ -71,6 +77,14 @@ func (c *chaos) watch(ctx context.Context) {
 		}
 		pause(ctx, 250*time.Millisecond)
 	}
+}
+
+// blindBetween reports whether the router took every host for lost at some moment of a time, as on
+// a machine that is so busy that no agent gets to report: then there is nothing to send requests to.
+func (c *chaos) blindBetween(from, to time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.blind, func(at time.Time) bool { return at.After(from) && at.Before(to) })
 }
 
 // check holds what has to be so at the end, and prints a table.
@@ -107,6 +121,7 @@ func (c *chaos) check() {
 	y := c.tally
 	verdict(y.of(soakOdd) == 0, "requests that ended in no way of those that there are: %d", y.of(soakOdd))
 	verdict(y.of(soakServed) > 0, "requests served: %d, refused %d, broken %d", y.of(soakServed), y.of(soakRefused), y.of(chaosBroken))
+	fmt.Fprintf(&table, "%-9s requests that were given up since every host was taken for lost: %d\n", "–", y.of(chaosBlind))
 	verdict(y.of(soakFailed) == 0, "requests lost that had not begun to be answered, while the router lived: %d", y.of(soakFailed))
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +132,7 @@ func (c *chaos) check() {
 		}
 	}
 	if t.Failed() {
-		fmt.Fprintf(&table, "the router's log ends:\n%s", tail(c.router.log.String(), 6000))
+		fmt.Fprintf(&table, "the router's log ends:\n%s", lastLines(c.router.log.String(), 6000))
 	}
 	fmt.Println(table.String())
 }

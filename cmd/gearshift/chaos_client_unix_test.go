@@ -19,6 +19,7 @@ import (
 
 const (
 	chaosBroken = "broken" // by the loss of an engine within the answer, or of the router
+	chaosBlind  = "blind"  // given up while every host was taken for lost
 	chaosUnsent = "unsent" // there was no router to send it to
 	// cutOff begins the reason of a request whose connection broke without a word, as only the crash of
 	// the router may do.
@@ -55,6 +56,9 @@ func (x *chaosClient) ask(stream bool, tokens int) {
 	cut := strings.HasPrefix(reason, cutOff)
 	if (cut || end == soakFailed) && x.c.crashed(from, time.Now()) {
 		end, reason = chaosBroken, "the router crashed"
+	}
+	if end == soakFailed && x.c.blindBetween(from, time.Now()) {
+		end, reason = chaosBlind, "every host was taken for lost"
 	}
 	if end == soakFailed {
 		fmt.Printf("chaos: lost at %v: %s %s\n", from.UTC().Format(time.StampMilli), x.task, reason)

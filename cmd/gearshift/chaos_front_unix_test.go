@@ -32,7 +32,9 @@ type front struct {
 	orders int
 }
 
-func newFront(c *chaos, host string) *front { return &front{c: c, host: host, addr: freeAddr(c.t), at: freeAddr(c.t)} }
+func newFront(c *chaos, host string) *front {
+	return &front{c: c, host: host, addr: freeAddr(c.t), at: freeAddr(c.t)}
+}
 
 // start starts the engine and stands before it.
 func (f *front) start() {

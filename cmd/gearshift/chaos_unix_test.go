@@ -78,7 +78,7 @@ profiles:
 workload:
   prompt_tokens: {distribution: uniform, min: 8, max: 32}
   output_tokens: {distribution: geometric, mean: 8, max: 32}
-failover: {headroom: 40%, return_after: 500ms}
+failover: {headroom: 40%, heartbeat: 50ms, misses: 4, return_after: 500ms}
 serving:
   overload: {shed: never}
   backend: upstream
@@ -104,7 +104,8 @@ type chaos struct {
 	mu       sync.Mutex // protects what follows
 	crashes  []crash    // of the router
 	troubles map[string]int
-	faults   []string // what must not be, as soon as it is seen
+	blind    []time.Time // when every host was taken for lost
+	faults   []string    // what must not be, as soon as it is seen
 }
 
 // crash is a time in which no router was there.
@@ -254,7 +255,7 @@ func (c *chaos) whole(when string) {
 		}
 	}
 	for _, f := range c.fronts {
-		fmt.Printf("the log of %s ends:\n%s", f.host, tail(f.process.log.String(), 1000))
+		fmt.Printf("the log of %s ends:\n%s", f.host, lastLines(f.process.log.String(), 1000))
 	}
-	c.t.Fatalf("%s: %s\nthe router's log ends:\n%s", when, last, tail(c.router.log.String(), 4000))
+	c.t.Fatalf("%s: %s\nthe router's log ends:\n%s", when, last, lastLines(c.router.log.String(), 4000))
 }
