@@ -348,7 +348,7 @@ func TestAFalseAlarmCostsNoRequest(t *testing.T) {
 		start := time.Now()
 		g.Engines().Leave(hostA)
 		time.AfterFunc(300*time.Millisecond, func() { g.Engines().Return(hostA) })
-		if code, took := <-codes, time.Since(start); code != http.StatusOK || took != 300*time.Millisecond {
+		if code, took := <-codes, time.Since(start); code != http.StatusOK || took < 300*time.Millisecond || took > 305*time.Millisecond {
 			t.Errorf("status %d after %v", code, took)
 		}
 		if want := []string{"small@a", "small@a"}; !slices.Equal(asked, want) {
