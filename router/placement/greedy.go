@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"container/heap"
+	"math"
 	"slices"
 )
 
@@ -35,11 +36,12 @@ func (p *Problem) greedily(polish bool) *Plan {
 	return p.plan(g.spots)
 }
 
-// The work that is put into plans: repairs look at so many moves, or an eighth of them where it is
-// to be quick, and pairs of servers are planned again for so many applications × servers at most,
-// since either takes longer than all the rest.
+// The work that is put into plans: repairs move so many applications, or where a plan is to be
+// quick look at so many servers, and pairs of servers are planned again for so many
+// applications × servers at most, since either takes longer than all the rest.
 const (
 	mostMoves    = 1 << 14
+	mostLooked   = 1 << 13
 	mostPolished = 1 << 15
 )
 
@@ -54,6 +56,7 @@ type greedy struct {
 	heap    servers
 	// thorough is whether there is time for more.
 	thorough bool
+	looked   int // at servers, in searches
 }
 
 // prepare sorts the variants and the applications.
@@ -126,27 +129,35 @@ func (g *greedy) roomiest(i, level int) int {
 }
 
 // search looks for a server with room for the application's variant, at those with the most
-// room first: where one resource is all that matters, the first that the application may use
-// has room, or none has.
+// room first. Where the room is below what is needed of any resource, no server that follows
+// has it.
 func (g *greedy) search(i int, v *Alternative, except int) int {
+	needed := math.Inf(1)
+	for r, d := range v.Demand {
+		if g.most[r] > 0 {
+			needed = min(needed, d/g.most[r]*(1-1e-6))
+		}
+	}
 	return g.heap.first(func(s int) (ok, over bool) {
+		g.looked++
 		if s == except || !g.p.May(&g.p.Applications[i], s) {
 			return false, false
 		}
 		if g.has(v, s) {
 			return true, true
 		}
-		return false, len(v.Demand) == 1 && !g.p.Shared && g.room(s) < g.size(v.Demand)
+		return false, !g.p.Shared && g.room(s) < needed
 	})
 }
 
 // repair finds room for applications without any, by moving others away.
 func (g *greedy) repair() {
 	moves := mostMoves
-	if !g.thorough {
-		moves /= 8
-	}
+	until := g.looked + mostLooked
 	for _, i := range g.order {
+		if !g.thorough && g.looked > until {
+			return
+		}
 		if g.spots[i] == none && len(g.choices[i]) > 0 && (g.p.Shared || g.within(g.demand(i, 0))) {
 			if !g.fitIn(i, deepest, &moves) && g.thorough {
 				g.clearFor(i)
@@ -212,12 +223,13 @@ func (g *greedy) fitIn(i, depth int, moves *int) bool {
 	if depth == 0 {
 		return false
 	}
+	until := g.looked + mostLooked
 	for s := range g.p.Servers {
 		if !g.p.May(&g.p.Applications[i], s) {
 			continue
 		}
 		for _, j := range slices.Clone(g.on[s]) {
-			if *moves--; *moves < 0 {
+			if *moves--; *moves < 0 || !g.thorough && g.looked > until {
 				return false
 			}
 			level := g.level[j]
