@@ -41,7 +41,7 @@ func (p *Problem) greedily(polish bool) *Plan {
 // applications × servers at most, since either takes longer than all the rest.
 const (
 	mostMoves    = 1 << 14
-	mostLooked   = 1 << 13
+	mostLooked   = 1 << 12
 	mostPolished = 1 << 15
 )
 
@@ -78,8 +78,13 @@ func (g *greedy) prepare() {
 		}
 	}
 	slices.SortStableFunc(g.order, func(i, j int) int { return cmp.Compare(smallest[i], smallest[j]) })
-	g.heap = servers{rooms: make([]float64, len(p.Servers)), at: make([]int, len(p.Servers))}
-	for s := range p.Servers {
+	g.fill()
+}
+
+// fill sorts the servers.
+func (g *greedy) fill() {
+	g.heap = servers{rooms: make([]float64, len(g.on)), at: make([]int, len(g.on))}
+	for s := range g.on {
 		g.heap.list, g.heap.at[s] = append(g.heap.list, s), s
 		g.heap.rooms[s] = g.room(s)
 	}

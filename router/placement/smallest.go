@@ -3,20 +3,22 @@ package placement
 import "slices"
 
 // placeSmallest places the smallest variant of each application, the smallest first. Where
-// that leaves some without, the same is tried with the largest first, of as many as there is
-// room for in sum, since small ones fill what large ones leave. The better of the two is kept.
+// that leaves some without for which there is room in sum, the same is tried with the largest
+// first, of as many as there is room for, since small ones fill what large ones leave. The
+// better of the two is kept.
 func (g *greedy) placeSmallest() {
+	possible := g.inSum(g.order)
 	missing := g.placeAll(g.order)
-	if missing == 0 {
+	if missing == 0 || missing <= len(g.order)-possible {
 		return
 	}
-	before, none := slices.Clone(g.spots), slices.Repeat([]Spot{none}, len(g.spots))
-	g.restore(none)
-	order := slices.Clone(g.order)
-	slices.Reverse(order[:g.inSum(order)])
-	if g.placeAll(order) >= missing {
-		g.restore(none)
-		g.restore(before)
+	again := &greedy{ledger: g.p.ledger(), spots: slices.Repeat([]Spot{none}, len(g.spots)), on: make([][]int, len(g.on)),
+		order: slices.Clone(g.order), choices: g.choices, level: make([]int, len(g.level)), thorough: g.thorough}
+	again.fill()
+	slices.Reverse(again.order[:possible])
+	if again.placeAll(again.order) < missing {
+		again.order = g.order
+		*g = *again
 	}
 }
 
