@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Executes the notebooks: decision_surface on the report in the folder given, modality on the one
-# that GEARSHIFT_MODALITY_REPORT names, or on a quick one that is made first. Copies with outputs
-# go to notebooks-out; the notebooks themselves stay as they are.
+# Executes the notebooks: decision_surface on the report in the folder given, modality and failover
+# on those that GEARSHIFT_MODALITY_REPORT and GEARSHIFT_FAILOVER_REPORT name, or on quick ones that
+# are made first. Copies with outputs go to notebooks-out; the notebooks themselves stay as they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,6 +39,12 @@ if [ ! -f "$modality/csv/gains.csv" ]; then
 fi
 GEARSHIFT_MODALITY_REPORT=$(cd "$modality" && pwd)
 export GEARSHIFT_MODALITY_REPORT
+failover=${GEARSHIFT_FAILOVER_REPORT:-$out/faillite}
+if [ ! -f "$failover/csv/testbed.csv" ]; then
+	bin/gearshift paper faillite --quick --seeds 2 --out "$failover"
+fi
+GEARSHIFT_FAILOVER_REPORT=$(cd "$failover" && pwd)
+export GEARSHIFT_FAILOVER_REPORT
 for notebook in notebooks/*.ipynb; do
 	echo "notebooks: $notebook"
 	"$python" -m nbconvert --log-level=ERROR --to notebook --execute --ExecutePreprocessor.kernel_name=python3 \

@@ -12,6 +12,7 @@ import (
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/reports"
 	"gearshift/cmd/gearshift/reports/besteffort"
+	"gearshift/cmd/gearshift/reports/faillite"
 	"gearshift/cmd/gearshift/reports/hostloss"
 	"gearshift/cmd/gearshift/reports/mosel"
 	"gearshift/cmd/gearshift/reports/tail"
@@ -21,7 +22,7 @@ import (
 // paperReports are the reports that there are. The first one is also what the command
 // makes without a name.
 func paperReports() []reports.Report {
-	return []reports.Report{besteffort.Report(), mosel.Report(), hostloss.Report(), tail.Report()}
+	return []reports.Report{besteffort.Report(), mosel.Report(), hostloss.Report(), faillite.Report(), tail.Report()}
 }
 
 func newPaperCommand() *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"gearshift/internal/splitmix"
@@ -32,6 +33,17 @@ type Drawing struct {
 	// Critical is the share of the applications that are critical, spread evenly.
 	Critical float64
 	Seed     uint64
+}
+
+// Of is the drawing with families of one class alone, which fill the servers. An empty class is all
+// families, and as many applications as before.
+func (d Drawing) Of(class string) Drawing {
+	if class == "" {
+		return d
+	}
+	d.Reference, d.Applications = d.Families, 0
+	d.Families = slices.DeleteFunc(slices.Clone(d.Families), func(f families.Family) bool { return f.Class(d.BoundMS) != class })
+	return d
 }
 
 // The rates of applications that are drawn, in requests per second.

@@ -321,6 +321,9 @@ var table = []room{
 	{"cmd/gearshift/reports/tail", []string{
 		"cmd/gearshift/reports", "env/tier", "router/balance", "router/signals", "workloads", "env/evaluation", "env/evaluation/report"},
 		"a report simulates tiers and lays out numbers: it trains and serves nothing"},
+	{"cmd/gearshift/reports/faillite", []string{
+		"cmd/gearshift/reports", "cmd/gearshift/scenario", "router/failover", "router/placement", "workloads", "workloads/families", "env/failover", "env/evaluation", "env/evaluation/report"},
+		"a report loses servers and lays out numbers: it serves and trains nothing"},
 	{"cmd/gearshift/bound", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env", "env/evaluation", "env/planner"},
 		"a bound is arithmetic on requests and plays of what is given: what a reference names, and how it is printed, is the command's"},
