@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"gearshift/cmd/gearshift/reports"
 	"gearshift/cmd/gearshift/scenario"
@@ -88,6 +90,11 @@ type paper struct {
 	count   func(done, total int)
 }
 
+// heads are the sections whose verdicts head the report; those of others are part of their text.
+var heads = []string{"headline", "constraints", "site-losses"}
+
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
 // report plays everything and lays it out.
 func (p *paper) report(ctx context.Context) (*report.Report, error) {
 	var err error
@@ -119,10 +126,13 @@ func (p *paper) report(ctx context.Context) (*report.Report, error) {
 		if s.ID == "" {
 			continue
 		}
-		r.Sections = append(r.Sections, s)
-		if verdict != "" {
-			r.Verdict = append(r.Verdict, verdict)
+		switch {
+		case slices.Contains(heads, s.ID):
+			r.Verdict = append(r.Verdict, capital(verdict)+".")
+		case verdict != "":
+			s.Text = strings.TrimSpace(s.Text + " " + capital(verdict) + ".")
 		}
+		r.Sections = append(r.Sections, s)
 	}
 	return r, nil
 }

@@ -1,6 +1,7 @@
 package faillite
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 
 // TestReport: a short report is whole, and the same twice.
 func TestReport(t *testing.T) {
-	made := func() any {
+	made := func() string {
 		p := &paper{draws: 2, each: 1, sited: 1, program: reports.Program{Version: "test"}, repeat: "gearshift paper faillite",
 			points: points{headrooms: []float64{10, 20}, criticals: []float64{0, 100}, classes: []string{"large"}, sites: []int{1}}}
 		r, err := p.report(t.Context())
@@ -25,9 +26,9 @@ func TestReport(t *testing.T) {
 		if p.played != p.settings() {
 			t.Errorf("%d settings played, announced %d", p.played, p.settings())
 		}
-		return r
+		return fmt.Sprintf("%+v", *r) // missing numbers are NaN, which equals nothing
 	}
-	if !reflect.DeepEqual(made(), made()) {
+	if made() != made() {
 		t.Error("two reports differ")
 	}
 }

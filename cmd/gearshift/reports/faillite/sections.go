@@ -114,7 +114,7 @@ func (p *paper) single(context.Context) (report.Section, string, error) {
 		t.Rows = append(t.Rows, []report.Cell{report.Text(c.name), plain(z.MTTR, c.mttr), plain(z.Outage.Worst, c.outage), report.Number(1 - z.AccuracyLost)})
 	}
 	less := 1 - took[3]/took[2]
-	return report.Section{ID: "single", Title: "One application", Text: fmt.Sprintf("Progressive loading takes %.1f %% less than loading in full; the paper: 72 %%.", 100*less), Tables: []report.Table{t}},
+	return report.Section{ID: "one-application", Title: "One application", Tables: []report.Table{t}},
 		fmt.Sprintf("progressive loading shortens MTTR by %.1f %% (paper: 72 %%)", 100*less), nil
 }
 
@@ -148,7 +148,7 @@ func (p *paper) headline(ctx context.Context) (report.Section, string, error) {
 	ours, theirs := by[failover.Gearshift].all, by[failover.FailLite].all
 	order := theirs.Recovery >= by[failover.FullWarmK].all.Recovery && by[failover.FullWarmK].all.Recovery >= by[failover.FullWarm].all.Recovery && theirs.Recovery >= by[failover.FullCold].all.Recovery &&
 		by[failover.FullWarm].all.MTTR < theirs.MTTR && theirs.MTTR < by[failover.FullWarmK].all.MTTR && by[failover.FullWarmK].all.MTTR < by[failover.FullCold].all.MTTR
-	return report.Section{ID: "testbed", Title: "The testbed", Tables: []report.Table{t}},
+	return report.Section{ID: "headline", Title: "The testbed", Tables: []report.Table{t}},
 		fmt.Sprintf("on the testbed gearshift recovers %.1f %% of the affected applications in %.1f ms at %.2f %% of accuracy, the paper's policy %.1f %% in %.1f ms at %.2f %% (the paper says 100 %%, 175.5 ms, 0.6 %%); the order of the paper's four policies %s",
 			100*ours.Recovery, ours.MTTR, 100*ours.AccuracyLost, 100*theirs.Recovery, theirs.MTTR, 100*theirs.AccuracyLost, holds(order)), nil
 }
@@ -197,5 +197,5 @@ func (p *paper) recorded(ctx context.Context) (report.Section, string, error) {
 			return report.Section{}, "", ctx.Err()
 		}
 	}
-	return report.Section{ID: "recorded", Title: "Recorded faults", Tables: []report.Table{t}}, verdict, nil
+	return report.Section{ID: "recorded-faults", Title: "Recorded faults", Tables: []report.Table{t}}, verdict, nil
 }

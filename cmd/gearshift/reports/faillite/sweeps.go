@@ -147,7 +147,7 @@ func (p *paper) headroom(ctx context.Context) (report.Section, string, error) {
 	order := tight[1].all.Recovery >= tight[3].all.Recovery && tight[3].all.Recovery >= tight[4].all.Recovery && tight[4].all.Recovery >= tight[2].all.Recovery
 	wide := all[len(all)-1]
 	most := wide[1].all.Recovery == 1 && wide[3].all.Recovery == 1 && wide[4].all.Recovery == 1 && wide[2].all.Recovery < 1
-	return report.Section{ID: "headroom", Title: "Headroom", Text: "The large setting, one server lost. " + shortly(all), Tables: tables, Figures: figures},
+	return report.Section{ID: "constraints", Title: "Headroom", Text: "The large setting, one server lost. " + shortly(all), Tables: tables, Figures: figures},
 		fmt.Sprintf("at headroom 20 %%, K 50 %%, gearshift recovers %.1f %% at %.2f %% of accuracy, Algorithm 1 %.1f %% at %.2f %%; at 10 %% the order of recovery %s, and at %g %% all but full-warm recover everything: %t",
 			100*ours.Recovery, 100*ours.AccuracyLost, 100*theirs.Recovery, 100*theirs.AccuracyLost, holds(order), p.points.headrooms[len(all)-1], most), nil
 }
@@ -183,7 +183,7 @@ func (p *paper) critical(ctx context.Context) (report.Section, string, error) {
 	})
 	first, last := all[0][1].all, all[len(all)-1][1].all
 	trend := first.MTTR > last.MTTR && first.AccuracyLost <= last.AccuracyLost
-	return report.Section{ID: "critical", Title: "Critical applications", Text: "The large setting, headroom 20 %, one server lost. The paper has a point of balance at 60 %. Under gearshift K decides who comes first where not all find room, and nothing else.", Tables: tables, Figures: figures},
+	return report.Section{ID: "criticality", Title: "Critical applications", Text: "The large setting, headroom 20 %, one server lost. The paper has a point of balance at 60 %. Under gearshift K decides who comes first where not all find room, and nothing else.", Tables: tables, Figures: figures},
 		fmt.Sprintf("from K = 0 to 100 %% faillite's MTTR goes from %.0f to %.0f ms and the accuracy lost from %.2f to %.2f %%: FL-34 holds: %t", first.MTTR, last.MTTR, 100*first.AccuracyLost, 100*last.AccuracyLost, trend), nil
 }
 
@@ -231,7 +231,7 @@ func (p *paper) classes(ctx context.Context) (report.Section, string, error) {
 			}
 		}
 	}
-	return report.Section{ID: "classes", Title: "Classes of families", Text: shortly(all), Tables: []report.Table{t}},
+	return report.Section{ID: "family-classes", Title: "Classes of families", Text: shortly(all), Tables: []report.Table{t}},
 		fmt.Sprintf("MTTR grows with the families' class under faillite and full-cold: %t", grows), nil
 }
 
@@ -266,7 +266,7 @@ func (p *paper) sites(ctx context.Context) (report.Section, string, error) {
 		five = len(all)
 	}
 	missed, possible, _ := short(all[:five])
-	return report.Section{ID: "sites", Title: "Sites", Text: fmt.Sprintf("The large setting, headroom 20 %%, backups on other sites. faillite recovers %.1f points more than full-cold when %d is lost, and %.1f when %d are; the paper: 7.9 with one and 39.3 with seven. ", gain(0), p.points.sites[0], gain(len(all)-1), p.points.sites[len(all)-1]) + shortly(all), Tables: tables, Figures: figures},
+	return report.Section{ID: "site-losses", Title: "Sites", Text: fmt.Sprintf("The large setting, headroom 20 %%, backups on other sites. faillite recovers %.1f points more than full-cold when %d is lost, and %.1f when %d are; the paper: 7.9 with one and 39.3 with seven. ", gain(0), p.points.sites[0], gain(len(all)-1), p.points.sites[len(all)-1]) + shortly(all), Tables: tables, Figures: figures},
 		fmt.Sprintf("up to five of ten sites are lost without an application in %d of the %d runs in which a plan has room for all; MTTR is lower for all policies when most sites are lost than when fewest: %t", possible-missed, possible, falls), nil
 }
 
@@ -290,7 +290,7 @@ func (p *paper) scalability(ctx context.Context) (report.Section, string, error)
 			return report.Section{}, "", ctx.Err()
 		}
 	}
-	return report.Section{ID: "scalability", Title: "Scalability", Tables: []report.Table{t}}, fmt.Sprintf("a plan takes %.1f ms at most (paper: under 4 s)", worst), nil
+	return report.Section{ID: "plan-times", Title: "Scalability", Tables: []report.Table{t}}, fmt.Sprintf("a plan takes %.1f ms at most (paper: under 4 s)", worst), nil
 }
 
 // timed is the median of five times, in ms.
