@@ -59,6 +59,10 @@ demo: ## Train, evaluate, store, serve and replay a recorded trace: everything, 
 demo-modality: build ## Plan which inputs jobs use, and compare policies of inputs in the simulator (a minute)
 	@scripts/demo-modality.sh
 
+.PHONY: demo-failover
+demo-failover: build ## Kill, stop and cut off engines under load, and see who answers: for real, KILLS=3 times (minutes; models first)
+	@KILLS='$(or $(KILLS),3)' scripts/failover.sh
+
 .PHONY: quality
 quality: build ## Train the default preset and make the README's table (SEED=n SEEDS=n)
 	@scripts/quality.sh
