@@ -19,9 +19,9 @@ import (
 
 // The ways in which a host is lost.
 const (
-	killed  = "SIGKILL"
-	stopped = "SIGSTOP"
-	droppedLink  = "dropped link"
+	killed      = "SIGKILL"
+	stopped     = "SIGSTOP"
+	droppedLink = "dropped link"
 )
 
 var lossKinds = []string{killed, stopped, droppedLink}

@@ -275,8 +275,11 @@ func TestWaitsForTheRouter(t *testing.T) {
 		tries := 0
 		x.answer = func(w http.ResponseWriter, _ *http.Request) bool {
 			tries++
-			if tries < 4 {
+			switch {
+			case tries < 3:
 				refuse(w, http.StatusServiceUnavailable, "the router starts")
+			case tries < 4:
+				refuse(w, http.StatusConflict, "an agent at http://10.0.0.7:9000 reports for it")
 			}
 			return tries < 4
 		}

@@ -84,10 +84,11 @@ func (r *refusal) Error() string {
 	return "the router refuses: " + r.said
 }
 
-// final reports whether the same request will be refused again, for what it says or who asks.
+// final reports whether the same request will be refused again, for what it says or who asks. A
+// conflict is over when the engine that was on the host before has not been heard for a while.
 func (r *refusal) final() bool {
 	switch r.status {
-	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
 		return false
 	}
 	return r.status/100 == 4 || r.status/100 == 3
