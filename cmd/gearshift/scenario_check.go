@@ -41,7 +41,7 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 	if drawn, err := scenario.LoadFailover(ref); err == nil {
 		if d, ok := drawn.Drawing(); ok {
 			x := drawn.FailoverSystem(false)
-			fmt.Fprintf(c.OutOrStdout(), "%d applications of %d families are drawn, on %d servers in %d sites.\n", len(x.Applications), len(d.Families), d.Servers, d.Sites)
+			fmt.Fprintf(c.OutOrStdout(), "%s is a valid scenario: %d applications of %d families, drawn on %d servers in %d sites, for gearshift failover simulate alone\n", ref, len(x.Applications), len(d.Families), d.Servers, d.Sites)
 			return nil
 		}
 	}
