@@ -31,7 +31,7 @@ func TestAnOutageCostsNoRequestAnyTime(t *testing.T) {
 			if w.Header().Get("X-Gearshift-Attempts") != "1" {
 				attempts++
 			}
-			time.Sleep(start.Add(4 * time.Second).Sub(time.Now()))
+			time.Sleep(time.Until(start.Add(4 * time.Second)))
 		}
 		if primary < 4 || attempts > 1 {
 			t.Errorf("%d were answered by the first replica, want those before the outage and those soon after it; %d were sent twice, want at most the first of the outage", primary, attempts)

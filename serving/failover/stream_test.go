@@ -25,7 +25,7 @@ func drilled(t *testing.T) (*rig, *httptest.Server) {
 func (g *rig) drill(host string) {
 	g.t.Helper()
 	if w := post(g.admin(), "/admin/failover/drill", map[string]string{"host": host}); w.Code != http.StatusOK {
-		g.t.Fatalf("drill: status %d, %s", w.Code, w.Body)
+		g.t.Errorf("drill: status %d, %s", w.Code, w.Body)
 	}
 }
 
