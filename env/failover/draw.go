@@ -53,7 +53,7 @@ const (
 )
 
 // Draw draws the applications, and servers that are alike and as large as the utilisation asks for.
-// Primaries are placed by whoever runs the system.
+// Primaries are placed by the caller.
 func Draw(d Drawing) (*failover.System, error) {
 	if d.Servers < 1 || d.Sites < 1 || !(d.Utilisation > 0 && d.Utilisation <= 1) || len(d.Families) == 0 {
 		return nil, fmt.Errorf("cannot draw %d servers on %d sites, %d families and a utilisation of %v", d.Servers, d.Sites, len(d.Families), d.Utilisation)
