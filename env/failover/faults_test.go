@@ -45,7 +45,7 @@ func made(seed uint64) (faults []envfailover.Fault) {
 }
 
 // TestADayOfFaults: through a day of faults, those that fall on each other included, with every policy: no
-// instance is loaded twice, no server holds more than it has, epochs rise, whoever is not answered is
+// instance is loaded twice, no server holds more than it has, epochs rise, an application that is not answered is
 // listed with a reason (all of which the simulation checks), and each request is accounted for.
 func TestADayOfFaults(t *testing.T) {
 	for k, policy := range failover.Policies {

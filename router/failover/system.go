@@ -53,7 +53,7 @@ type Server struct {
 }
 
 // System is what is kept running. The first resource is memory, which every loaded instance
-// takes. The others are used by whoever answers: of several instances of one application on
+// takes. The others are used by the instance that answers: of several instances of one application on
 // a server only the largest demand counts.
 type System struct {
 	Resources    []string

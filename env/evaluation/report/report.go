@@ -55,6 +55,24 @@ type Column struct {
 	Decimals int    `json:"decimals"` // that numbers are shown with; files hold all digits
 }
 
+// TextColumn returns a column of words.
+func TextColumn(key, title string) Column { return Column{Key: key, Title: title, Kind: KindText} }
+
+// NumberColumn returns a column of numbers with so many decimals.
+func NumberColumn(key, title, unit string, decimals int) Column {
+	return Column{Key: key, Title: title, Unit: unit, Kind: KindNumber, Decimals: decimals}
+}
+
+// IntervalColumn returns a column of means with their intervals.
+func IntervalColumn(key, title, unit string, decimals int) Column {
+	return Column{Key: key, Title: title, Unit: unit, Kind: KindInterval, Decimals: decimals}
+}
+
+// BesideColumn returns a column of our numbers next to the paper's.
+func BesideColumn(key, title, unit string, decimals int) Column {
+	return Column{Key: key, Title: title, Unit: unit, Kind: KindBeside, Decimals: decimals}
+}
+
 // Figure is a diagram of one or more series over common axes.
 type Figure struct {
 	ID     string   `json:"id"` // as a table's

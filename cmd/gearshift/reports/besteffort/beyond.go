@@ -85,7 +85,7 @@ func (p *paper) knee(ctx context.Context) float64 {
 func (p *paper) besideRules(ctx context.Context, id, title string, names []string) report.Table {
 	t := report.Table{
 		ID: id, Title: title,
-		Columns: slices.Concat([]report.Column{text("workload", "Workload")}, comparison("rule", 3), []report.Column{ranged("static", "Best static size", "", 3)}),
+		Columns: slices.Concat([]report.Column{report.TextColumn("workload", "Workload")}, comparison("rule", 3), []report.Column{report.IntervalColumn("static", "Best static size", "", 3)}),
 		Note:    "The best rule is picked on each workload from the same runs.",
 	}
 	for _, name := range names {

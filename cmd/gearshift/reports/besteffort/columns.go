@@ -6,32 +6,12 @@ import (
 	"gearshift/env/evaluation/report"
 )
 
-// text returns a column of words.
-func text(key, title string) report.Column {
-	return report.Column{Key: key, Title: title, Kind: report.KindText}
-}
-
-// number returns a column of numbers with so many decimals.
-func number(key, title, unit string, decimals int) report.Column {
-	return report.Column{Key: key, Title: title, Unit: unit, Kind: report.KindNumber, Decimals: decimals}
-}
-
-// ranged returns a column of means with their intervals.
-func ranged(key, title, unit string, decimals int) report.Column {
-	return report.Column{Key: key, Title: title, Unit: unit, Kind: report.KindInterval, Decimals: decimals}
-}
-
-// besides returns a column of our numbers next to the paper's.
-func besides(key, title, unit string, decimals int) report.Column {
-	return report.Column{Key: key, Title: title, Unit: unit, Kind: report.KindBeside, Decimals: decimals}
-}
-
 // comparison returns the columns of a policy next to the best of some others, which are
 // called by that name; decimals are those of the difference.
 func comparison(other string, decimals int) []report.Column {
 	return []report.Column{
-		ranged("policy", "Policy", "", 3), text("best", "Best "+other), ranged(other, "Its utility", "", 3),
-		ranged("difference", "Paired difference", "", decimals),
+		report.IntervalColumn("policy", "Policy", "", 3), report.TextColumn("best", "Best "+other), report.IntervalColumn(other, "Its utility", "", 3),
+		report.IntervalColumn("difference", "Paired difference", "", decimals),
 	}
 }
 
@@ -42,7 +22,7 @@ func compared(own evaluation.Result, ref string, best evaluation.Result) []repor
 
 // utilityColumns returns those of the utilities on all workloads.
 func utilityColumns(first string) []report.Column {
-	return []report.Column{text("policy", first), ranged("u1", "u1", "", 3), ranged("u2", "u2", "", 3), ranged("stable", "Stable sweep", "", 3)}
+	return []report.Column{report.TextColumn("policy", first), report.IntervalColumn("u1", "u1", "", 3), report.IntervalColumn("u2", "u2", "", 3), report.IntervalColumn("stable", "Stable sweep", "", 3)}
 }
 
 // utilityRow returns the cells of those columns.

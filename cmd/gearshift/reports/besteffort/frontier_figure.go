@@ -85,17 +85,17 @@ func (f *Frontier) table() report.Table {
 	t := report.Table{
 		ID: "frontier-points", Title: "Policies beside the best rule by their objective",
 		Columns: []report.Column{
-			text("objective", "Objective"),
-			text("policy", "Policy"),
-			ranged("utility", "Its utility", "", 4),
-			ranged("near_peak", "Its windows at 98 %", "%", 1),
-			ranged("value", "By the objective", "", 4),
-			text("rule", "Best rule"),
-			ranged("rule_utility", "Its utility", "", 4),
-			ranged("rule_near_peak", "Its windows at 98 %", "%", 1),
-			ranged("rule_value", "By the objective", "", 4),
-			ranged("margin", "Policy less rule, paired", "", 4),
-			text("verdict", "It is"),
+			report.TextColumn("objective", "Objective"),
+			report.TextColumn("policy", "Policy"),
+			report.IntervalColumn("utility", "Its utility", "", 4),
+			report.IntervalColumn("near_peak", "Its windows at 98 %", "%", 1),
+			report.IntervalColumn("value", "By the objective", "", 4),
+			report.TextColumn("rule", "Best rule"),
+			report.IntervalColumn("rule_utility", "Its utility", "", 4),
+			report.IntervalColumn("rule_near_peak", "Its windows at 98 %", "%", 1),
+			report.IntervalColumn("rule_value", "By the objective", "", 4),
+			report.IntervalColumn("margin", "Policy less rule, paired", "", 4),
+			report.TextColumn("verdict", "It is"),
 		},
 		Note: fmt.Sprintf("Margins are by the objective. %s alone has a utility of %.4f and %.1f %% of its windows there. Intervals are 95 %%, by bootstrap over the seeds.",
 			f.Large.Policy, f.Large.Utility.Mean, 100*f.Large.NearPeak.Mean),
@@ -121,14 +121,14 @@ func (f *Frontier) windowTable() report.Table {
 	t := report.Table{
 		ID: "frontier-windows", Title: "Windows of 20 requests at or above a level, as multiples of " + f.Large.Policy + "'s",
 		Columns: []report.Column{
-			text("objective", "Objective"),
-			text("policy", "Policy or rule"),
+			report.TextColumn("objective", "Objective"),
+			report.TextColumn("policy", "Policy or rule"),
 		},
 	}
 	for _, name := range []string{"u1", "u2"} {
-		t.Columns = append(t.Columns, ranged(name+"_utility", "Utility, "+name, "", 3))
+		t.Columns = append(t.Columns, report.IntervalColumn(name+"_utility", "Utility, "+name, "", 3))
 		for _, level := range frontierLevels {
-			t.Columns = append(t.Columns, number(name+"_"+evaluation.LevelName(level), fmt.Sprintf("%s, ≥ %s", name, evaluation.LevelName(level)), "", 2))
+			t.Columns = append(t.Columns, report.NumberColumn(name+"_"+evaluation.LevelName(level), fmt.Sprintf("%s, ≥ %s", name, evaluation.LevelName(level)), "", 2))
 		}
 	}
 	for i := range f.Points {

@@ -71,7 +71,7 @@ func (p *paper) rulesSection(ctx context.Context) report.Section {
 	all := p.evaluate(ctx, "hard", p.scenario, refs, policies.JudgedBy)
 	t := report.Table{
 		ID: "all-rules", Title: "Mean utility per request", Columns: append(utilityColumns("Policy"),
-			ranged("iqm", "u1, interquartile mean", "", 3), number("score", "Score when tuned", "", 4)),
+			report.IntervalColumn("iqm", "u1, interquartile mean", "", 3), report.NumberColumn("score", "Score when tuned", "", 4)),
 		Note: "Intervals are 95 %, by bootstrap over the seeds.",
 	}
 	for i, ref := range refs {
@@ -117,9 +117,9 @@ func (p *paper) ceilingSection(ctx context.Context) report.Section {
 	t := report.Table{
 		ID: "clairvoyants", Title: fmt.Sprintf("Clairvoyants over %d runs of %d requests", runs, requests),
 		Columns: []report.Column{
-			text("workload", "Workload"), number("rule", "Best tuned rule", "", 4), number("policy", "Policy", "", 4),
-			number("clairvoyant_rule", "Clairvoyant on the rule", "", 4), number("clairvoyant_policy", "Clairvoyant on the policy", "", 4),
-			number("share", "Share of the distance gone", "%", 0),
+			report.TextColumn("workload", "Workload"), report.NumberColumn("rule", "Best tuned rule", "", 4), report.NumberColumn("policy", "Policy", "", 4),
+			report.NumberColumn("clairvoyant_rule", "Clairvoyant on the rule", "", 4), report.NumberColumn("clairvoyant_policy", "Clairvoyant on the policy", "", 4),
+			report.NumberColumn("share", "Share of the distance gone", "%", 0),
 		},
 	}
 	sentence := "Of the distance from the best rule to the best clairvoyant seen it has gone"

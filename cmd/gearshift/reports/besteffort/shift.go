@@ -20,9 +20,9 @@ func (p *paper) shiftSection(ctx context.Context) report.Section {
 	table := report.Table{
 		ID: "shift-rates", Title: "The policy against the best static size, by task: the worst rate of the sweep",
 		Columns: []report.Column{
-			text("task", "Task"), number("mean", "Mean over the sweep", "", 3),
-			number("envelope", "Mean of the best static at each rate", "", 3),
-			number("worst", "Worst difference", "", 3), number("rate", "At rate", "requests/s", 2),
+			report.TextColumn("task", "Task"), report.NumberColumn("mean", "Mean over the sweep", "", 3),
+			report.NumberColumn("envelope", "Mean of the best static at each rate", "", 3),
+			report.NumberColumn("worst", "Worst difference", "", 3), report.NumberColumn("rate", "At rate", "requests/s", 2),
 		},
 	}
 	for t, task := range taskNames(p.scenario) {
@@ -45,7 +45,7 @@ func (p *paper) shiftSection(ctx context.Context) report.Section {
 func (p *paper) twoTasks(ctx context.Context, s *scenario.Scenario) report.Table {
 	t := report.Table{
 		ID: "shift-two", Title: "HellaSwag and COPA alone on u1, soft deadlines",
-		Columns: []report.Column{text("policy", "Policy"), ranged("utility", "Utility", "", 3)},
+		Columns: []report.Column{report.TextColumn("policy", "Policy"), report.IntervalColumn("utility", "Utility", "", 3)},
 	}
 	refs := append([]string{p.soft}, statics(s)...)
 	all := p.evaluate(ctx, "only two", s, refs, []string{"u1"})
@@ -153,7 +153,7 @@ func (p *paper) hardwareOnU1(ctx context.Context, large string) (report.Figure, 
 	}
 	table := report.Table{
 		ID: "hardware-u1", Title: "Utility per host on u1, the policy against " + large + " on twice the hosts",
-		Columns: []report.Column{text("figure", "Figure"), besides("value", "Value", "", 2)},
+		Columns: []report.Column{report.TextColumn("figure", "Figure"), report.BesideColumn("value", "Value", "", 2)},
 		Rows: [][]report.Cell{
 			{report.Text("windows in which the policy's is higher, %"), report.Beside(100*quotient(higher, windows), 97.03)},
 			{report.Text("ratio of the means"), report.Beside(quotient(a, b), 3.94)},
@@ -172,7 +172,7 @@ func (p *paper) othersSection(ctx context.Context) report.Section {
 	}
 	t := report.Table{
 		ID: "other-scenarios", Title: "The policy less the best rule of each workload",
-		Columns: append([]report.Column{text("scenario", "Scenario"), text("workload", "Workload")}, comparison("rule", 4)...),
+		Columns: append([]report.Column{report.TextColumn("scenario", "Scenario"), report.TextColumn("workload", "Workload")}, comparison("rule", 4)...),
 	}
 	for _, name := range scenario.Fleets() {
 		s := must(scenario.Load(name))

@@ -92,10 +92,10 @@ func (w *sweep) usage(task, variant int) float64 {
 func (w *sweep) uses() report.Table {
 	t := report.Table{
 		ID: "stable-use", Title: "Figure 3 in numbers: use of each size by task, the integral of its share over the rate",
-		Columns: []report.Column{text("task", "Task")},
+		Columns: []report.Column{report.TextColumn("task", "Task")},
 	}
 	for v, variant := range w.scenario.Variants {
-		t.Columns = append(t.Columns, number(fmt.Sprintf("size_%d", v+1), variant.Name, "requests/s", 2))
+		t.Columns = append(t.Columns, report.NumberColumn(fmt.Sprintf("size_%d", v+1), variant.Name, "requests/s", 2))
 	}
 	for task, name := range taskNames(w.scenario) {
 		row := []report.Cell{report.Text(name)}
@@ -125,7 +125,7 @@ func (p *paper) stableSection(ctx context.Context) report.Section {
 func (p *paper) rateTable(ctx context.Context) report.Table {
 	t := report.Table{
 		ID: "stable-rates", Title: "The policy against the best of all baselines at each rate",
-		Columns: slices.Concat([]report.Column{number("rate", "Rate", "requests/s", 2)}, comparison("baseline", 3), []report.Column{number("fluid", "Fluid bound", "", 3)}),
+		Columns: slices.Concat([]report.Column{report.NumberColumn("rate", "Rate", "requests/s", 2)}, comparison("baseline", 3), []report.Column{report.NumberColumn("fluid", "Fluid bound", "", 3)}),
 		Note:    "The best baseline is picked at each rate from the same runs, static sizes alone on the whole fleet among them: the hardest comparison. The fluid bound is of the fleet that the sizes share: at a steady rate no policy on it can do better but by chance, a static size that has the fleet to itself may.",
 	}
 	baselines := append(statics(p.scenario), p.rules...)
@@ -148,7 +148,7 @@ const available = 0.95
 func (p *paper) availability(ctx context.Context, w *sweep) report.Table {
 	t := report.Table{
 		ID: "availability", Title: "Deadlines met at ten times the rate that the largest size bears",
-		Columns: []report.Column{text("policy", "Policy"), number("rate", "Rate", "requests/s", 2), ranged("met", "Deadlines met", "", 3)},
+		Columns: []report.Column{report.TextColumn("policy", "Policy"), report.NumberColumn("rate", "Rate", "requests/s", 2), report.IntervalColumn("met", "Deadlines met", "", 3)},
 	}
 	large := "static:" + largest(p.scenario)
 	bears, met := p.scenario.Evaluation.StableRates[0], 1.0
@@ -183,8 +183,8 @@ func (p *paper) softSection(ctx context.Context) report.Section {
 	table := report.Table{
 		ID: "table2", Title: "Table 2: use of " + largest(s) + " by task, the integral of its share over the rate",
 		Columns: []report.Column{
-			text("task", "Task"), besides("hard", "Hard", "requests/s", 2), besides("soft", "Soft", "requests/s", 2),
-			besides("rise", "Rise", "requests/s", 2), besides("change", "Rise", "%", 0),
+			report.TextColumn("task", "Task"), report.BesideColumn("hard", "Hard", "requests/s", 2), report.BesideColumn("soft", "Soft", "requests/s", 2),
+			report.BesideColumn("rise", "Rise", "requests/s", 2), report.BesideColumn("change", "Rise", "%", 0),
 		},
 	}
 	for t, task := range taskNames(s) {

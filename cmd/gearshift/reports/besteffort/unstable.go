@@ -49,9 +49,9 @@ func (p *paper) windowTable(ctx context.Context, id, name string) report.Table {
 	t := report.Table{
 		ID: id, Title: fmt.Sprintf("Table %s: windows of 20 requests at or above a level, on %s", id[5:], name),
 		Columns: []report.Column{
-			number("level", "Level", "", 2), besides("policy", "Policy", "", 0), besides("large", large, "", 0),
-			besides("middle", middle, "", 0), besides("ratio", "Policy to "+large, "", 2), number("rule", p.rules[0], "", 0),
-			number("windows", "Tuned for windows", "", 0), besides("windows_ratio", "Tuned for windows to "+large, "", 2),
+			report.NumberColumn("level", "Level", "", 2), report.BesideColumn("policy", "Policy", "", 0), report.BesideColumn("large", large, "", 0),
+			report.BesideColumn("middle", middle, "", 0), report.BesideColumn("ratio", "Policy to "+large, "", 2), report.NumberColumn("rule", p.rules[0], "", 0),
+			report.NumberColumn("windows", "Tuned for windows", "", 0), report.BesideColumn("windows_ratio", "Tuned for windows to "+large, "", 2),
 		},
 		Note: fmt.Sprintf("What is best for the mean is not what is best for windows: %s, the rule that search finds for these, earns %.4f on %s where the policy earns %.4f.",
 			p.windows, all[[2]string{p.windows, name}].Utility.Mean, name, all[[2]string{p.hard, name}].Utility.Mean),

@@ -13,22 +13,6 @@ import (
 	"gearshift/router/placement"
 )
 
-func text(key, title string) report.Column {
-	return report.Column{Key: key, Title: title, Kind: report.KindText}
-}
-
-func interval(key, title, unit string, decimals int) report.Column {
-	return report.Column{Key: key, Title: title, Unit: unit, Kind: report.KindInterval, Decimals: decimals}
-}
-
-func number(key, title, unit string, decimals int) report.Column {
-	return report.Column{Key: key, Title: title, Unit: unit, Kind: report.KindNumber, Decimals: decimals}
-}
-
-func beside(key, title, unit string, decimals int) report.Column {
-	return report.Column{Key: key, Title: title, Unit: unit, Kind: report.KindBeside, Decimals: decimals}
-}
-
 // cell shows an interval; one of nothing is missing.
 func cell(i evaluation.Interval) report.Cell {
 	if math.IsNaN(i.Mean) {
@@ -52,8 +36,8 @@ func next(i evaluation.Interval, paper float64) report.Cell {
 func (p *paper) models(context.Context) (report.Section, string, error) {
 	t := report.Table{
 		ID: "families", Title: "Families of models",
-		Columns: []report.Column{text("family", "family"), text("source", "source"), text("class", "class"), number("models", "models", "", 0), number("least", "smallest", "MB", 0), number("full", "full", "MB", 0),
-			number("load_least", "load of the smallest", "ms", 0), number("load_full", "load of the full one", "ms", 0), number("accuracy", "accuracy of the smallest, relative", "", 3), number("ms", "answer of the full one", "ms", 1)},
+		Columns: []report.Column{report.TextColumn("family", "family"), report.TextColumn("source", "source"), report.TextColumn("class", "class"), report.NumberColumn("models", "models", "", 0), report.NumberColumn("least", "smallest", "MB", 0), report.NumberColumn("full", "full", "MB", 0),
+			report.NumberColumn("load_least", "load of the smallest", "ms", 0), report.NumberColumn("load_full", "load of the full one", "ms", 0), report.NumberColumn("accuracy", "accuracy of the smallest, relative", "", 3), report.NumberColumn("ms", "answer of the full one", "ms", 1)},
 		Note: "Parameters, accuracies and operations are published; the rest is arithmetic on them. Full is the largest that answers within 100 ms, which is what runs on primaries. The classes are by the memory between smallest and full: below 100 MB, below 400 MB, and more.",
 	}
 	d, _ := p.large.Drawing()
@@ -86,7 +70,7 @@ func convnext(rate float64) failover.Application {
 func (p *paper) single(context.Context) (report.Section, string, error) {
 	t := report.Table{
 		ID: "single", Title: "One application, ConvNeXt with the paper's sizes and load times",
-		Columns: []report.Column{text("backup", "backup"), beside("mttr", "MTTR", "ms", 0), beside("outage", "outage of its clients", "ms", 0), number("accuracy", "accuracy in the end", "", 4)},
+		Columns: []report.Column{report.TextColumn("backup", "backup"), report.BesideColumn("mttr", "MTTR", "ms", 0), report.BesideColumn("outage", "outage of its clients", "ms", 0), report.NumberColumn("accuracy", "accuracy in the end", "", 4)},
 		Note:    "20 requests per second; the outage is from the first that failed to the next answer, with the detection in it. The paper's 85 ms of a small warm backup and 1316 ms of a small cold one are of other models than its 594 ms; its full and progressive ones are not in the text, but for the 72 %. The server that takes over has room for the large variant, but for the small one: then the large does not fit.",
 	}
 	var took []float64
@@ -129,8 +113,8 @@ func plain(x, paper float64) report.Cell {
 func (p *paper) headline(ctx context.Context) (report.Section, string, error) {
 	t := report.Table{
 		ID: "testbed", Title: "The testbed, headroom 20 %, K 50 %: each server lost once",
-		Columns: []report.Column{text("policy", "policy"), beside("recovery", "recovered", "%", 1), beside("worst", "at worst", "%", 1), beside("mttr", "MTTR", "ms", 1), interval("detection", "detection", "ms", 0),
-			beside("accuracy", "accuracy lost", "%", 2), number("first", "until a better variant is there", "%", 2), number("outage", "outage of clients, median", "ms", 0), number("unprotected", "unprotected before", "", 0), number("lost", "requests lost", "", 0), number("sent", "of", "", 0)},
+		Columns: []report.Column{report.TextColumn("policy", "policy"), report.BesideColumn("recovery", "recovered", "%", 1), report.BesideColumn("worst", "at worst", "%", 1), report.BesideColumn("mttr", "MTTR", "ms", 1), report.IntervalColumn("detection", "detection", "ms", 0),
+			report.BesideColumn("accuracy", "accuracy lost", "%", 2), report.NumberColumn("first", "until a better variant is there", "%", 2), report.NumberColumn("outage", "outage of clients, median", "ms", 0), report.NumberColumn("unprotected", "unprotected before", "", 0), report.NumberColumn("lost", "requests lost", "", 0), report.NumberColumn("sent", "of", "", 0)},
 		Note: "Intervals are over the servers. The paper's Full-Warm has 85.9 % in the mean, 76 % at worst; Full-Warm-K 7.7 points less than FailLite, at twice its MTTR; Full-Cold's MTTR is 15.8 times Full-Warm's, of which it says 50 ms elsewhere.",
 	}
 	said := map[failover.Policy][4]float64{failover.FailLite: {100, 100, 175.5, 0.6}, failover.FullWarm: {85.9, 76, 50, 0}, failover.FullCold: {0, 0, 790, 0}, failover.FullWarmK: {92.3, 0, 351, 0}}
@@ -168,8 +152,8 @@ func (p *paper) recorded(ctx context.Context) (report.Section, string, error) {
 	const machines, each, rescale = 400, 4, 348
 	t := report.Table{
 		ID: "recorded", Title: "A day of recorded faults on the testbed",
-		Columns: []report.Column{text("policy", "policy"), number("losses", "losses", "", 0), number("affected", "affected", "", 0), number("recovery", "recovered", "%", 1), number("mttr", "MTTR", "ms", 1), number("accuracy", "accuracy lost", "%", 2),
-			number("sent", "requests sent", "", 0), number("lost", "lost", "", 0), number("again", "sent again", "", 0), number("open", "open at the end", "", 0), number("alarms", "false alarms", "", 0)},
+		Columns: []report.Column{report.TextColumn("policy", "policy"), report.NumberColumn("losses", "losses", "", 0), report.NumberColumn("affected", "affected", "", 0), report.NumberColumn("recovery", "recovered", "%", 1), report.NumberColumn("mttr", "MTTR", "ms", 1), report.NumberColumn("accuracy", "accuracy lost", "%", 2),
+			report.NumberColumn("sent", "requests sent", "", 0), report.NumberColumn("lost", "lost", "", 0), report.NumberColumn("again", "sent again", "", 0), report.NumberColumn("open", "open at the end", "", 0), report.NumberColumn("alarms", "false alarms", "", 0)},
 		Note: fmt.Sprintf("Each server has the faults of %d of the %d recorded machines, drawn; %d days are 24 hours, repairs too. Half of the losses are silent. After each step the simulation has checked that no instance is loaded twice, no server holds more than it has, epochs rise, and what is not answered is listed with a reason.", each, machines, rescale),
 	}
 	var verdict string

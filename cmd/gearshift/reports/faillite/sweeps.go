@@ -49,10 +49,10 @@ type sweep struct {
 // sweeps lays out what was played: outcomes by point and policy.
 func sweeps(axis string, points []float64, policies []failover.Policy, all [][]*outcome, list []sweep) (tables []report.Table, figures []report.Figure) {
 	for _, s := range list {
-		t := report.Table{ID: s.id, Title: s.title, Columns: []report.Column{number("at", axis, "", 0)}}
+		t := report.Table{ID: s.id, Title: s.title, Columns: []report.Column{report.NumberColumn("at", axis, "", 0)}}
 		f := report.Figure{ID: s.id + "-figure", Title: s.title, X: report.Axis{Label: axis}, Y: report.Axis{Label: s.title, Unit: s.unit}, Half: true}
 		for _, policy := range policies {
-			t.Columns = append(t.Columns, beside(key(policy), string(policy), s.unit, s.decimals))
+			t.Columns = append(t.Columns, report.BesideColumn(key(policy), string(policy), s.unit, s.decimals))
 			f.Series = append(f.Series, report.Series{Name: string(policy), Style: report.Line})
 		}
 		for i, x := range points {
@@ -191,7 +191,7 @@ func (p *paper) critical(ctx context.Context) (report.Section, string, error) {
 func (p *paper) classes(ctx context.Context) (report.Section, string, error) {
 	t := report.Table{
 		ID: "classes", Title: "By the class of families, headroom 20 %",
-		Columns: []report.Column{text("setting", "class, policy"), number("applications", "applications", "", 0), beside("recovery", "recovered", "%", 1), beside("mttr", "MTTR", "ms", 0), beside("accuracy", "accuracy lost", "%", 2)},
+		Columns: []report.Column{report.TextColumn("setting", "class, policy"), report.NumberColumn("applications", "applications", "", 0), report.BesideColumn("recovery", "recovered", "%", 1), report.BesideColumn("mttr", "MTTR", "ms", 0), report.BesideColumn("accuracy", "accuracy lost", "%", 2)},
 		Note:    "The servers are as large as 640 applications of all families make them, and filled to half with those of the class; the paper has 3264 of small families and 402 of large ones. Its 65 % is Full-Cold's on large ones, its 214 ms FailLite's; on small ones FailLite recovers 15 points more than Full-Warm-K, and loses at most 7.1 % of accuracy anywhere.",
 	}
 	var all [][]*outcome
@@ -277,7 +277,7 @@ func (p *paper) scalability(ctx context.Context) (report.Section, string, error)
 	}
 	t := report.Table{
 		ID: "scalability", Title: "The time of a plan of backups",
-		Columns: []report.Column{text("problem", "applications × servers, 4 variants"), beside("ours", "gearshift", "ms", 1), number("alg1", "Algorithm 1", "ms", 1)},
+		Columns: []report.Column{report.TextColumn("problem", "applications × servers, 4 variants"), report.BesideColumn("ours", "gearshift", "ms", 1), report.NumberColumn("alg1", "Algorithm 1", "ms", 1)},
 		Note:    "The median of five, on the machine that made the report. The paper has less than 4 s for its Algorithm 1.",
 	}
 	var worst float64

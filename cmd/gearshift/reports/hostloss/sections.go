@@ -58,14 +58,6 @@ func (p *study) repeat() string {
 	return c
 }
 
-func text(key, title string) report.Column {
-	return report.Column{Key: key, Title: title, Kind: report.KindText}
-}
-
-func interval(key, title string, decimals int) report.Column {
-	return report.Column{Key: key, Title: title, Kind: report.KindInterval, Decimals: decimals}
-}
-
 func cell(i evaluation.Interval) report.Cell { return report.Interval(i.Mean, i.Lo, i.Hi) }
 
 // difference is that of means by seed, as a cell.
@@ -95,7 +87,7 @@ func (p *study) section(ctx context.Context, ref string, number int) (report.Sec
 	apart, apartCell := difference(after, three)
 	t := report.Table{
 		ID: out.ID + "-hosts", Title: "After the loss, compared with three hosts from the beginning",
-		Columns: []report.Column{text("fleet", "Fleet"), interval("utility", "Utility", 4), interval("difference", "After the loss, less this", 4)},
+		Columns: []report.Column{report.TextColumn("fleet", "Fleet"), report.IntervalColumn("utility", "Utility", "", 4), report.IntervalColumn("difference", "After the loss, less this", "", 4)},
 		Rows: [][]report.Cell{
 			{report.Text("four hosts, one lost"), cell(evaluation.Bootstrap(after)), {}},
 			{report.Text("three hosts"), cell(evaluation.Bootstrap(three)), apartCell},
@@ -143,7 +135,7 @@ type rival struct {
 func (p *study) fixed(ctx context.Context, c evaluation.Contestant, id string, ours []float64) (report.Table, evaluation.Interval, error) {
 	t := report.Table{
 		ID: id + "-backups", Title: "Fixed backups, for " + taskNames(p.scenario.Table().Tasks),
-		Columns: []report.Column{text("backups", "Backups"), interval("utility", "Utility", 4), interval("difference", "The policy alone, less this", 4)},
+		Columns: []report.Column{report.TextColumn("backups", "Backups"), report.IntervalColumn("utility", "Utility", "", 4), report.IntervalColumn("difference", "The policy alone, less this", "", 4)},
 	}
 	list, all, err := p.rivals(ctx, c)
 	if err != nil {
@@ -212,8 +204,8 @@ func (p *study) loads(ctx context.Context) (out report.Section, worst float64, e
 	t := report.Table{
 		ID: "loads-utility", Title: "Utility of requests that arrive 2 to 12 s after the loss",
 		Columns: []report.Column{
-			text("policy", "Policy"), {Key: "rate", Title: "Requests per second", Kind: report.KindNumber},
-			interval("after", "After the loss", 4), interval("three", "Three hosts", 4), interval("difference", "Difference", 4),
+			report.TextColumn("policy", "Policy"), {Key: "rate", Title: "Requests per second", Kind: report.KindNumber},
+			report.IntervalColumn("after", "After the loss", "", 4), report.IntervalColumn("three", "Three hosts", "", 4), report.IntervalColumn("difference", "Difference", "", 4),
 		},
 	}
 	rates := []float64{8, 16, 24, 32, 40, 48}

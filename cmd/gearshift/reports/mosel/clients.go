@@ -17,11 +17,11 @@ func (p *paper) recorded(ctx context.Context) (report.Section, error) {
 	shown := []int{optimized, ours, learned, others + 1, others + 2, none}
 	section := report.Section{ID: "clients", Title: "Recorded clients",
 		Text: fmt.Sprintf("Jobs come when the requests of recorded multimodal clients do (%s), in a stretch of their day that is drawn for each run; all rates are scaled so that the day's mean is the capacity with all inputs. Sizes and floors are as on the other days. Deadline 1 s.", p.arrivals)}
-	shares := report.Table{ID: "clients-violations", Title: "Share of violations", Columns: []report.Column{text("model", "model")}}
-	worth := report.Table{ID: "clients-worth", Title: "What a request is worth", Columns: []report.Column{text("model", "model")}}
+	shares := report.Table{ID: "clients-violations", Title: "Share of violations", Columns: []report.Column{report.TextColumn("model", "model")}}
+	worth := report.Table{ID: "clients-worth", Title: "What a request is worth", Columns: []report.Column{report.TextColumn("model", "model")}}
 	for _, k := range shown {
-		shares.Columns = append(shares.Columns, interval(key(compared[k].name), compared[k].name, "", 4))
-		worth.Columns = append(worth.Columns, interval(key(compared[k].name), compared[k].name, "", 4))
+		shares.Columns = append(shares.Columns, report.IntervalColumn(key(compared[k].name), compared[k].name, "", 4))
+		worth.Columns = append(worth.Columns, report.IntervalColumn(key(compared[k].name), compared[k].name, "", 4))
 	}
 	for j := range models {
 		lost, earned := []report.Cell{report.Text(models[j].name)}, []report.Cell{report.Text(models[j].name)}

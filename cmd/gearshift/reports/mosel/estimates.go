@@ -23,13 +23,13 @@ func (p *paper) estimates(ctx context.Context) (report.Section, error) {
 	for _, fixed := range []bool{true, false} {
 		t := report.Table{
 			ID: "estimates-corrected", Title: "Estimates corrected by what batches take, as served",
-			Columns: []report.Column{text("model", "model")},
+			Columns: []report.Column{report.TextColumn("model", "model")},
 		}
 		if fixed {
 			t.ID, t.Title = "estimates-fixed", "Estimates never corrected"
 		}
 		for _, estimate := range estimates {
-			t.Columns = append(t.Columns, interval(fmt.Sprintf("at_%.0f", 100*estimate), fmt.Sprintf("%.0f %%", 100*estimate), "", 3))
+			t.Columns = append(t.Columns, report.IntervalColumn(fmt.Sprintf("at_%.0f", 100*estimate), fmt.Sprintf("%.0f %%", 100*estimate), "", 3))
 		}
 		for j := range models {
 			row := []report.Cell{report.Text(models[j].name)}

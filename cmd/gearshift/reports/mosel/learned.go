@@ -106,9 +106,9 @@ func (v *verdict) String() string {
 
 // compareLearned makes the table of a setting, of whose days some are played.
 func (p *paper) compareLearned(ctx context.Context, id, title string, s setting, played [][]*run, v []verdict) (report.Table, error) {
-	t := report.Table{ID: "learned-" + id, Title: title, Columns: []report.Column{text("model", "model"),
-		interval("learned", "learned", "", 4), interval("optimized", "optimized", "", 4), interval("foresight", "foresight", "", 4), interval("plan", "its plan alone", "", 4),
-		interval("more", "learned less optimized", "", 4), interval("over", "learned less foresight", "", 4), interval("departures", "learned less its plan", "", 4)}}
+	t := report.Table{ID: "learned-" + id, Title: title, Columns: []report.Column{report.TextColumn("model", "model"),
+		report.IntervalColumn("learned", "learned", "", 4), report.IntervalColumn("optimized", "optimized", "", 4), report.IntervalColumn("foresight", "foresight", "", 4), report.IntervalColumn("plan", "its plan alone", "", 4),
+		report.IntervalColumn("more", "learned less optimized", "", 4), report.IntervalColumn("over", "learned less foresight", "", 4), report.IntervalColumn("departures", "learned less its plan", "", 4)}}
 	for j := range models {
 		s.model = &models[j]
 		list := append([]policy{compared[learned]}, p.rivals()...)

@@ -31,7 +31,7 @@ func (p *paper) samples(all days) report.Section {
 			return float64(s.Violations) / float64(max(1, n)), n > 0
 		}},
 	} {
-		t := report.Table{ID: s.id, Title: s.title, Columns: []report.Column{text("model", "model"), text("policy", "policy")}}
+		t := report.Table{ID: s.id, Title: s.title, Columns: []report.Column{report.TextColumn("model", "model"), report.TextColumn("policy", "policy")}}
 		for _, q := range quantiles {
 			t.Columns = append(t.Columns, report.Column{Key: fmt.Sprintf("q%02.0f", 100*q), Title: fmt.Sprintf("%.0f %%", 100*q), Unit: s.unit, Kind: report.KindNumber, Decimals: 3})
 		}

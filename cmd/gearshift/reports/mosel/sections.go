@@ -38,14 +38,6 @@ func (p *paper) days(ctx context.Context) (days, error) {
 // standard is the index of the deadline of a second.
 const standard = 1
 
-func text(key, title string) report.Column {
-	return report.Column{Key: key, Title: title, Kind: report.KindText}
-}
-
-func interval(key, title, unit string, decimals int) report.Column {
-	return report.Column{Key: key, Title: title, Unit: unit, Kind: report.KindInterval, Decimals: decimals}
-}
-
 func cell(i evaluation.Interval) report.Cell { return report.Interval(i.Mean, i.Lo, i.Hi) }
 
 func beside(i evaluation.Interval, paper float64) report.Cell {
@@ -78,8 +70,8 @@ func relativeCell(a, b []float64) report.Cell {
 func (p *paper) throughput(all days) (report.Section, string) {
 	work := report.Table{
 		ID: "gains", Title: "Requests answered in time per second, relative to none (geometric mean over the days)",
-		Columns: []report.Column{text("model", "model"), {Key: "gain", Title: "ours, deadline 1 s", Unit: "×", Kind: report.KindBeside, Decimals: 2},
-			interval("half", "0.5 s", "×", 2), interval("two", "2 s", "×", 2), interval("done", "all work, late or not, 1 s", "×", 2)},
+		Columns: []report.Column{report.TextColumn("model", "model"), {Key: "gain", Title: "ours, deadline 1 s", Unit: "×", Kind: report.KindBeside, Decimals: 2},
+			report.IntervalColumn("half", "0.5 s", "×", 2), report.IntervalColumn("two", "2 s", "×", 2), report.IntervalColumn("done", "all work, late or not, 1 s", "×", 2)},
 		Note: "The paper counts throughput without saying whether late answers count. Arrivals are at most twice the capacity, so a gain above 2 can only be of work in time, next to a policy that answers late jobs too (MOSEL-20). Days on which none answers nothing in time are left out.",
 	}
 	var gains []string
@@ -110,12 +102,12 @@ func (p *paper) violations(all days) (report.Section, string, error) {
 	for i, deadline := range deadlines {
 		t := report.Table{
 			ID: fmt.Sprintf("violations-%d", deadline.Milliseconds()), Title: fmt.Sprintf("Share of violations, deadline %v", deadline),
-			Columns: []report.Column{text("model", "model")},
+			Columns: []report.Column{report.TextColumn("model", "model")},
 		}
 		for _, with := range compared {
-			t.Columns = append(t.Columns, interval(key(with.name), with.name, "", 3))
+			t.Columns = append(t.Columns, report.IntervalColumn(key(with.name), with.name, "", 3))
 		}
-		t.Columns = append(t.Columns, report.Column{Key: "fewer", Title: "foresight: fewer than none, points", Kind: report.KindBeside, Decimals: 1}, interval("less", "foresight, less the best without a plan", "", 4), interval("better", "and its quality less that one's", "", 4))
+		t.Columns = append(t.Columns, report.Column{Key: "fewer", Title: "foresight: fewer than none, points", Kind: report.KindBeside, Decimals: 1}, report.IntervalColumn("less", "foresight, less the best without a plan", "", 4), report.IntervalColumn("better", "and its quality less that one's", "", 4))
 		for j, m := range models {
 			row, best := []report.Cell{report.Text(m.name)}, others
 			shares := make([][]float64, len(compared))
@@ -159,11 +151,11 @@ func key(name string) string {
 
 // quality shows the mean qualities and how long jobs take.
 func (p *paper) quality(all days) report.Section {
-	quality := report.Table{ID: "qualities", Title: "Mean quality of the requests answered, deadline 1 s", Columns: []report.Column{text("model", "model")}}
-	took := report.Table{ID: "completion", Note: "The paper's 11 times shorter (MOSEL-23) is a request of TVLT with audio alone against both: 3.0 and 33.3 ms, as the profiles have it.", Title: "Mean time from a job's arrival to its end, deadline 1 s", Columns: []report.Column{text("model", "model")}}
+	quality := report.Table{ID: "qualities", Title: "Mean quality of the requests answered, deadline 1 s", Columns: []report.Column{report.TextColumn("model", "model")}}
+	took := report.Table{ID: "completion", Note: "The paper's 11 times shorter (MOSEL-23) is a request of TVLT with audio alone against both: 3.0 and 33.3 ms, as the profiles have it.", Title: "Mean time from a job's arrival to its end, deadline 1 s", Columns: []report.Column{report.TextColumn("model", "model")}}
 	for _, with := range compared {
-		quality.Columns = append(quality.Columns, interval(key(with.name), with.name, "", 3))
-		took.Columns = append(took.Columns, interval(key(with.name), with.name, "s", 3))
+		quality.Columns = append(quality.Columns, report.IntervalColumn(key(with.name), with.name, "", 3))
+		took.Columns = append(took.Columns, report.IntervalColumn(key(with.name), with.name, "s", 3))
 	}
 	for j, m := range models {
 		row, times := []report.Cell{report.Text(m.name)}, []report.Cell{report.Text(m.name)}
@@ -181,7 +173,7 @@ func (p *paper) quality(all days) report.Section {
 func (p *paper) profiles() report.Section {
 	t := report.Table{
 		ID: "latencies", Title: "Profiles",
-		Columns: []report.Column{text("model", "model"), text("inputs", "inputs"), {Key: "quality", Title: "quality", Kind: report.KindNumber, Decimals: 2}, {Key: "ms", Title: "time of a request", Unit: "ms", Kind: report.KindNumber, Decimals: 1}},
+		Columns: []report.Column{report.TextColumn("model", "model"), report.TextColumn("inputs", "inputs"), {Key: "quality", Title: "quality", Kind: report.KindNumber, Decimals: 2}, {Key: "ms", Title: "time of a request", Unit: "ms", Kind: report.KindNumber, Decimals: 1}},
 		Note:    "The time with all inputs is one over the paper's capacity (MOSEL-19). Of TVLT, audio alone is 11 times as fast (MOSEL-23); the other models' fastest input has the same ratio of speed to throughput gain, or takes a quarter of the inputs' time, a choice; every combination of MMSA also takes a time of its own, because a gain as small as the paper's cannot come of its inputs alone. The quality of the fastest input is such that a worker with the fastest strategy for each floor sustains the paper's gain times what one with all inputs does (MOSEL-20). The worst option and all inputs have the qualities of the paper's Figure 2; those between are choices. Batches take as long as their requests one by one.",
 	}
 	for i := range models {

@@ -115,20 +115,20 @@ func (p *paper) overwhelms(ctx context.Context, m *model, faster float64, with i
 // rates compares constant rates: peak goodput, low load, and FP16.
 func (p *paper) rates(ctx context.Context) (report.Section, string, error) {
 	gain := report.Table{ID: "peaks", Title: "Most answers in time per second at any constant rate, relative to none",
-		Columns: []report.Column{text("model", "model"), {Key: "gain", Title: "foresight, deadline 1 s", Unit: "×", Kind: report.KindBeside, Decimals: 2},
-			interval("half", "0.5 s", "×", 2), interval("two", "2 s", "×", 2)},
+		Columns: []report.Column{report.TextColumn("model", "model"), {Key: "gain", Title: "foresight, deadline 1 s", Unit: "×", Kind: report.KindBeside, Decimals: 2},
+			report.IntervalColumn("half", "0.5 s", "×", 2), report.IntervalColumn("two", "2 s", "×", 2)},
 		Note: "The paper's throughput gains read as what a worker can sustain: none answers next to nothing in time once more comes than it can do."}
 	idle := report.Table{ID: "low", Title: fmt.Sprintf("Low load: %g of the capacity with all inputs, deadline 1 s", multiples[low]),
-		Columns: []report.Column{text("model", "model"), interval("throughput", "throughput of foresight, relative to none", "×", 3),
-			interval("violations", "violations of foresight", "", 4), interval("none", "of none", "", 4)},
+		Columns: []report.Column{report.TextColumn("model", "model"), report.IntervalColumn("throughput", "throughput of foresight, relative to none", "×", 3),
+			report.IntervalColumn("violations", "violations of foresight", "", 4), report.IntervalColumn("none", "of none", "", 4)},
 		Note: "The paper: at a low load both have the same throughput (MOSEL-29)."}
 	number := func(key, title string) report.Column {
 		return report.Column{Key: key, Title: title, Unit: "1/s", Kind: report.KindNumber, Decimals: 1}
 	}
 	quantised := report.Table{ID: "quantised", Title: "Rates that FP32, FP16 and FP16 with modality selection bear, deadline 1 s",
-		Columns: []report.Column{text("model", "model"), number("full", "FP32, none: violations up to 10 %"), number("halved", "FP16, none"), number("selected", "FP16, foresight"),
+		Columns: []report.Column{report.TextColumn("model", "model"), number("full", "FP32, none: violations up to 10 %"), number("halved", "FP16, none"), number("selected", "FP16, foresight"),
 			number("full_end", "FP32, none: violations reach 99 %"), number("halved_end", "FP16, none"), number("selected_end", "FP16, foresight"),
-			interval("more", "most in time, FP16 with foresight relative to FP32 with none", "×", 2)},
+			report.IntervalColumn("more", "most in time, FP16 with foresight relative to FP32 with none", "×", 2)},
 		Note: fmt.Sprintf("FP16 is taken to be %g times as fast, a choice; the paper says of AV-HuBERT that quantisation alone gains nothing, and names up to 7 times more requests with both (MOSEL-25). Rates up to 10 %% are multiples of the capacity, from %g to %g. Those of 99 %% are found to 20 %%, on one day. none answers everything, so that what is in time comes in the first moments of a day, here of %v: the longer the day, the lower the rate. foresight drops what it cannot save and is in time with the rest, so that it takes far more.", half, multiples[0], multiples[len(multiples)-1], p.day)}
 	smallest := math.Inf(1)
 	for j := range models {

@@ -2,7 +2,6 @@ package tail
 
 import (
 	"context"
-	"math"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -66,6 +65,3 @@ func (s *study) all(ctx context.Context, what string, jobs []job) error {
 	}
 	return group.Wait()
 }
-
-// ms is a time as a number of milliseconds.
-func ms(seconds float64) float64 { return math.Round(1e6*seconds) / 1e3 }

@@ -55,11 +55,11 @@ func (s *study) knowledge(ctx context.Context, r *report.Report) error {
 	}
 	t := report.Table{
 		ID: "carried", Title: "The load that is carried, by the number of clients",
-		Columns: []report.Column{{Key: "rule", Title: "Choice", Kind: report.KindText}},
+		Columns: []report.Column{report.TextColumn("rule", "Choice")},
 		Note:    "A share of all cores, with 95 % bootstrap intervals over the tiers.",
 	}
 	for _, n := range s.clients {
-		t.Columns = append(t.Columns, report.Column{Key: fmt.Sprintf("clients_%d", n), Title: fmt.Sprintf("%d clients", n), Kind: report.KindInterval, Decimals: 3})
+		t.Columns = append(t.Columns, report.IntervalColumn(fmt.Sprintf("clients_%d", n), fmt.Sprintf("%d clients", n), "", 3))
 	}
 	for i := range list {
 		row := []report.Cell{report.Text(list[i].name)}
@@ -108,9 +108,9 @@ func (s *study) loads(ctx context.Context, r *report.Report) error {
 		return err
 	}
 	t := report.Table{ID: "loads", Title: fmt.Sprintf("%d clients, the first of the tiers", n), Columns: []report.Column{
-		{Key: "rule", Title: "Choice", Kind: report.KindText}, {Key: "load", Title: "Load", Kind: report.KindNumber, Decimals: 2},
-		{Key: "timeouts", Title: "Timeouts", Kind: report.KindNumber, Decimals: 5}, {Key: "p99_ms", Title: "p99", Unit: "ms", Kind: report.KindNumber, Decimals: 1},
-		{Key: "tail", Title: "Busiest 5 % of hosts", Kind: report.KindNumber, Decimals: 3}, {Key: "polls", Title: "Polls per request", Kind: report.KindNumber, Decimals: 2},
+		report.TextColumn("rule", "Choice"), report.NumberColumn("load", "Load", "", 2),
+		report.NumberColumn("timeouts", "Timeouts", "", 5), report.NumberColumn("p99_ms", "p99", "ms", 1),
+		report.NumberColumn("tail", "Busiest 5 % of hosts", "", 3), report.NumberColumn("polls", "Polls per request", "", 2),
 	}}
 	f := report.Figure{ID: "timeouts", Title: "Timeouts by load", X: report.Axis{Label: "load"}, Y: report.Axis{Label: "share of requests that time out", Range: &report.Range{Min: 0, Max: 0.02}}}
 	for i := range list {
@@ -118,7 +118,7 @@ func (s *study) loads(ctx context.Context, r *report.Report) error {
 		for k, load := range at {
 			x := results[i][k]
 			t.Rows = append(t.Rows, []report.Cell{report.Text(list[i].name), report.Number(load), report.Number(x.TimeoutShare()),
-				report.Number(ms(x.Quantile(0.99).Seconds())), report.Number(x.Tail()), report.Number(float64(x.Polls) / float64(max(1, x.Requests)))})
+				report.Number(1000 * x.Quantile(0.99).Seconds()), report.Number(x.Tail()), report.Number(float64(x.Polls) / float64(max(1, x.Requests)))})
 			series.X, series.Y = append(series.X, load), append(series.Y, x.TimeoutShare())
 		}
 		f.Series = append(f.Series, series)
@@ -154,8 +154,8 @@ func (s *study) closedForms(ctx context.Context, r *report.Report) error {
 		return err
 	}
 	t := report.Table{ID: "theory", Title: "Mean response time, 500 hosts of one core, in service times", Columns: []report.Column{
-		{Key: "rule", Title: "Choice", Kind: report.KindText}, {Key: "load", Title: "Load", Kind: report.KindNumber, Decimals: 2},
-		{Key: "simulated", Title: "Simulated, and theory for infinitely many hosts", Kind: report.KindBeside, Decimals: 3},
+		report.TextColumn("rule", "Choice"), report.NumberColumn("load", "Load", "", 2),
+		report.BesideColumn("simulated", "Simulated, and theory for infinitely many hosts", "", 3),
 	}}
 	var words []string
 	for i, x := range cases {
