@@ -8,13 +8,14 @@ import (
 
 	"gearshift/env/agenda"
 	"gearshift/internal/splitmix"
-	"gearshift/router/balance"
 )
 
 // Result is what came of a run, of the requests that are counted.
 type Result struct {
 	Requests, Timeouts int
-	Polls              int
+	// Polls and Probes count how often hosts were asked for their counters: before a choice,
+	// and beside a request.
+	Polls, Probes int
 	// Times are those from arrival to answer, in order of their length.
 	Times []time.Duration
 	// Utilisation is the share of each host's cores that was busy after the warm-up.
@@ -61,6 +62,7 @@ const (
 	hostDue agenda.Kind = iota
 	boardWritten
 	requestArrives
+	probeAnswered
 )
 
 // run is one under way.
@@ -70,9 +72,8 @@ type run struct {
 	hosts   []host
 	means   []time.Duration
 	shares  []float64 // cumulative
-	known   map[int]*balance.Knowledge
+	views   views
 	random  *rand.Rand
-	polled  []int
 	result  Result
 	counted time.Duration // busy time counts from then on
 }
@@ -82,7 +83,7 @@ func Run(c *Config) (*Result, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	r := &run{Config: c, known: map[int]*balance.Knowledge{}, random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 51))}
+	r := &run{Config: c, random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 51))}
 	for _, h := range c.Hosts {
 		r.hosts = append(r.hosts, host{cores: h.Cores, until: c.Length, counts: make([]int, len(c.Models))})
 	}
@@ -91,6 +92,7 @@ func Run(c *Config) (*Result, error) {
 		sum += c.Models[i].Share
 		r.shares, r.means = append(r.shares, sum), append(r.means, c.Models[i].Mean)
 	}
+	r.views = newViews(c)
 	if c.Board > 0 {
 		r.agenda.Add(agenda.Item{At: 0, Kind: boardWritten})
 	}
@@ -109,6 +111,8 @@ func Run(c *Config) (*Result, error) {
 			r.write(item.At)
 		case requestArrives:
 			r.arrive(item.At)
+		case probeAnswered:
+			r.probed(item.Index, item.At)
 		}
 	}
 	r.sum()
@@ -136,37 +140,14 @@ func (r *run) arrive(now time.Duration) {
 	}
 	model := sort.SearchFloat64s(r.shares, r.random.Float64()*r.shares[len(r.shares)-1])
 	client := r.random.IntN(r.Clients)
-	m, k := &r.Models[model], r.knowledge(client, model)
-	r.polled = r.Chooser.Polled(k, r.random, r.polled[:0])
-	for _, replica := range r.polled {
-		k.Hear(replica, r.hosts[m.Replicas[replica]].counters(model), now)
-	}
-	r.result.Polls += len(r.polled)
-	replica := r.Chooser.Choose(k, r.polled, r.random)
-	k.Own[replica]++
-	arrived := now
-	if len(r.polled) > 0 {
-		arrived -= r.PollTakes
-	}
+	m := &r.Models[model]
+	replica, waited := r.choose(client, model, now)
+	arrived := now - waited
 	on := m.Replicas[replica]
 	h := &r.hosts[on]
 	h.advance(now)
 	h.add(request{client: int32(client), model: int32(model), replica: int32(replica), arrived: arrived}, m.Work(r.random), m.Mean)
 	r.schedule(on)
-}
-
-// knowledge is the client's of the model's replicas.
-func (r *run) knowledge(client, model int) *balance.Knowledge {
-	key := client*len(r.Models) + model
-	if r.Board > 0 {
-		key = model // all read the same board
-	}
-	k := r.known[key]
-	if k == nil {
-		k = balance.NewKnowledge(len(r.Models[model].Replicas))
-		r.known[key] = k
-	}
-	return k
 }
 
 // schedule puts the end of the host's next request on the agenda. An entry that was there
@@ -193,29 +174,12 @@ func (r *run) ended(i int, now time.Duration) {
 		if !ok {
 			break
 		}
-		k := r.knowledge(int(x.client), int(x.model))
-		k.Own[x.replica]--
-		if r.Board == 0 {
-			k.Hear(int(x.replica), h.counters(int(x.model)), now)
-		}
+		r.answered(&x, now)
 		if x.arrived >= r.Warmup {
 			r.count(now - x.arrived)
 		}
 	}
 	r.schedule(i)
-}
-
-// write has all clients learn what all replicas say.
-func (r *run) write(now time.Duration) {
-	for model := range r.Models {
-		k := r.knowledge(0, model)
-		for replica, on := range r.Models[model].Replicas {
-			k.Hear(replica, r.hosts[on].counters(model), now)
-		}
-	}
-	if now+r.Board < r.Length {
-		r.agenda.Add(agenda.Item{At: now + r.Board, Kind: boardWritten})
-	}
 }
 
 // count enters an answer.

@@ -1,105 +1,74 @@
 package balance
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"gearshift/router/signals"
 )
 
+// Client is what one client, or one router, knows of a tier across all models: the part that
+// the [Knowledge] of its models has in common.
+type Client struct {
+	// Hosts is how many hosts the tier has.
+	Hosts   int
+	chooser Chooser
+	memory  any // the rule's own, across models
+}
+
+// NewClient returns a client that chooses by c among replicas on so many hosts, and knows
+// nothing yet.
+func NewClient(c Chooser, hosts int) *Client { return &Client{Hosts: hosts, chooser: c} }
+
+// Replicas describes those of a model. It is read-only and may be shared.
+type Replicas struct {
+	// Hosts are those that they are on, counted within the client's tier.
+	Hosts []int
+	// Power is how fast each one's hardware is, relative to the others; nil if all are alike.
+	Power []float64
+	// Mean is how long a request of the model is estimated to take on one core; zero is
+	// unknown.
+	Mean time.Duration
+}
+
 // Knowledge is what one client, or one router, knows of the replicas of a model.
 type Knowledge struct {
-	// Own counts its own requests in flight, by replica.
+	*Replicas
+	Client *Client
+	// Own counts the client's own requests in flight, by replica.
 	Own []int32
 	// Said is what the replicas have last said of themselves, and At when; below zero where
 	// they have said nothing yet.
 	Said []signals.Counters
 	At   []time.Duration
+
+	memory any   // the rule's own, of the model
+	among  among // those that may be chosen now
 }
 
-// NewKnowledge is that of as many replicas, of which nothing is known.
-func NewKnowledge(replicas int) *Knowledge {
-	k := &Knowledge{Own: make([]int32, replicas), Said: make([]signals.Counters, replicas), At: make([]time.Duration, replicas)}
+// Knowledge returns that of a model, of whose replicas nothing is known.
+func (c *Client) Knowledge(of *Replicas) *Knowledge {
+	n := len(of.Hosts)
+	k := &Knowledge{Replicas: of, Client: c, Own: make([]int32, n), Said: make([]signals.Counters, n), At: make([]time.Duration, n)}
 	for i := range k.At {
 		k.At[i] = -1
+	}
+	if r, ok := c.chooser.(Rememberer); ok {
+		k.memory = r.Memory(k)
 	}
 	return k
 }
 
-// Hear takes in what a replica has said.
-func (k *Knowledge) Hear(replica int, c signals.Counters, now time.Duration) {
+// Hear takes in what a replica has said, and how the client came to hear it.
+func (k *Knowledge) Hear(replica int, c signals.Counters, by Source, now time.Duration) {
+	if l, ok := k.Client.chooser.(Listener); ok {
+		l.Heard(k, replica, &c, by, now)
+	}
 	k.Said[replica], k.At[replica] = c, now
 }
 
-// Chooser chooses the replica of a model for a client by what that knows. It is pure: the
-// random numbers are the caller's, and so is the knowledge.
-type Chooser interface {
-	// Polled returns which replicas are asked for their counters before the choice, appended
-	// to buf; none if the choice needs no answer.
-	Polled(k *Knowledge, random *rand.Rand, buf []int) []int
-	// Choose returns a replica. Those polled have answered, as far as they could: what they
-	// said is in k.
-	Choose(k *Knowledge, polled []int, random *rand.Rand) int
-}
-
-// Sampled draws replicas at random, each set equally likely, and chooses the least loaded;
-// any of equals. One is a random choice, two are the power of two choices (META-3).
-type Sampled struct {
-	// K is how many are drawn; all if there are no more.
-	K       int
-	Counter signals.Counter
-	// Poll asks the drawn ones for their counters first. Without, the choice is by what they
-	// have said with their answers to the client's earlier requests (META-4).
-	Poll bool
-}
-
-// Polled implements [Chooser].
-func (s Sampled) Polled(k *Knowledge, random *rand.Rand, buf []int) []int {
-	if !s.Poll || s.K < 2 {
-		return buf
+// Answered takes in that a request has been answered, which began so long ago.
+func (k *Knowledge) Answered(replica int, took, now time.Duration) {
+	if l, ok := k.Client.chooser.(Learner); ok {
+		l.Answered(k, replica, took, now)
 	}
-	return s.draw(len(k.Own), random, buf)
-}
-
-// Choose implements [Chooser].
-func (s Sampled) Choose(k *Knowledge, polled []int, random *rand.Rand) int {
-	var room [8]int
-	drawn := polled
-	if len(drawn) == 0 {
-		drawn = s.draw(len(k.Own), random, room[:0])
-	}
-	best, ties := drawn[0], 1
-	for _, i := range drawn[1:] {
-		switch order := s.Counter.Compare(&k.Said[i], &k.Said[best]); {
-		case order < 0:
-			best, ties = i, 1
-		case order == 0:
-			if ties++; random.IntN(ties) == 0 {
-				best = i
-			}
-		}
-	}
-	return best
-}
-
-// draw appends K distinct replicas of n, each set equally likely, by Floyd's algorithm.
-func (s Sampled) draw(n int, random *rand.Rand, buf []int) []int {
-	first := len(buf)
-	if s.K >= n {
-		for i := range n {
-			buf = append(buf, i)
-		}
-		return buf
-	}
-	for j := n - s.K; j < n; j++ {
-		x := random.IntN(j + 1)
-		for _, taken := range buf[first:] {
-			if taken == x {
-				x = j
-				break
-			}
-		}
-		buf = append(buf, x)
-	}
-	return buf
 }

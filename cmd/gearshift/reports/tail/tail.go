@@ -11,8 +11,6 @@ import (
 	"gearshift/cmd/gearshift/reports"
 	"gearshift/env/evaluation/report"
 	"gearshift/env/tier"
-	"gearshift/router/balance"
-	"gearshift/router/signals"
 	"gearshift/workloads"
 )
 
@@ -39,12 +37,14 @@ than 250 ms. Written are DIR/report.html, report.json and a CSV for each table.`
 type options struct {
 	seeds int
 	quick bool
+	only  []string
 }
 
 func flags(f *reports.Flags) reports.Make {
 	var o options
 	f.BoolVar(&o.quick, "quick", false, "three tiers, and shorter runs: some minutes")
 	f.IntVar(&o.seeds, "seeds", 0, "tiers that are drawn, each with requests of its own (default 20, or 3 with --quick)")
+	f.StringSliceVar(&o.only, "only", nil, "sections to make, of "+names()+" (default all)")
 	return func(ctx context.Context, out string, by reports.Program, _ io.Writer) (*report.Report, error) {
 		length := time.Minute
 		if o.quick {
@@ -55,6 +55,9 @@ func flags(f *reports.Flags) reports.Make {
 		}
 		if o.seeds < 2 || o.seeds > 1000 {
 			return nil, fmt.Errorf("--seeds: %d must be from 2 to 1000", o.seeds)
+		}
+		if _, err := chosen(o.only); err != nil {
+			return nil, err
 		}
 		if err := reports.Begin(out); err != nil {
 			return nil, err
@@ -91,24 +94,4 @@ func drawn(seed uint64) tier.Drawing {
 		Hosts: 40, Kinds: []float64{2, 4}, Models: 12, Skew: 0.8, Replicas: 160,
 		Fastest: 5 * time.Millisecond, Slowest: 40 * time.Millisecond, Spread: 0.5, Seed: seed,
 	}
-}
-
-// rule is one way to choose.
-type rule struct {
-	name    string
-	chooser balance.Chooser
-}
-
-func rules() []rule {
-	list := []rule{{"random", balance.Sampled{K: 1}}}
-	for _, poll := range []bool{false, true} {
-		for _, c := range []signals.Counter{signals.ByHost, signals.ByModel, signals.ByWork} {
-			name := "two choices, as last said, by " + c.String()
-			if poll {
-				name = "two choices, polled, by " + c.String()
-			}
-			list = append(list, rule{name, balance.Sampled{K: 2, Counter: c, Poll: poll}})
-		}
-	}
-	return list
 }

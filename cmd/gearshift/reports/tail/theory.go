@@ -1,0 +1,65 @@
+package tail
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"gearshift/env/evaluation/report"
+	"gearshift/env/tier"
+	"gearshift/router/balance"
+)
+
+// closedForms holds the simulator against what is known in closed form.
+func (s *study) closedForms(ctx context.Context, r *report.Report) error {
+	cases := []struct {
+		name    string
+		chooser balance.Chooser
+		load    float64
+		want    float64
+	}{
+		{"random", balance.Sampled{K: 1}, 0.9, 10},
+		{"power of two choices", balance.Sampled{K: 2, Poll: true}, 0.9, 2.614},
+		{"power of two choices", balance.Sampled{K: 2, Poll: true}, 0.99, 5.43},
+	}
+	means := make([]float64, len(cases))
+	var jobs []job
+	for i, x := range cases {
+		jobs = append(jobs, func(context.Context) error {
+			result, err := tier.Run(s.supermarket(x.chooser, x.load))
+			if err == nil {
+				means[i] = result.Mean().Seconds()
+			}
+			return err
+		})
+	}
+	if err := s.all(ctx, "theory", jobs); err != nil {
+		return err
+	}
+	t := report.Table{ID: "theory", Title: "Mean response time, 500 hosts of one core, in service times", Columns: []report.Column{
+		report.TextColumn("rule", "Choice"), report.NumberColumn("load", "Load", "", 2),
+		report.BesideColumn("simulated", "Simulated, and theory for infinitely many hosts", "", 3),
+	}}
+	var words []string
+	for i, x := range cases {
+		t.Rows = append(t.Rows, []report.Cell{report.Text(x.name), report.Number(x.load), report.Beside(means[i], x.want)})
+		words = append(words, fmt.Sprintf("%.2f for %.2f", means[i], x.want))
+	}
+	r.Sections = append(r.Sections, report.Section{ID: "theory", Title: "Held against theory", Tables: []report.Table{t}})
+	r.Verdict = append(r.Verdict, "Mean response times of the simulator and of theory: "+strings.Join(words, ", ")+".")
+	return nil
+}
+
+// supermarket is the tier of theory: alike hosts of one core, one model, exponential work.
+func (s *study) supermarket(c balance.Chooser, load float64) *tier.Config {
+	const hosts = 500
+	x := &tier.Config{
+		Models:  []tier.Model{{Name: "m", Share: 1, Work: tier.Exponential(time.Second), Mean: time.Second}},
+		Clients: 1, Rate: load * hosts, Chooser: c, Length: s.theory, Warmup: s.theory / 4, Seed: s.seeds[0],
+	}
+	for i := range hosts {
+		x.Hosts, x.Models[0].Replicas = append(x.Hosts, tier.Host{Cores: 1}), append(x.Models[0].Replicas, i)
+	}
+	return x
+}

@@ -1,0 +1,124 @@
+package tier
+
+import (
+	"time"
+
+	"gearshift/env/agenda"
+	"gearshift/router/balance"
+)
+
+// views are what the clients know, made as they send their first requests.
+type views struct {
+	clients []*balance.Client
+	known   []*balance.Knowledge // by client and model
+	models  []balance.Replicas
+	polled  []int
+	probes  []probe // that are not answered yet, and free places
+	free    []int
+}
+
+// probe is a question to a replica that a client does not wait for.
+type probe struct {
+	k              *balance.Knowledge
+	model, replica int
+}
+
+func newViews(c *Config) views {
+	v := views{clients: make([]*balance.Client, c.Clients), known: make([]*balance.Knowledge, c.Clients*len(c.Models))}
+	for i := range c.Models {
+		var power []float64
+		for _, on := range c.Models[i].Replicas {
+			power = append(power, c.Hosts[on].Cores)
+		}
+		v.models = append(v.models, balance.Replicas{Hosts: c.Models[i].Replicas, Power: power, Mean: c.Models[i].Mean})
+	}
+	return v
+}
+
+// knowledge is the client's of the model's replicas.
+func (r *run) knowledge(client, model int) *balance.Knowledge {
+	if r.Board > 0 {
+		client = 0 // all read the same board
+	}
+	key := client*len(r.Models) + model
+	k := r.views.known[key]
+	if k == nil {
+		if r.views.clients[client] == nil {
+			r.views.clients[client] = balance.NewClient(r.Chooser, len(r.Hosts))
+		}
+		k = r.views.clients[client].Knowledge(&r.views.models[model])
+		r.views.known[key] = k
+	}
+	return k
+}
+
+// choose has the client choose a replica of the model, and reports how long it waited for
+// those that it asked.
+func (r *run) choose(client, model int, now time.Duration) (replica int, waited time.Duration) {
+	k, m := r.knowledge(client, model), &r.Models[model]
+	polled := r.views.polled[:0]
+	for {
+		asked := len(polled)
+		polled = r.Chooser.Polled(k, now, r.random, polled)
+		if len(polled) == asked {
+			break
+		}
+		for _, i := range polled[asked:] {
+			k.Hear(i, r.hosts[m.Replicas[i]].counters(model), balance.Polled, now)
+		}
+		waited += r.PollTakes
+	}
+	r.result.Polls += len(polled)
+	replica = r.Chooser.Choose(k, polled, now, r.random)
+	k.Own[replica]++
+	if p, ok := r.Chooser.(balance.Prober); ok {
+		polled = p.Probed(k, now, r.random, polled[:0])
+		for _, i := range polled {
+			r.probe(probe{k, model, i}, now)
+		}
+	}
+	r.views.polled = polled
+	return replica, waited
+}
+
+// probe asks a replica that nobody waits for.
+func (r *run) probe(p probe, now time.Duration) {
+	r.result.Probes++
+	v := &r.views
+	if len(v.free) == 0 {
+		v.free, v.probes = append(v.free, len(v.probes)), append(v.probes, probe{})
+	}
+	at := v.free[len(v.free)-1]
+	v.free, v.probes[at] = v.free[:len(v.free)-1], p
+	r.agenda.Add(agenda.Item{At: now + r.PollTakes, Kind: probeAnswered, Index: at})
+}
+
+// probed has the client hear the answer to a probe.
+func (r *run) probed(at int, now time.Duration) {
+	p := r.views.probes[at]
+	r.views.probes[at], r.views.free = probe{}, append(r.views.free, at)
+	p.k.Hear(p.replica, r.hosts[r.Models[p.model].Replicas[p.replica]].counters(p.model), balance.Probed, now)
+}
+
+// answered has the client learn from the answer to its request.
+func (r *run) answered(x *request, now time.Duration) {
+	k, model := r.knowledge(int(x.client), int(x.model)), int(x.model)
+	k.Own[x.replica]--
+	if r.Board == 0 {
+		k.Hear(int(x.replica), r.hosts[r.Models[model].Replicas[x.replica]].counters(model), balance.WithAnswer, now)
+	}
+	k.Answered(int(x.replica), now-x.arrived, now)
+}
+
+// write has all clients learn what all replicas say.
+func (r *run) write(now time.Duration) {
+	for model := range r.Models {
+		k := r.knowledge(0, model)
+		for replica, on := range r.Models[model].Replicas {
+			k.Hear(replica, r.hosts[on].counters(model), balance.Published, now)
+		}
+	}
+	if now+r.Board < r.Length {
+		r.agenda.Add(agenda.Item{At: now + r.Board, Kind: boardWritten})
+	}
+}

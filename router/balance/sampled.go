@@ -1,0 +1,48 @@
+package balance
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"gearshift/router/signals"
+)
+
+// Sampled draws replicas at random, each set equally likely, and chooses the least loaded;
+// any of equals. One is a random choice, two are the power of two choices (META-3).
+type Sampled struct {
+	// K is how many are drawn; all if there are no more.
+	K       int
+	Counter signals.Counter
+	// Poll asks the drawn ones for their counters first. Without, the choice is by what they
+	// have said with their answers to the client's earlier requests (META-4).
+	Poll bool
+}
+
+// Polled implements [Chooser].
+func (s Sampled) Polled(k *Knowledge, _ time.Duration, random *rand.Rand, polled []int) []int {
+	if !s.Poll || s.K < 2 || len(polled) > 0 {
+		return polled
+	}
+	return k.draw(s.K, random, polled)
+}
+
+// Choose implements [Chooser].
+func (s Sampled) Choose(k *Knowledge, polled []int, _ time.Duration, random *rand.Rand) int {
+	var room [8]int
+	drawn := polled
+	if len(drawn) == 0 {
+		drawn = k.draw(s.K, random, room[:0])
+	}
+	best, ties := drawn[0], 1
+	for _, i := range drawn[1:] {
+		switch order := s.Counter.Compare(&k.Said[i], &k.Said[best]); {
+		case order < 0:
+			best, ties = i, 1
+		case order == 0:
+			if ties++; random.IntN(ties) == 0 {
+				best = i
+			}
+		}
+	}
+	return best
+}
