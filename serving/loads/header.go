@@ -1,0 +1,240 @@
+// Package loads reads and writes what servers say of their load: the header of ORCA (Open Request
+// Cost Aggregation) that engines send with their answers, and the page /v1/loads of SGLang.
+package loads
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"gearshift/router/signals"
+)
+
+// The fields of ORCA, in the canonical form of net/http. A client asks with the first for the form
+// of the second.
+const (
+	FormatHeader  = "Endpoint-Load-Metrics-Format"
+	MetricsHeader = "Endpoint-Load-Metrics"
+)
+
+// Format is a form of the header.
+type Format uint8
+
+// The forms. None is what a client wants that does not ask.
+const (
+	None Format = iota
+	Text
+	JSON
+)
+
+// Asked returns the form in which the client of the request wants the load.
+func Asked(h http.Header) Format {
+	values := h[FormatHeader]
+	if len(values) == 0 {
+		return None
+	}
+	switch value := strings.TrimSpace(values[0]); {
+	case strings.EqualFold(value, "TEXT"):
+		return Text
+	case strings.EqualFold(value, "JSON"):
+		return JSON
+	}
+	return None
+}
+
+// longest is the most of a header that is read, and entries the most of its values.
+const longest, entries = 8 << 10, 128
+
+// ErrNone is the error of a header that says nothing of a load.
+var ErrNone = errors.New("it says nothing of a load")
+
+// Parse reads the value of a header in any form, with or without the word before it: TEXT, JSON, or
+// none, as the newer front end of vLLM has it. Values that are unknown are passed over. What it
+// returns may be impossible; see [signals.Store.Hear].
+func Parse(value string) (signals.Load, error) {
+	if len(value) > longest {
+		return signals.NewLoad(), fmt.Errorf("cannot read %s: it has %d bytes; want at most %d", MetricsHeader, len(value), longest)
+	}
+	l, err := parse(strings.TrimSpace(value))
+	if err != nil {
+		return signals.NewLoad(), fmt.Errorf("cannot read %s: %w", MetricsHeader, err)
+	}
+	return l, nil
+}
+
+func parse(value string) (signals.Load, error) {
+	if rest, ok := cutWord(value, "TEXT"); ok {
+		return parseText(rest)
+	}
+	if rest, ok := cutWord(value, "JSON"); ok {
+		return parseJSON(rest)
+	}
+	if strings.HasPrefix(value, "{") {
+		return parseJSON(value)
+	}
+	return parseText(value)
+}
+
+// cutWord returns the text after a word in any case, and blanks.
+func cutWord(text, word string) (rest string, ok bool) {
+	if len(text) <= len(word) || !strings.EqualFold(text[:len(word)], word) || text[len(word)] != ' ' && text[len(word)] != '\t' {
+		return text, false
+	}
+	return strings.TrimLeft(text[len(word):], " \t"), true
+}
+
+// named begins the names of values that are not ORCA's own.
+const named = "named_metrics."
+
+// parseText reads name=value pairs with commas between them.
+func parseText(text string) (signals.Load, error) {
+	var r reader
+	r.begin()
+	for n := 0; text != "" && n < entries; n++ {
+		var pair string
+		pair, text, _ = strings.Cut(text, ",")
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			continue
+		}
+		number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil && !errors.Is(err, strconv.ErrRange) { // an overflow is infinite, which is refused later
+			continue
+		}
+		r.take(strings.TrimPrefix(strings.TrimSpace(name), named), number)
+	}
+	return r.end()
+}
+
+// object is the JSON form. Triton and others put values of their own beside ORCA's.
+type object map[string]json.RawMessage
+
+func parseJSON(text string) (signals.Load, error) {
+	var o object
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return signals.NewLoad(), err
+	}
+	var r reader
+	r.begin()
+	r.takeAll(o)
+	var more object
+	if json.Unmarshal(o["named_metrics"], &more) == nil {
+		r.takeAll(more)
+	}
+	return r.end()
+}
+
+func (r *reader) takeAll(o object) {
+	for name, raw := range o {
+		var number float64
+		if json.Unmarshal(raw, &number) == nil {
+			r.take(strings.TrimPrefix(name, named), number)
+		}
+	}
+}
+
+// reader puts values together by their names.
+type reader struct {
+	load             signals.Load
+	running, waiting float64
+	read             bool
+}
+
+func (r *reader) begin() {
+	r.load, r.running, r.waiting = signals.NewLoad(), signals.Unsaid, signals.Unsaid
+}
+
+// take reads one value. Names are those of ORCA, vLLM, Triton, and this program's own.
+func (r *reader) take(name string, v float64) {
+	into := r.field(name)
+	switch {
+	case into != nil:
+		*into = sense(v)
+	case name == modelID:
+		r.load.Model = identity(v)
+	case name == instanceID:
+		r.load.Instance = identity(v)
+	default:
+		return
+	}
+	r.read = true
+}
+
+// sense keeps apart what is not said from a number below zero, which none of the values can be.
+func sense(v float64) float64 {
+	if v < 0 {
+		return math.Inf(-1)
+	}
+	return v
+}
+
+func identity(v float64) uint32 {
+	if v >= 1 && v <= math.MaxUint32 {
+		return uint32(v)
+	}
+	return 0
+}
+
+// Names of this program's own.
+const (
+	hostRequests = "gearshift_host_requests"
+	examples     = "gearshift_outstanding_examples"
+	workSeconds  = "gearshift_outstanding_work_seconds"
+	hostCores    = "gearshift_host_cores"
+	kvTokens     = "gearshift_kv_cache_tokens"
+	answered     = "gearshift_requests_answered"
+	modelID      = "gearshift_model_id"
+	instanceID   = "gearshift_instance_id"
+)
+
+// field returns where the value of the name belongs; nil if it is unknown.
+func (r *reader) field(name string) *float64 {
+	switch name {
+	case "num_requests_running":
+		return &r.running
+	case "num_requests_waiting":
+		return &r.waiting
+	case "kv_cache_usage_perc", "kv_cache_utilization", "gpu_cache_usage_perc":
+		return &r.load.KVUse
+	case "cpu_utilization":
+		return &r.load.CPU
+	case "application_utilization":
+		return &r.load.Utilization
+	case "rps_fractional", "rps":
+		return &r.load.Rate
+	case "eps":
+		return &r.load.Errors
+	case hostRequests:
+		return &r.load.Host
+	case examples:
+		return &r.load.Examples
+	case workSeconds:
+		return &r.load.Work
+	case hostCores:
+		return &r.load.Cores
+	case kvTokens:
+		return &r.load.KVTokens
+	case answered:
+		return &r.load.Answered
+	}
+	return nil
+}
+
+// end puts running and waiting requests together.
+func (r *reader) end() (signals.Load, error) {
+	if !r.read {
+		return r.load, ErrNone
+	}
+	r.load.Waiting = r.waiting
+	if r.running != signals.Unsaid {
+		r.load.Requests = r.running
+		if r.waiting > 0 {
+			r.load.Requests += r.waiting
+		}
+	}
+	return r.load, nil
+}
