@@ -118,12 +118,12 @@ func (c *Controller) alive(i int, at time.Duration) {
 	}
 	if s.dead && !s.agent {
 		c.forget(i) // nothing listened: what comes back is another process
-		c.returned(i, StepReturned)
+		c.returned(i, StepReturned, 0)
 		return
 	}
 	c.counts.FalseAlarms++
 	c.wait(i, silence)
-	c.returned(i, StepFalseAlarm)
+	c.returned(i, StepFalseAlarm, silence)
 }
 
 // Bounds of how much longer a server is waited for that has given a false alarm: so many
@@ -163,15 +163,16 @@ func (c *Controller) register(i int, incarnation uint64, list []int, at time.Dur
 	}
 	c.compare(i, list, known)
 	if s.condition == Lost && !s.drill {
-		c.returned(i, StepReturned)
+		c.returned(i, StepReturned, 0)
 	}
 }
 
-// returned has the server be used again after a while.
-func (c *Controller) returned(i int, kind StepKind) {
+// returned has the server be used again after a while. It was silent for so long, if it has not
+// been lost.
+func (c *Controller) returned(i int, kind StepKind, silence time.Duration) {
 	s := &c.servers[i]
 	s.condition, s.since, s.dead = Returned, c.now, false
-	c.step(kind, i, "")
+	c.emit(Step{Kind: kind, Server: i, Application: -1, Variant: -1, Instance: -1, Took: silence})
 	c.dirty = true
 	c.version++
 }
@@ -182,7 +183,7 @@ func (c *Controller) back() {
 		s := &c.servers[i]
 		if s.drill {
 			if s.drill = false; !s.agent || c.options.Heartbeat < 0 || c.now < s.heard+time.Duration(c.options.Misses)*c.options.Heartbeat {
-				c.returned(i, StepReturned)
+				c.returned(i, StepReturned, 0)
 			}
 		}
 		if s.condition == Returned {

@@ -41,7 +41,7 @@ type Step struct {
 	Quality     float64       `json:"quality,omitempty"` // of the variant
 	Full        float64       `json:"full,omitempty"`    // of the application's full variant
 	// Took is the time since the application's loss was detected, of a step notified or
-	// swapped, or how long a load took.
+	// swapped, how long a load took, or how long a server was silent of which the alarm was false.
 	Took   time.Duration `json:"took,omitempty"`
 	Reason string        `json:"reason,omitempty"`
 }

@@ -27,8 +27,8 @@ type Notice struct {
 	// Quality is that of the variant, and Full that of the application's full one.
 	Quality float64 `json:"quality,omitempty"`
 	Full    float64 `json:"full,omitempty"`
-	// TookMS is the time since the loss was detected, of notified and swapped, or how long a load
-	// took.
+	// TookMS is the time since the loss was detected, of notified and swapped, how long a load took,
+	// or how long a server was silent of which the alarm was false.
 	TookMS float64 `json:"took_ms,omitempty"`
 	Reason string  `json:"reason,omitempty"`
 }
