@@ -37,10 +37,9 @@ func (p *Problem) greedily(polish bool) *Plan {
 }
 
 // The work that is put into plans: repairs move so many applications, or where a plan is to be
-// quick look at so many servers; for so many applications × servers at most a second order is
-// tried, and pairs of servers are planned again, since each takes longer than all the rest.
+// quick look at so many servers, and pairs of servers are planned again for so many
+// applications × servers at most, since either takes longer than all the rest.
 const (
-	mostOrdered  = 1 << 18
 	mostMoves    = 1 << 14
 	mostLooked   = 1 << 12
 	mostPolished = 1 << 15
@@ -298,7 +297,9 @@ func (g *greedy) raise(i, level int) bool {
 	g.drop(before, s) // it is given back
 	to := s
 	if !g.has(v, s) {
-		to = g.search(i, v, s)
+		if to = -1; g.p.Shared || g.within(v.Demand) {
+			to = g.search(i, v, s)
+		}
 	}
 	g.add(before, s)
 	if to < 0 {

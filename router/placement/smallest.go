@@ -5,11 +5,11 @@ import "slices"
 // placeSmallest places the smallest variant of each application, the smallest first. Where
 // that leaves some without for which there is room in sum, the same is tried with the largest
 // first, of as many as there is room for, since small ones fill what large ones leave. The
-// better of the two is kept. It takes as long again, so that large problems do without.
+// better of the two is kept.
 func (g *greedy) placeSmallest() {
 	possible := g.inSum(g.order)
 	missing := g.placeAll(g.order)
-	if missing == 0 || missing <= len(g.order)-possible || len(g.order)*len(g.on) > mostOrdered {
+	if missing == 0 || missing <= len(g.order)-possible {
 		return
 	}
 	again := &greedy{ledger: g.p.ledger(), spots: slices.Repeat([]Spot{none}, len(g.spots)), on: make([][]int, len(g.on)),
