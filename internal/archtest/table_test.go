@@ -40,6 +40,8 @@ var table = []room{
 		"backups are planned from what is free and asked for: no fleet that runs, no clock"},
 	{"router/failover", []string{"router/control", "router/placement"},
 		"what is loaded where, before a loss and after it, is a matter of events and times: it knows neither the simulator nor the engines that it loads"},
+	{"router/rollout", []string{"router/control", "router/fleet", "internal/faults"},
+		"versions change by what is counted and by times, in the simulator as in the server: how engines are driven is the world's business"},
 	{"router/signals", []string{"router/fleet"},
 		"what engines say of themselves corrects the ledger, in a server as in a simulator"},
 	{"router/observation", []string{"router/fleet", "internal/faults"},

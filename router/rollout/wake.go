@@ -1,0 +1,224 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"gearshift/router/control"
+	"gearshift/router/fleet"
+)
+
+// Wake implements [control.Controller].
+func (c *Controller) Wake(now time.Duration) (next time.Duration) {
+	next = control.Never
+	for i := range c.models {
+		c.judge(i, now)
+		for j := range c.models[i].locations {
+			for c.step(i, j, now) {
+			}
+		}
+	}
+	for i := range c.models {
+		m := &c.models[i]
+		c.age(i, now)
+		if c.begin(i, now); m.rolling || m.changing() > 0 {
+			next = now + c.options.Interval
+		}
+	}
+	return next
+}
+
+// judge has the model go back if its new version is worse than the old.
+func (c *Controller) judge(i int, now time.Duration) {
+	m := &c.models[i]
+	if !m.rolling || m.back {
+		return
+	}
+	old, next := c.compare(i)
+	if why := c.options.Test.Worse(old, next); why != "" {
+		c.goBack(i, why, now)
+	}
+}
+
+// compare has what both versions of a roll have answered since it began.
+func (c *Controller) compare(i int) (old, next Count) {
+	m := &c.models[i]
+	old = m.old
+	for j := range m.locations {
+		p, counts := &m.locations[j], c.countsAt(i, j)
+		for k, version := range p.versions {
+			switch version {
+			case "":
+			case m.from:
+				old = old.plus(counts[k].minus(p.base[k]))
+			case m.wanted:
+				next = next.plus(counts[k].minus(p.base[k]))
+			}
+		}
+	}
+	return old, next
+}
+
+// age reports a version that has been wanted for too long.
+func (c *Controller) age(i int, now time.Duration) {
+	m := &c.models[i]
+	if m.rolling && !m.overdue && c.late(m, now) {
+		m.overdue = true
+		c.report(Step{At: now, Kind: StepOverdue, Model: i, Location: -1, From: m.from, To: m.wanted, Took: now - m.since, Reason: m.waits})
+	}
+}
+
+// late reports whether the version has been wanted for longer than the bound.
+func (c *Controller) late(m *model, now time.Duration) bool {
+	return c.options.StaleAfter > 0 && now-m.since > c.options.StaleAfter
+}
+
+// changing returns at how many locations something is being done.
+func (m *model) changing() (n int) {
+	for j := range m.locations {
+		if m.locations[j].phase != steady {
+			n++
+		}
+	}
+	return n
+}
+
+// units returns how many changes are under way. Those of a model whose locations change together are one.
+func (c *Controller) units() (n int) {
+	for i := range c.models {
+		m := &c.models[i]
+		if x := m.changing(); c.options.Together {
+			n += min(1, x)
+		} else {
+			n += x
+		}
+	}
+	return n
+}
+
+// begin begins what changes of the model may begin, and notes what the others wait for.
+func (c *Controller) begin(i int, now time.Duration) {
+	m := &c.models[i]
+	m.waits = ""
+	if !m.rolling {
+		return
+	}
+	var list []int
+	behind := false
+	for j := range m.locations {
+		p := &m.locations[j]
+		due := p.versions[p.active] != m.wanted || c.left(i, j)
+		behind = behind || due || p.phase != steady
+		if p.phase == steady && due {
+			list = append(list, j)
+		}
+	}
+	if !behind {
+		c.end(i, now)
+		return
+	}
+	switch {
+	case m.paused:
+		m.waits = "it is paused"
+		return
+	case now < m.retry:
+		m.waits = "another try after a failure"
+		return
+	}
+	at := c.system.Models[i].Locations
+	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(c.fleet.Busy(at[a].Host), c.fleet.Busy(at[b].Host)) })
+	for _, j := range list {
+		if why := c.try(i, j, now); why != "" && m.waits == "" {
+			m.waits = why
+		}
+	}
+}
+
+// left reports whether the replica that does not answer is loaded all the same, as an unload has failed.
+func (c *Controller) left(i, j int) bool {
+	r := c.replica(i, j, 1-c.models[i].locations[j].active)
+	return r >= 0 && c.fleet.State(r) == fleet.Up
+}
+
+// end follows a roll after which all locations have the version.
+func (c *Controller) end(i int, now time.Duration) {
+	m := &c.models[i]
+	m.previous = m.from
+	if m.back {
+		m.previous = ""
+	}
+	m.rolling, m.back, m.paused, m.overdue, m.tries = false, false, false, false, 0
+	c.report(Step{At: now, Kind: StepDone, Model: i, Location: -1, From: m.from, To: m.wanted, Took: now - m.since, Reason: m.reason})
+}
+
+// try begins the change of a location, or says what it waits for.
+func (c *Controller) try(i, j int, now time.Duration) (why string) {
+	m, at := &c.models[i], &c.system.Models[i].Locations[j]
+	p := &m.locations[j]
+	active := at.Replicas[p.active]
+	switch s := c.fleet.State(active); {
+	case c.left(i, j): // it comes first
+	case s == fleet.Cold: // its next load is of the new version
+		c.hold(i, j, p.active, m.wanted)
+		c.report(Step{At: now, Kind: StepChanged, Model: i, Location: j, From: m.from, To: m.wanted, Reason: "it is cold"})
+		m.counts.Changes++
+		return ""
+	case s != fleet.Up:
+		return fmt.Sprintf("a location is %v", s)
+	}
+	together := c.options.Together && m.changing() > 0
+	if n := c.units(); n >= c.options.AtOnce && !together {
+		return fmt.Sprintf("changes are under way: at most %d at once", c.options.AtOnce)
+	}
+	if busy := c.fleet.Busy(at.Host); busy >= c.options.Utilisation && !m.back && (!c.late(m, now) || c.options.OnlyReport) {
+		return fmt.Sprintf("a host is at %.0f %%; changes begin below %.0f %%", 100*busy, 100*c.options.Utilisation)
+	}
+	other := 1 - p.active
+	next := at.Replicas[other]
+	switch {
+	case c.left(i, j):
+		p.change = change{phase: unloading, to: p.versions[p.active], began: now, since: now, loser: other}
+		return ""
+	case next >= 0 && c.fleet.State(next) == fleet.Cold && c.fleet.Fits(next):
+		c.hold(i, j, other, m.wanted)
+		p.change = change{phase: loading, to: m.wanted, began: now, since: now, loser: other}
+		c.fleet.Weigh(next, 0)
+	case next >= 0 && c.fleet.State(next) != fleet.Cold:
+		return fmt.Sprintf("the second replica of a location is %v", c.fleet.State(next))
+	case together:
+		return "the other locations, which have room for both versions"
+	case c.answering(i)-1 < c.system.Models[i].keep():
+		return fmt.Sprintf("a host has no room for both versions, and %d locations have to answer meanwhile", c.system.Models[i].keep())
+	default:
+		p.change = change{phase: emptying, to: m.wanted, began: now, since: now}
+		c.fleet.Weigh(active, 0)
+	}
+	c.report(Step{At: now, Kind: StepBegun, Model: i, Location: j, From: p.versions[p.active], To: p.to, Reason: p.phase.String()})
+	return ""
+}
+
+// hold has a replica's next load be of the version, and its answers counted from now on.
+func (c *Controller) hold(i, j, k int, version string) {
+	m := &c.models[i]
+	p := &m.locations[j]
+	counts := c.countsAt(i, j)
+	if p.versions[k] == m.from && m.rolling {
+		m.old = m.old.plus(counts[k].minus(p.base[k]))
+	}
+	p.versions[k], p.base[k] = version, counts[k]
+	if version != "" {
+		c.fleet.Hold(c.system.Models[i].Locations[j].Replicas[k], version)
+	}
+}
+
+// answering returns at how many of the model's locations something answers.
+func (c *Controller) answering(i int) (n int) {
+	for j := range c.models[i].locations {
+		if p := &c.models[i].locations[j]; p.phase < emptying && c.fleet.State(c.system.Models[i].Locations[j].Replicas[p.active]) == fleet.Up {
+			n++
+		}
+	}
+	return n
+}
