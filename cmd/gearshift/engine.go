@@ -27,6 +27,7 @@ type engineOptions struct {
 	memory                                     scenario.Bytes
 	load                                       []string
 	seed                                       uint64
+	cores                                      float64
 	local                                      localOptions
 	agent                                      agentOptions
 }
@@ -82,6 +83,7 @@ Faults (--fault, or POST them to /fault at run time, as "hang=0.01,cut=0.05"):
 	f.StringVar(&o.faults, "fault", "", "`LIST` of faults to begin with")
 	f.StringVar(&o.key, "api-key-env", "", "`VARIABLE` of the environment with the key that clients must send (default: none)")
 	f.Uint64Var(&o.seed, "seed", 0, "of the lengths of answers, and of the faults")
+	f.Float64Var(&o.cores, "cores", 0, "of the host, as its load says them (default: the machine's with --model and --repository, else unknown)")
 	f.StringVar(&o.local.repository, "repository", "", "`DIR` with a folder for each model to serve")
 	f.TextVar(&o.memory, "memory", scenario.Bytes(0), "`SIZE` of what loaded models may take together, such as 2GiB (default: no bound)")
 	f.StringArrayVar(&o.load, "load", nil, "`NAME` of a model to load at the start, or * for all; may be repeated (default: a scenario's engines, and each --model)")
@@ -100,7 +102,10 @@ func (o engineOptions) server() (c engineserver.Config, err error) {
 	if c.Faults, err = engineserver.ParseFaults(o.faults); err != nil {
 		return c, fmt.Errorf("--fault: %w", err)
 	}
-	c.FaultSeed, c.Memory, c.Load = o.seed, int64(o.memory), o.load
+	if !(o.cores >= 0 && o.cores <= 4096) { // NaN fails too
+		return c, fmt.Errorf("--cores %v: want 1 to 4096, or 0 for what is known", o.cores)
+	}
+	c.FaultSeed, c.Memory, c.Load, c.Cores = o.seed, int64(o.memory), o.load, o.cores
 	c.Key, err = cli.KeyFrom(o.key)
 	return c, err
 }

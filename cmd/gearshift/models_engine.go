@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime"
 	"slices"
 
 	"gearshift/cmd/gearshift/onnxruntime"
@@ -64,7 +65,10 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 		return err
 	}
 	defer onnxruntime.RoomForModels(len(models) + o.agent.loaders)() // as many more as load while they run
-	c.Source, c.Load = source, o.load
+	c.Source, c.Load, c.Threads = source, o.load, o.local.threads
+	if c.Cores == 0 {
+		c.Cores = float64(runtime.NumCPU())
+	}
 	o.agent.configure(&c, o.local.repository)
 	for _, path := range o.local.paths {
 		c.Load = append(c.Load, onnxruntime.ModelName(path))

@@ -152,7 +152,7 @@ var table = []room{
 		"what agents and routers send each other is shapes and their checks: who answers, and what follows, is theirs"},
 	{"serving/loads", []string{"router/signals"},
 		"what servers say of their load is text in known forms: who says it, and what follows, is not its business"},
-	{"serving/engineserver", []string{"router/fleet", "serving/wire", "serving/backend", "serving/repository", "serving/scrape", "serving/heartbeat"},
+	{"serving/engineserver", []string{"router/fleet", "router/signals", "serving/loads", "serving/wire", "serving/backend", "serving/repository", "serving/scrape", "serving/heartbeat"},
 		"it stands in for an inference server, and knows no router but the epochs of its orders"},
 	{"serving/loadgen", []string{"serving/wire", "serving/address", "serving/setting"},
 		"a client knows a server by its URL: it times what comes back, and knows no model of it"},

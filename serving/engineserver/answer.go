@@ -29,37 +29,55 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "incomplete_body", Message: "cannot read the body: " + err.Error()})
 		return
 	}
-	lease, status, fault := s.lease(r.URL.Path, body)
+	lease, names, status, fault := s.lease(r.URL.Path, body)
 	if fault != nil {
 		fail(w, status, *fault)
 		return
 	}
 	defer lease.End()
-	s.answer(w, r, lease, body, fail)
+	s.answer(w, r, task{lease, names, body, fail})
 }
 
-// answer has the lease's engine answer, with the trouble that befalls the request. What
-// goes wrong is said by fail.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, lease *repository.Lease, body []byte, fail func(http.ResponseWriter, int, wire.Error)) {
+// naming is how a request and the server call the model that answers.
+type naming struct {
+	asked   string // by the request
+	variant string // the model that has the lease
+}
+
+// task is a request on its way to the engine that answers it.
+type task struct {
+	lease *repository.Lease
+	naming
+	body []byte
+	fail func(http.ResponseWriter, int, wire.Error) // says what goes wrong
+}
+
+// answer has the lease's engine answer, with the trouble that befalls the request.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, t task) {
+	failed := true
+	end := s.activity.begin(t.variant)
+	defer func() { end(failed) }()
 	trouble := s.faults.draw()
 	if !trouble.before(w, r) {
 		return
 	}
-	ctx, stop := lease.Bind(r.Context())
+	ctx, stop := t.lease.Bind(r.Context())
 	defer stop()
 	order := r.Clone(ctx)
-	order.Body = io.NopCloser(bytes.NewReader(body))
-	response, err := lease.Engine.RoundTrip(order)
+	order.Body = io.NopCloser(bytes.NewReader(t.body))
+	response, err := t.lease.Engine.RoundTrip(order)
 	if err != nil { // the client has gone, or the model or the server is ended
-		fail(w, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "aborted", Message: "the engine ended the request: " + err.Error()})
+		t.fail(w, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "aborted", Message: "the engine ended the request: " + err.Error()})
 		return
 	}
 	defer response.Body.Close()
+	s.sayLoad(w, r, t.asked)
 	begin(w, response)
 	if err := trouble.pass(w, r, response); err != nil {
 		// A client must not take a part for the whole.
 		panic(http.ErrAbortHandler)
 	}
+	failed = response.StatusCode >= http.StatusInternalServerError
 }
 
 // begin sends the header of an engine's answer.
@@ -97,26 +115,28 @@ func (s *Server) keptResponse(w http.ResponseWriter, r *http.Request) {
 
 // lease takes one on the model that the body asks for, or on the variant of it for what the body
 // has.
-func (s *Server) lease(path string, body []byte) (lease *repository.Lease, status int, fault *wire.Error) {
+func (s *Server) lease(path string, body []byte) (lease *repository.Lease, n naming, status int, fault *wire.Error) {
 	request, err := wire.ParseRequest(body)
 	var e wire.Error
 	switch {
 	case errors.As(err, &e):
-		return nil, http.StatusBadRequest, &e
+		return nil, n, http.StatusBadRequest, &e
 	case err != nil:
-		return nil, http.StatusBadRequest, &wire.Error{Type: wire.InvalidRequest, Message: err.Error()}
+		return nil, n, http.StatusBadRequest, &wire.Error{Type: wire.InvalidRequest, Message: err.Error()}
 	}
 	name := request.Model
+	n.asked = name
 	if m := s.sharedNamed(name); m != nil {
 		if name, err = m.answers(path, request); err != nil {
-			return nil, http.StatusBadRequest, &wire.Error{Type: wire.InvalidRequest, Code: "input_missing", Message: err.Error()}
+			return nil, n, http.StatusBadRequest, &wire.Error{Type: wire.InvalidRequest, Code: "input_missing", Message: err.Error()}
 		}
 	}
+	n.variant = name
 	if lease, err = s.models.Acquire(name); err == nil {
-		return lease, 0, nil
+		return lease, n, 0, nil
 	}
 	status, e = s.unavailable(name, err)
-	return nil, status, &e
+	return nil, n, status, &e
 }
 
 // unavailable says why a model takes no requests, in OpenAI's form.

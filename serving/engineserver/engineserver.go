@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"gearshift/serving/backend"
+	"gearshift/serving/loads"
 	"gearshift/serving/repository"
 	"gearshift/serving/wire"
 )
@@ -49,6 +51,10 @@ type Config struct {
 	Load []string
 	// BlockTokens is the size of a block of the KV caches, as the metrics say it. Zero is 16.
 	BlockTokens int
+	// Cores are those of the host, as the server says them; zero says none. Threads compute one
+	// request; zero is one.
+	Cores   float64
+	Threads int
 	// Key is what clients must send as "Authorization: Bearer KEY". Empty
 	// admits all clients.
 	Key string
@@ -75,11 +81,18 @@ type Server struct {
 	fence   *Fence                                        // nil admits all orders
 	created int64                                         // Unix time
 	mux     *http.ServeMux
+
+	activity  *activity
+	processor *processor
+	cores     float64
+	threads   int
+	instance  uint32 // of the process, as its load says it
 }
 
 // New loads the models that are to be there at the start; Close ends them.
 func New(c Config) (*Server, error) {
-	s := &Server{key: c.Key, log: c.Log, faults: newInjector(c.Faults, c.FaultSeed), shared: c.Shared, fetch: c.Fetch, fence: c.Fence, created: time.Now().Unix()}
+	s := &Server{key: c.Key, log: c.Log, faults: newInjector(c.Faults, c.FaultSeed), shared: c.Shared, fetch: c.Fetch, fence: c.Fence, created: time.Now().Unix(),
+		activity: newActivity(c.Cores), processor: newProcessor(), cores: c.Cores, threads: c.Threads, instance: max(1, rand.Uint32())}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -184,6 +197,7 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("GET /v1/models", s.authorised(s.listModels))
 	s.mux.HandleFunc("GET /health", s.health)
 	s.mux.Handle("GET /metrics", s.metrics.handler())
+	s.mux.HandleFunc("GET "+loads.Path, s.showLoads)
 	s.mux.HandleFunc("GET /fault", s.showFaults)
 	s.mux.HandleFunc("POST /fault", s.setFaults)
 	s.routeRepository()

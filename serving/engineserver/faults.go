@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"gearshift/router/signals"
 	"gearshift/serving/wire"
 )
 
@@ -32,6 +33,9 @@ type Faults struct {
 	Lie bool
 	// Loading is what befalls each load: DieLoading, HangLoading, FailLoading or nothing.
 	Loading string
+	// Misreport is how the load is misreported in headers and at /v1/loads: LoadZero and the others,
+	// or nothing.
+	Misreport string
 	// NoSleep has no endpoints to sleep and wake.
 	NoSleep bool
 }
@@ -50,7 +54,7 @@ const noSleep = "no_sleep"
 const defaultDelay = 2 * time.Second
 
 // FaultForms describes the text that ParseFaults reads.
-const FaultForms = "refuse, error, hang, slow, stall, cut and garbage with a share of the requests (hang=0.01), delay (of slow ones) with a time, sick, lie, die_loading, hang_loading or fail_loading, and no_sleep"
+const FaultForms = "refuse, error, hang, slow, stall, cut and garbage with a share of the requests (hang=0.01), delay (of slow ones) with a time, sick, lie, die_loading, hang_loading or fail_loading, one of load_zero, load_frozen, load_jumps, load_back, load_overflow and load_another, and no_sleep"
 
 // share is where a kind of fault has its share.
 type share struct {
@@ -105,6 +109,12 @@ func (f *Faults) set(entry string) error {
 		}
 		f.Loading = name
 		return nil
+	case isMisreport(name) && !valued:
+		if f.Misreport != "" && f.Misreport != name {
+			return fmt.Errorf("the load is already misreported by %s; one of them would be right", f.Misreport)
+		}
+		f.Misreport = name
+		return nil
 	case name == "delay":
 		d, err := time.ParseDuration(value)
 		if err != nil || d < 0 {
@@ -147,6 +157,9 @@ func (f Faults) String() string {
 	if f.Loading != "" {
 		list = append(list, f.Loading)
 	}
+	if f.Misreport != "" {
+		list = append(list, f.Misreport)
+	}
 	if f.NoSleep {
 		list = append(list, noSleep)
 	}
@@ -178,6 +191,9 @@ type injector struct {
 	mu     sync.Mutex // protects all below
 	faults Faults
 	random *rand.Rand
+	// reports counts those of the load; frozen is the one that is repeated, nil before it.
+	reports int
+	frozen  *signals.Load
 }
 
 func newInjector(f Faults, seed uint64) *injector {
@@ -193,7 +209,7 @@ func (i *injector) current() Faults {
 func (i *injector) set(f Faults) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.faults = f
+	i.faults, i.frozen = f, nil
 }
 
 // draw is one request's lot. Two numbers are drawn whatever it is, so that the

@@ -53,7 +53,7 @@ func newMetrics(s *Server, block int) *metrics {
 	m.succeeded = counter("request_success_total", "Requests that ended, by reason.", "finished_reason")
 	registry.MustRegister(scrape.New(m.collect,
 		runningDesc, waitingDesc, cacheDesc, oldCacheDesc, preemptionsDesc, generatedDesc, cacheConfigDesc,
-		stateDesc, heldDesc, needDesc, loadTimeDesc, wakeTimeDesc, loadsDesc, inFlightDesc, memoryDesc, memoryHeldDesc, sleepStateDesc))
+		stateDesc, heldDesc, needDesc, loadTimeDesc, wakeTimeDesc, loadsDesc, inFlightDesc, memoryDesc, memoryHeldDesc, sleepStateDesc, hostDesc, workDesc, coresDesc))
 	m.http = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	return m
 }
@@ -128,8 +128,16 @@ var (
 	sleepStateDesc = prometheus.NewDesc("vllm:engine_sleep_state", "1 for what the model's sleep keeps: awake, weights_offloaded or discard_all.", []string{"sleep_state", "model_name"}, engineLabel)
 )
 
+// What the load of the host is, as the header of ORCA has it.
+var (
+	hostDesc  = prometheus.NewDesc("gearshift_engine_host_requests", "Requests of all models on the host.", nil, nil)
+	workDesc  = prometheus.NewDesc("gearshift_engine_outstanding_work_seconds", "How long the requests of all models on the host are estimated to take on one core.", nil, nil)
+	coresDesc = prometheus.NewDesc("gearshift_engine_host_cores", "Cores of the host.", nil, nil)
+)
+
 // collect collects what the models report of themselves.
 func (m *metrics) collect(out scrape.Metrics) {
+	m.collectHost(out)
 	for _, s := range m.server.models.Statuses() {
 		collectLife(out, s)
 		if s.Engine != nil {
@@ -141,6 +149,19 @@ func (m *metrics) collect(out scrape.Metrics) {
 		out.Gauge(memoryDesc, float64(total))
 	}
 	out.Gauge(memoryHeldDesc, float64(held))
+}
+
+// collectHost collects what is of the host.
+func (m *metrics) collectHost(out scrape.Metrics) {
+	r := m.server.activity.of(nil, m.server.threads)
+	if m.server.faults.current().Lie {
+		r.host, r.work = 0, 0
+	}
+	out.Gauge(hostDesc, float64(r.host))
+	out.Gauge(workDesc, r.work)
+	if m.server.cores > 0 {
+		out.Gauge(coresDesc, m.server.cores)
+	}
 }
 
 // collectLoad collects what a model that is ready says of its engine.
