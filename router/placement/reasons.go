@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -37,7 +38,7 @@ func (p *Problem) left(x *Plan) *ledger {
 func (p *Problem) why(empty, left *ledger, application int) string {
 	a := &p.Applications[application]
 	if !slices.ContainsFunc(a.Variants, func(v Alternative) bool { return a.quick(&v) }) {
-		return fmt.Sprintf("no variant answers within %v ms", a.MaxLatencyMS)
+		return fmt.Sprintf("no variant answers within %v ms", math.Round(10*a.MaxLatencyMS)/10)
 	}
 	ever, now, server := false, false, false
 	for s := range p.Servers {

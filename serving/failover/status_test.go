@@ -50,8 +50,7 @@ func TestDrill(t *testing.T) {
 	})
 }
 
-// What an engine cannot do is in the log at the start, and failover does what it can: a server that
-// only sleeps is put to sleep in place of an unload, and wakes in place of a load.
+// What an engine cannot do is in the log at the start.
 func TestDialectsThatDoLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		vllm, _ := agents.DialectNamed("vllm")

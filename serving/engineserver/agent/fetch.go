@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 
@@ -74,7 +75,8 @@ func (f *Fetcher) fetch(ctx context.Context, model, folder string) error {
 	if len(want) != hex.EncodedLen(sha256.Size) {
 		return fmt.Errorf("the router's answer has no %s", heartbeat.HeaderDigest)
 	}
-	partial, err := os.MkdirTemp(f.Dir, ".fetched-")
+	f.clean()
+	partial, err := os.MkdirTemp(f.Dir, partialName)
 	if err != nil {
 		return err
 	}
@@ -100,6 +102,28 @@ func (f *Fetcher) fetch(ctx context.Context, model, folder string) error {
 		f.Log.Info("fetched", "model", model, "folder", folder, "digest", want)
 	}
 	return nil
+}
+
+// What is being fetched is in a folder of this name and a random end. One that is older than
+// abandoned is of an engine that was killed as it fetched.
+const (
+	partialName = ".fetched-"
+	abandoned   = time.Hour
+)
+
+// clean removes folders that were abandoned. Others, which share the folder of models, may be
+// fetching.
+func (f *Fetcher) clean() {
+	entries, err := os.ReadDir(f.Dir)
+	if err != nil {
+		return // the fetch will say so
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && e.IsDir() && strings.HasPrefix(e.Name(), partialName) && time.Since(info.ModTime()) > abandoned {
+			_ = os.RemoveAll(filepath.Join(f.Dir, e.Name()))
+		}
+	}
 }
 
 // unpack writes the files of the archive into the folder. They are those of one folder, which

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"gearshift/serving/heartbeat"
 )
@@ -64,6 +66,12 @@ func TestFetch(t *testing.T) {
 	}))
 	defer server.Close()
 	f := &Fetcher{Router: server.URL, Token: "secret", Dir: t.TempDir(), Client: server.Client()}
+	for name, age := range map[string]time.Duration{".fetched-1": 2 * time.Hour, ".fetched-2": time.Minute} {
+		folder, then := filepath.Join(f.Dir, name), time.Now().Add(-age)
+		if err := errors.Join(os.Mkdir(folder, 0o755), os.Chtimes(folder, then, then)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
@@ -81,7 +89,7 @@ func TestFetch(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
 	}
-	only(t, f.Dir, "tiny")
+	only(t, f.Dir, "tiny", ".fetched-2") // which another engine may be fetching
 }
 
 // only says what the folder holds that it should not.
