@@ -11,6 +11,7 @@ import (
 type views struct {
 	clients []*balance.Client
 	known   []*balance.Knowledge // by client and model
+	changed []uint32             // by client and model: which change of the model's replicas is known
 	models  []balance.Replicas
 	polled  []int
 	probes  []probe // that are not answered yet, and free places
@@ -23,14 +24,14 @@ type probe struct {
 	model, replica int
 }
 
-func newViews(c *Config) views {
-	v := views{clients: make([]*balance.Client, c.Clients), known: make([]*balance.Knowledge, c.Clients*len(c.Models))}
-	for i := range c.Models {
+func newViews(r *run) views {
+	v := views{clients: make([]*balance.Client, r.Clients), known: make([]*balance.Knowledge, r.Clients*len(r.Models)), changed: make([]uint32, r.Clients*len(r.Models))}
+	for i := range r.Models {
 		var power []float64
-		for _, on := range c.Models[i].Replicas {
-			power = append(power, c.Hosts[on].Cores)
+		for _, on := range r.deployed.models[i].on {
+			power = append(power, r.Hosts[on].Cores)
 		}
-		v.models = append(v.models, balance.Replicas{Hosts: c.Models[i].Replicas, Power: power, Mean: c.Models[i].Mean})
+		v.models = append(v.models, balance.Replicas{Hosts: r.deployed.models[i].on, Power: power, Mean: r.Models[i].Mean})
 	}
 	return v
 }
@@ -49,13 +50,17 @@ func (r *run) knowledge(client, model int) *balance.Knowledge {
 		k = r.views.clients[client].Knowledge(&r.views.models[model])
 		r.views.known[key] = k
 	}
+	if changed := r.deployed.models[model].changed; r.views.changed[key] != changed {
+		r.views.changed[key] = changed
+		r.allow(k, model)
+	}
 	return k
 }
 
 // choose has the client choose a replica of the model, and reports how long it waited for
 // those that it asked.
 func (r *run) choose(client, model int, now time.Duration) (replica int, waited time.Duration) {
-	k, m := r.knowledge(client, model), &r.Models[model]
+	k, on := r.knowledge(client, model), r.deployed.models[model].on
 	polled := r.views.polled[:0]
 	for {
 		asked := len(polled)
@@ -64,7 +69,7 @@ func (r *run) choose(client, model int, now time.Duration) (replica int, waited 
 			break
 		}
 		for _, i := range polled[asked:] {
-			k.Hear(i, r.hosts[m.Replicas[i]].counters(model), balance.Polled, now)
+			k.Hear(i, r.hosts[on[i]].counters(model), balance.Polled, now)
 		}
 		waited += r.PollTakes
 	}
@@ -97,7 +102,7 @@ func (r *run) probe(p probe, now time.Duration) {
 func (r *run) probed(at int, now time.Duration) {
 	p := r.views.probes[at]
 	r.views.probes[at], r.views.free = probe{}, append(r.views.free, at)
-	p.k.Hear(p.replica, r.hosts[r.Models[p.model].Replicas[p.replica]].counters(p.model), balance.Probed, now)
+	p.k.Hear(p.replica, r.hosts[r.deployed.models[p.model].on[p.replica]].counters(p.model), balance.Probed, now)
 }
 
 // answered has the client learn from the answer to its request.
@@ -105,7 +110,7 @@ func (r *run) answered(x *request, now time.Duration) {
 	k, model := r.knowledge(int(x.client), int(x.model)), int(x.model)
 	k.Own[x.replica]--
 	if r.Board == 0 {
-		k.Hear(int(x.replica), r.hosts[r.Models[model].Replicas[x.replica]].counters(model), balance.WithAnswer, now)
+		k.Hear(int(x.replica), r.hosts[r.deployed.models[model].on[x.replica]].counters(model), balance.WithAnswer, now)
 	}
 	k.Answered(int(x.replica), now-x.arrived, now)
 }
@@ -114,7 +119,7 @@ func (r *run) answered(x *request, now time.Duration) {
 func (r *run) write(now time.Duration) {
 	for model := range r.Models {
 		k := r.knowledge(0, model)
-		for replica, on := range r.Models[model].Replicas {
+		for replica, on := range r.deployed.models[model].on {
 			k.Hear(replica, r.hosts[on].counters(model), balance.Published, now)
 		}
 	}

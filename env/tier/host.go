@@ -1,7 +1,6 @@
 package tier
 
 import (
-	"container/heap"
 	"math"
 	"time"
 
@@ -16,71 +15,152 @@ type host struct {
 	cores    float64
 	running  requests
 	counts   []int // of requests, by model
+	loads    int   // of running, those that load a replica
 	work     time.Duration
 	received float64 // seconds of work that each request has got so far
+	pace     float64 // how fast it rises
 	at       time.Duration
 	busy     float64       // seconds of all cores
 	until    time.Duration // they count no longer
-	due      time.Duration
+	answered int
+	memory   memory
+	measured measured
 }
 
-// request is one on a host.
+// request is one on a host; the load of a replica is one too, of no client.
 type request struct {
 	ends    float64 // when received is as much
 	client  int32
 	model   int32
-	replica int32 // of the model
+	replica int32 // by which the client knows it
 	arrived time.Duration
+	work    time.Duration
 }
+
+// nobody is the client of a load.
+const nobody = -1
 
 // requests is a heap, the first to end on top.
 type requests []request
 
-func (r requests) Len() int           { return len(r) }
-func (r requests) Less(i, j int) bool { return r[i].ends < r[j].ends }
-func (r requests) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
-
-// Push implements [heap.Interface].
-func (r *requests) Push(x any) { *r = append(*r, x.(request)) }
-
-// Pop implements [heap.Interface].
-func (r *requests) Pop() any {
-	last := len(*r) - 1
-	x := (*r)[last]
-	*r = (*r)[:last]
-	return x
+func (r *requests) push(x request) {
+	list := append(*r, x)
+	*r = list
+	i := len(list) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !(x.ends < list[parent].ends) {
+			break
+		}
+		list[i] = list[parent]
+		i = parent
+	}
+	list[i] = x
 }
 
-// speed is how fast each request gets on, relative to one alone on a core.
-func (h *host) speed() float64 {
-	return min(1, h.cores/float64(max(1, len(h.running))))
+func (r *requests) pop() request {
+	list := *r
+	top, last := list[0], len(list)-1
+	list[0] = list[last]
+	list = list[:last]
+	*r = list
+	list.sink(0)
+	return top
+}
+
+func (r requests) sink(i int) {
+	if i >= len(r) {
+		return
+	}
+	x := r[i]
+	for {
+		child := 2*i + 1
+		if child >= len(r) {
+			break
+		}
+		if right := child + 1; right < len(r) && r[right].ends < r[child].ends {
+			child = right
+		}
+		if !(r[child].ends < x.ends) {
+			break
+		}
+		r[i] = r[child]
+		i = child
+	}
+	r[i] = x
+}
+
+// revise works out how fast requests get on, relative to one alone on a core, from what the
+// host has now.
+func (h *host) revise() {
+	share := min(1, h.cores/float64(max(1, len(h.running))))
+	h.pace = share / h.memory.stretch(share)
 }
 
 // advance has time pass.
 func (h *host) advance(now time.Duration) {
 	passed := (now - h.at).Seconds()
-	h.received += passed * h.speed()
+	h.received += passed * h.pace
 	h.busy += max(0, min(now, h.until)-h.at).Seconds() * min(h.cores, float64(len(h.running)))
+	h.measured.advance(passed, h)
 	h.at = now
 }
 
 // add begins a request.
-func (h *host) add(r request, work, estimate time.Duration) {
-	r.ends = h.received + work.Seconds()
-	heap.Push(&h.running, r)
+func (h *host) add(r request, m *Model) {
+	r.ends = h.received + r.work.Seconds()
+	h.running.push(r)
+	h.memory.asked += m.Bandwidth
+	if r.client == nobody {
+		h.loads++
+		return
+	}
 	h.counts[r.model]++
-	h.work += estimate
+	h.work += m.Mean
 }
 
 // done is the request that has ended; false if none has.
-func (h *host) done(estimate []time.Duration) (request, bool) {
+func (h *host) done(models []Model) (request, bool) {
 	if len(h.running) == 0 || h.running[0].ends > h.received+rounding {
 		return request{}, false
 	}
-	r := heap.Pop(&h.running).(request)
-	h.counts[r.model]--
-	h.work -= estimate[r.model]
+	r := h.running.pop()
+	h.forget(&r, models)
 	return r, true
+}
+
+// forget counts a request no longer.
+func (h *host) forget(r *request, models []Model) {
+	m := &models[r.model]
+	if h.memory.asked -= m.Bandwidth; len(h.running) == 0 {
+		h.memory.asked = 0 // what additions have rounded is over
+	}
+	if r.client == nobody {
+		h.loads--
+		return
+	}
+	h.counts[r.model]--
+	h.work -= m.Mean
+}
+
+// remove ends all requests of the model, and returns them.
+func (h *host) remove(model int, models []Model) (removed []request) {
+	kept := h.running[:0]
+	for _, x := range h.running {
+		if x.client != nobody && int(x.model) == model {
+			removed = append(removed, x)
+		} else {
+			kept = append(kept, x)
+		}
+	}
+	h.running = kept
+	for i := len(kept)/2 - 1; i >= 0; i-- {
+		h.running.sink(i)
+	}
+	for i := range removed {
+		h.forget(&removed[i], models)
+	}
+	return removed
 }
 
 // rounding is how many seconds of work are lost as times are rounded to nanoseconds.
@@ -91,11 +171,11 @@ func (h *host) next() time.Duration {
 	if len(h.running) == 0 {
 		return control.Never
 	}
-	left := max(0, h.running[0].ends-h.received) / h.speed()
+	left := max(0, h.running[0].ends-h.received) / h.pace
 	return h.at + time.Duration(math.Ceil(left*1e9))
 }
 
 // counters is what the host says to a client of the model.
 func (h *host) counters(model int) signals.Counters {
-	return signals.Counters{Model: h.counts[model], Host: len(h.running), Work: h.work, Cores: h.cores}
+	return signals.Counters{Model: h.counts[model], Host: len(h.running) - h.loads, Work: h.work, Cores: h.cores}
 }

@@ -8,74 +8,35 @@ import (
 
 	"gearshift/env/agenda"
 	"gearshift/internal/splitmix"
+	"gearshift/router/control"
+	"gearshift/router/profile"
 )
 
-// Result is what came of a run, of the requests that are counted.
-type Result struct {
-	Requests, Timeouts int
-	// Polls and Probes count how often hosts were asked for their counters: before a choice,
-	// and beside a request.
-	Polls, Probes int
-	// Times are those from arrival to answer, in order of their length.
-	Times []time.Duration
-	// Utilisation is the share of each host's cores that was busy after the warm-up.
-	Utilisation []float64
-}
-
-// Mean is that of the response times.
-func (r *Result) Mean() time.Duration {
-	if len(r.Times) == 0 {
-		return 0
-	}
-	sum := 0.0
-	for _, t := range r.Times {
-		sum += float64(t)
-	}
-	return time.Duration(sum / float64(len(r.Times)))
-}
-
-// Quantile is the response time within which a share q of the requests was answered.
-func (r *Result) Quantile(q float64) time.Duration {
-	if len(r.Times) == 0 {
-		return 0
-	}
-	return r.Times[min(len(r.Times)-1, int(q*float64(len(r.Times))))]
-}
-
-// TimeoutShare is the share of requests that timed out.
-func (r *Result) TimeoutShare() float64 { return float64(r.Timeouts) / float64(max(1, r.Requests)) }
-
-// Tail is the mean utilisation of the busiest twentieth of the hosts, of one at least (META-1).
-func (r *Result) Tail() float64 {
-	hosts := slices.Clone(r.Utilisation)
-	slices.Sort(hosts)
-	hosts = hosts[len(hosts)-max(1, len(hosts)/20):]
-	sum := 0.0
-	for _, u := range hosts {
-		sum += u
-	}
-	return sum / float64(len(hosts))
-}
-
-// The kinds of items of the agenda.
+// The kinds of items of the agenda. The ends of requests, which are not on it, come first at
+// equal times.
 const (
-	hostDue agenda.Kind = iota
-	boardWritten
+	boardWritten agenda.Kind = iota
 	requestArrives
 	probeAnswered
+	hogTurns
+	actionProceeds
+	periodEnds
+	controllerWakes
 )
 
 // run is one under way.
 type run struct {
 	*Config
-	agenda  agenda.Agenda
-	hosts   []host
-	means   []time.Duration
-	shares  []float64 // cumulative
-	views   views
-	random  *rand.Rand
-	result  Result
-	counted time.Duration // busy time counts from then on
+	agenda   agenda.Agenda
+	dues     dues
+	hosts    []host
+	stalls   *stalls
+	shares   []float64 // cumulative
+	views    views
+	deployed deployed
+	random   *rand.Rand
+	result   Result
+	counted  time.Duration // busy time counts from then on
 }
 
 // Run simulates. The same configuration gives the same result.
@@ -83,44 +44,86 @@ func Run(c *Config) (*Result, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	r := &run{Config: c, random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 51))}
+	r := newRun(c)
+	for {
+		host, due := r.dues.first()
+		item, ok := r.agenda.First()
+		switch {
+		case due < control.Never && !(ok && item.At < due):
+			r.warm(due)
+			r.ended(host, due)
+		case ok:
+			r.agenda.Take()
+			r.warm(item.At)
+			r.handle(item)
+		default:
+			r.sum()
+			return &r.result, nil
+		}
+	}
+}
+
+func newRun(c *Config) *run {
+	r := &run{Config: c, dues: newDues(len(c.Hosts)), random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 51))}
+	law := c.Stall
+	if law == (profile.Bandwidth{}) {
+		law = profile.DefaultBandwidth
+	}
+	r.stalls = newStalls(law)
 	for _, h := range c.Hosts {
-		r.hosts = append(r.hosts, host{cores: h.Cores, until: c.Length, counts: make([]int, len(c.Models))})
+		r.hosts = append(r.hosts, host{cores: h.Cores, until: c.Length, counts: make([]int, len(c.Models)), memory: memory{bandwidth: h.Bandwidth, stalls: r.stalls}})
+		r.hosts[len(r.hosts)-1].revise()
 	}
-	sum := 0.0
-	for i := range c.Models {
-		sum += c.Models[i].Share
-		r.shares, r.means = append(r.shares, sum), append(r.means, c.Models[i].Mean)
-	}
-	r.views = newViews(c)
+	r.begin()
+	r.views = newViews(r)
 	if c.Board > 0 {
 		r.agenda.Add(agenda.Item{At: 0, Kind: boardWritten})
 	}
-	r.agenda.Add(agenda.Item{At: r.gap(), Kind: requestArrives})
-	for {
-		item, ok := r.agenda.First()
-		if !ok {
-			break
-		}
-		r.agenda.Take()
-		r.warm(item.At)
-		switch item.Kind {
-		case hostDue:
-			r.ended(item.Index, item.At)
-		case boardWritten:
-			r.write(item.At)
-		case requestArrives:
-			r.arrive(item.At)
-		case probeAnswered:
-			r.probed(item.Index, item.At)
+	for i, g := range c.Hogs {
+		r.agenda.Add(agenda.Item{At: g.From, Kind: hogTurns, Index: i})
+		r.agenda.Add(agenda.Item{At: g.To, Kind: hogTurns, Index: i})
+	}
+	if c.Period > 0 {
+		r.agenda.Add(agenda.Item{At: c.Period, Kind: periodEnds})
+	}
+	r.agenda.Add(agenda.Item{At: r.gap(0), Kind: requestArrives})
+	if c.Control != nil {
+		r.deployed.controller = c.Control(&Tier{r})
+		r.wake(0)
+	}
+	return r
+}
+
+// handle does what is due.
+func (r *run) handle(item agenda.Item) {
+	switch item.Kind {
+	case boardWritten:
+		r.write(item.At)
+	case requestArrives:
+		r.arrive(item.At)
+	case probeAnswered:
+		r.probed(item.Index, item.At)
+	case hogTurns:
+		r.turn(&r.Hogs[item.Index], item.At)
+	case actionProceeds:
+		r.proceed(item.Index, item.At)
+	case periodEnds:
+		r.measure(item.At)
+	case controllerWakes:
+		if item.At == r.deployed.wakes {
+			r.wake(item.At)
 		}
 	}
-	r.sum()
-	return &r.result, nil
 }
 
 // gap draws the time to the next request.
-func (r *run) gap() time.Duration { return time.Duration(r.random.ExpFloat64() / r.Rate * 1e9) }
+func (r *run) gap(now time.Duration) time.Duration {
+	rate := r.Rate
+	if r.RateAt != nil {
+		rate = r.RateAt(now)
+	}
+	return time.Duration(r.random.ExpFloat64() / rate * 1e9)
+}
 
 // warm forgets how busy the hosts were as the warm-up ends.
 func (r *run) warm(now time.Duration) {
@@ -128,52 +131,55 @@ func (r *run) warm(now time.Duration) {
 		r.counted = max(1, r.Warmup)
 		for i := range r.hosts {
 			r.hosts[i].advance(max(r.hosts[i].at, r.Warmup))
-			r.hosts[i].busy = 0
+			r.hosts[i].busy, r.hosts[i].answered = 0, 0
 		}
 	}
 }
 
 // arrive has a client send a request, and the next one arrive.
 func (r *run) arrive(now time.Duration) {
-	if next := now + r.gap(); next < r.Length {
+	if next := now + r.gap(now); next < r.Length {
 		r.agenda.Add(agenda.Item{At: next, Kind: requestArrives})
 	}
 	model := sort.SearchFloat64s(r.shares, r.random.Float64()*r.shares[len(r.shares)-1])
 	client := r.random.IntN(r.Clients)
 	m := &r.Models[model]
+	if r.deployed.models[model].active == 0 {
+		r.fail(model, now)
+		return
+	}
 	replica, waited := r.choose(client, model, now)
-	arrived := now - waited
-	on := m.Replicas[replica]
+	on := r.deployed.models[model].on[replica]
+	x := request{client: int32(client), model: int32(model), replica: int32(replica), arrived: now - waited, work: m.Work(r.random)}
+	r.slot(model, on).begin(&x, m)
 	h := &r.hosts[on]
 	h.advance(now)
-	h.add(request{client: int32(client), model: int32(model), replica: int32(replica), arrived: arrived}, m.Work(r.random), m.Mean)
+	h.add(x, m)
 	r.schedule(on)
 }
 
-// schedule puts the end of the host's next request on the agenda. An entry that was there
-// before is out of date: its time is not the host's.
+// schedule works out when the host's next request ends.
 func (r *run) schedule(i int) {
-	h := &r.hosts[i]
-	next := h.next()
-	if len(h.running) > 0 && next != h.due {
-		r.agenda.Add(agenda.Item{At: next, Kind: hostDue, Index: i})
-	}
-	h.due = next
+	r.hosts[i].revise()
+	r.dues.set(i, r.hosts[i].next())
 }
 
 // ended follows requests that have ended on the host.
 func (r *run) ended(i int, now time.Duration) {
 	h := &r.hosts[i]
-	if h.due != now {
-		return
-	}
 	h.advance(now)
-	h.due = 0
 	for {
-		x, ok := h.done(r.means)
+		x, ok := h.done(r.Models)
 		if !ok {
 			break
 		}
+		if x.client == nobody {
+			r.loaded(int(x.model), i, now)
+			continue
+		}
+		h.answered++
+		r.slot(int(x.model), i).end(&x)
+		r.deployed.models[x.model].answered(now-x.arrived, r.Timeout)
 		r.answered(&x, now)
 		if x.arrived >= r.Warmup {
 			r.count(now - x.arrived)
@@ -191,11 +197,21 @@ func (r *run) count(took time.Duration) {
 	r.result.Times = append(r.result.Times, took)
 }
 
+// fail enters a request that is not answered.
+func (r *run) fail(model int, now time.Duration) {
+	r.deployed.models[model].load.Failed++
+	if now >= r.Warmup {
+		r.result.Requests++
+		r.result.Failed++
+	}
+}
+
 // sum concludes the result. Hosts count until the last request has arrived.
 func (r *run) sum() {
 	slices.Sort(r.result.Times)
 	for i := range r.hosts {
 		h := &r.hosts[i]
 		r.result.Utilisation = append(r.result.Utilisation, h.busy/(h.cores*(r.Length-r.Warmup).Seconds()))
+		r.result.Answered = append(r.result.Answered, h.answered)
 	}
 }

@@ -1,38 +1,62 @@
 // Package tier simulates a tier of hosts that answer requests of many models, and the clients
-// that choose a host for each request by what they know. Hosts share their processors among
-// all requests that they have. The choice is a [balance.Chooser]'s, the code that a router
-// uses; the world around it is what "Taming the tail utilization of ads inference"
+// that choose a host for each request by what they know. Hosts share their processors, and
+// their memory bandwidth, among all requests that they have. The choice is a
+// [balance.Chooser]'s, and what changes the replicas is a [control.Controller], the code that
+// a router uses; the world around them is what "Taming the tail utilization of ads inference"
 // (Engineering at Meta, 2024) describes.
 package tier
 
 import (
-	"errors"
-	"fmt"
-	"math"
 	"math/rand/v2"
 	"time"
 
-	"gearshift/internal/faults"
 	"gearshift/router/balance"
+	"gearshift/router/control"
+	"gearshift/router/profile"
 )
 
 // Host is a machine.
 type Host struct {
 	// Cores is how many requests it works on at full speed; more than that share them.
 	Cores float64
+	// Memory is what its replicas may take together, in bytes. Zero is no limit.
+	Memory int64
+	// Bandwidth is that of its memory, in any unit. Zero has memory slow nothing.
+	Bandwidth float64
 }
 
 // Model is what requests are for.
 type Model struct {
 	Name string
-	// Share is its part of all requests, relative to those of the others.
+	// Version distinguishes models of one name, of which one may replace another. The first
+	// in the list gets all requests for the name, until a controller sets other parts.
+	Version string
+	// Share is its part of all requests, relative to those of the others. A further version of
+	// a name has none of its own: it is zero there.
 	Share float64
 	// Work draws how long a request takes on one core.
 	Work func(random *rand.Rand) time.Duration
 	// Mean is that of Work: the estimate that hosts count outstanding work by.
 	Mean time.Duration
-	// Replicas are the hosts that have it.
+	// Replicas are the hosts that have it at the start. On others it is cold.
 	Replicas []int
+	// Memory is what a replica takes, from the beginning of its load on, in bytes.
+	Memory int64
+	// Bandwidth is what a request uses of its host's while it has a core at full speed.
+	Bandwidth float64
+	// LoadTime is how long a replica takes to be read from disk. After that, LoadWork is what
+	// its load takes of a core.
+	LoadTime, LoadWork time.Duration
+	// The first Cold requests on a replica that has been loaded take Coldness times as long.
+	Cold     int
+	Coldness float64
+}
+
+// Hog is what takes of a host's memory bandwidth without a request, such as a batch job.
+type Hog struct {
+	Host      int
+	Bandwidth float64
+	From, To  time.Duration
 }
 
 // Config describes a run.
@@ -41,9 +65,22 @@ type Config struct {
 	Models []Model
 	// Clients is how many there are, each with a view of its own.
 	Clients int
-	// Rate is that of all requests, per second.
-	Rate    float64
+	// Rate is that of all requests, per second. RateAt, if there is one, takes its place: it is
+	// the rate at a time, above 0.
+	Rate   float64
+	RateAt func(now time.Duration) float64
+	// ShareAt, if there is one, is what a model's share is multiplied by in the Period that
+	// begins then.
+	ShareAt func(model int, now time.Duration) float64
+	Hogs    []Hog
+	// Stall is the law of memory bandwidth; the zero value is [profile.DefaultBandwidth].
+	Stall   profile.Bandwidth
 	Chooser balance.Chooser
+	// Control makes the controller that changes the replicas, of a tier that begins at 0; nil
+	// has them stay as they are. Several are one as a [control.Set].
+	Control func(t *Tier) control.Controller
+	// Period is how often hosts and replicas are measured. Zero measures nothing in between.
+	Period time.Duration
 	// PollTakes is how much longer a request takes that is preceded by polls.
 	PollTakes time.Duration
 	// Board, if not zero, is how often the clients learn what all replicas say, all at the same
@@ -80,30 +117,4 @@ func (c *Config) Capacity() float64 {
 		shares += c.Models[i].Share
 	}
 	return cores * shares / work
-}
-
-func (c *Config) validate() error {
-	if len(c.Hosts) == 0 || len(c.Models) == 0 || c.Chooser == nil {
-		return errors.New("a tier needs hosts, models and a chooser")
-	}
-	var found faults.List
-	for i, h := range c.Hosts {
-		found.If(!(h.Cores > 0) || math.IsInf(h.Cores, 1), "host %d has %v cores; want a number above 0", i, h.Cores)
-	}
-	for _, m := range c.Models {
-		found.If(!(m.Share > 0) || math.IsInf(m.Share, 1), "model %q has a share of %v; want a number above 0", m.Name, m.Share)
-		found.If(m.Work == nil || m.Mean <= 0, "model %q has no work; want a distribution and its mean", m.Name)
-		found.If(len(m.Replicas) == 0, "model %q is on no host", m.Name)
-		for _, h := range m.Replicas {
-			found.If(h < 0 || h >= len(c.Hosts), "model %q is on host %d of %d, counted from 0", m.Name, h, len(c.Hosts))
-		}
-	}
-	found.If(c.Clients < 1, "%d clients; want at least 1", c.Clients)
-	found.If(!(c.Rate > 0) || math.IsInf(c.Rate, 1), "a rate of %v; want a number above 0", c.Rate)
-	found.If(c.Length <= c.Warmup || c.Warmup < 0, "a length of %v and a warm-up of %v; the length must be more", c.Length, c.Warmup)
-	found.If(c.PollTakes < 0 || c.Board < 0 || c.Timeout < 0, "polls that take %v, a board each %v and a timeout of %v; none may be negative", c.PollTakes, c.Board, c.Timeout)
-	if err := found.Err(); err != nil {
-		return fmt.Errorf("cannot simulate the tier: %w", err)
-	}
-	return nil
 }

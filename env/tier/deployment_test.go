@@ -1,0 +1,270 @@
+package tier_test
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/env/tier"
+	"gearshift/router/balance"
+	"gearshift/router/control"
+	"gearshift/router/fleet"
+	"gearshift/router/profile"
+)
+
+// script is a controller that does one step after the other, each at its time or, if that is
+// zero, at the event that follows the step before.
+type script struct {
+	steps  []step
+	events []control.Event
+}
+
+type step struct {
+	at time.Duration
+	do func()
+}
+
+func (s *script) Observe(e control.Event) { s.events = append(s.events, e) }
+
+func (s *script) Wake(now time.Duration) time.Duration {
+	heard := len(s.events)
+	for len(s.steps) > 0 && (s.steps[0].at == 0 && heard > 0 || s.steps[0].at > 0 && now >= s.steps[0].at) {
+		do := s.steps[0]
+		s.steps, heard = s.steps[1:], 0
+		do.do()
+	}
+	if len(s.steps) == 0 || s.steps[0].at == 0 {
+		return control.Never
+	}
+	return s.steps[0].at
+}
+
+// two is two hosts of one core, with a model on the first.
+func two() *tier.Config {
+	return &tier.Config{
+		Hosts: []tier.Host{{Cores: 1, Memory: 10}, {Cores: 1, Memory: 10}},
+		Models: []tier.Model{{Name: "m", Version: "1", Share: 1, Work: tier.Always(10 * time.Millisecond), Mean: 10 * time.Millisecond, Replicas: []int{0},
+			Memory: 6, LoadTime: 2 * time.Second, LoadWork: time.Second}},
+		Clients: 3, Rate: 20, Chooser: balance.Sampled{K: 2, Poll: true}, Length: 20 * time.Second, Period: time.Second, Timeout: 100 * time.Millisecond, Seed: 1,
+	}
+}
+
+func act(t *testing.T, w *tier.Tier, v control.Verb, replica int, epoch uint64) {
+	t.Helper()
+	if err := w.Act(control.Action{Verb: v, Replica: replica, Epoch: epoch}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAReplicaIsLoadedAndUnloaded: a load takes its time and its work, and memory from its
+// beginning on; what is loaded answers once it is activated, what is drained takes nothing
+// new, and what is unloaded gives its memory back.
+func TestAReplicaIsLoadedAndUnloaded(t *testing.T) {
+	c := two()
+	s := &script{}
+	var first []time.Duration // when events came
+	c.Control = func(w *tier.Tier) control.Controller {
+		is := func(replica int, want fleet.State, memory int64) {
+			t.Helper()
+			if w.State(replica) != want || w.HostLoad(w.Host(replica)).Memory != memory {
+				t.Errorf("replica %d is %v with %d bytes taken, want %v with %d", replica, w.State(replica), w.HostLoad(w.Host(replica)).Memory, want, memory)
+			}
+		}
+		old, young := w.Replica(0, 0), w.Replica(0, 1)
+		s.steps = []step{
+			{1 * time.Second, func() { act(t, w, control.Load, young, 1); is(young, fleet.Loading, 6) }},
+			{0, func() {
+				is(young, fleet.Warm, 6)
+				first = append(first, s.events[0].At)
+				if n := w.ReplicaLoad(young).Requests; n != 0 {
+					t.Errorf("a replica that is not activated answers %v requests a second", n)
+				}
+				act(t, w, control.Activate, young, 1)
+			}},
+			{10 * time.Second, func() {
+				is(young, fleet.Up, 6)
+				if a, b := w.ReplicaLoad(old).Requests, w.ReplicaLoad(young).Requests; a == 0 || b == 0 {
+					t.Errorf("%v requests a second on the old, %v on the young: want both to answer", a, b)
+				}
+				w.SetDrained(old, true)
+				is(old, fleet.Draining, 6)
+			}},
+			{12 * time.Second, func() {
+				if w.InFlight(old) != 0 || w.ReplicaLoad(old).Requests != 0 {
+					t.Error("a drained replica takes requests")
+				}
+				act(t, w, control.Unload, old, 2)
+				is(old, fleet.Cold, 0)
+			}},
+		}
+		return s
+	}
+	r := run(t, c)
+	if len(s.steps) > 0 || len(s.events) != 2 || s.events[0].Kind != control.Loaded || s.events[1].Kind != control.Unloaded {
+		t.Fatalf("%d steps are left; events %v", len(s.steps), s.events)
+	}
+	if want := 4 * time.Second; first[0] != want { // from 1 s on, 2 s from disk and 1 s of work on an idle core
+		t.Errorf("loaded after %v, want %v", first[0], want)
+	}
+	if r.Failed != 0 || r.Loads != 1 || r.Unloads != 1 || len(r.Series) != 20 {
+		t.Errorf("%d failed, %d loads, %d unloads, %d moments", r.Failed, r.Loads, r.Unloads, len(r.Series))
+	}
+	if math.Abs(r.Series[3].Utilisation[1]-1) > 0.01 || r.Series[1].Utilisation[1] != 0 {
+		t.Errorf("the host that loads is busy %v, and %v while it reads from disk", r.Series[3].Utilisation[1], r.Series[1].Utilisation[1])
+	}
+}
+
+// TestActionsAreRefused: what lacks memory, is of an older epoch or is in another state is not
+// begun, and says why.
+func TestActionsAreRefused(t *testing.T) {
+	c := two()
+	c.Models = append(c.Models, tier.Model{Name: "n", Share: 1, Work: tier.Always(time.Millisecond), Mean: time.Millisecond, Replicas: []int{1}, Memory: 6})
+	s := &script{}
+	c.Control = func(w *tier.Tier) control.Controller {
+		for _, x := range []struct {
+			verb    control.Verb
+			replica int
+			epoch   uint64
+			words   string
+		}{
+			{control.Load, w.Replica(0, 1), 1, "its host lacks 2 bytes of memory"},
+			{control.Load, w.Replica(0, 0), 1, "it is up"},
+			{control.Activate, w.Replica(0, 1), 1, "it is cold"},
+			{control.Sleep, w.Replica(0, 0), 1, "simulated hosts know load, activate and unload alone"},
+			{control.Load, 99, 1, "cannot load replica 99: the tier has 4, counted from 0"},
+		} {
+			if err := w.Act(control.Action{Verb: x.verb, Replica: x.replica, Epoch: x.epoch}); err == nil || !strings.Contains(err.Error(), x.words) {
+				t.Errorf("%v: %v, want %q", x.verb, err, x.words)
+			}
+		}
+		s.steps = []step{
+			{time.Second, func() {
+				act(t, w, control.Unload, w.Replica(1, 1), 5)
+				if err := w.Act(control.Action{Verb: control.Load, Replica: w.Replica(1, 1), Epoch: 6}); err == nil || !strings.Contains(err.Error(), "unload is under way there") {
+					t.Error(err)
+				}
+			}},
+			{0, func() {
+				if err := w.Act(control.Action{Verb: control.Load, Replica: w.Replica(1, 1), Epoch: 4}); err == nil || !strings.Contains(err.Error(), "of epoch 4, and one of 5 came before it") {
+					t.Error(err)
+				}
+			}},
+		}
+		return s
+	}
+	r := run(t, c)
+	// From then on the second model has no replica: half of the requests fail.
+	if share := float64(r.Failed) / float64(r.Requests); r.Refused != 7 || math.Abs(share-19./40) > 0.05 {
+		t.Errorf("%d refused, a share of %.3f failed", r.Refused, share)
+	}
+}
+
+// TestAVersionTakesOver: requests for a model's name go to its versions by their parts.
+func TestAVersionTakesOver(t *testing.T) {
+	c := two()
+	next := c.Models[0]
+	next.Version, next.Share, next.Replicas, next.Memory = "2", 0, []int{1}, 6
+	next.Cold, next.Coldness = 3, 5
+	c.Models, c.Rate = append(c.Models, next), 50
+	s := &script{}
+	c.Control = func(w *tier.Tier) control.Controller {
+		count := func(want float64) {
+			t.Helper()
+			a, b := float64(w.ModelLoad(0).Answered), float64(w.ModelLoad(1).Answered)
+			if share := b / (a + b); math.Abs(share-want) > 0.15 {
+				t.Errorf("the new version gets %.2f of the requests, want %.2f", share, want)
+			}
+		}
+		s.steps = []step{
+			{5 * time.Second, func() { count(0); w.SetPart(0, 0.75); w.SetPart(1, 0.25) }},
+			{10 * time.Second, func() { count(0.25); w.SetPart(0, 0); w.SetPart(1, 1) }},
+			{15 * time.Second, func() { count(1); act(t, w, control.Unload, w.Replica(0, 0), 1) }},
+		}
+		return s
+	}
+	if r := run(t, c); r.Failed != 0 || math.Abs(float64(r.Requests)-1000) > 120 {
+		t.Errorf("%d of %d requests failed", r.Failed, r.Requests)
+	}
+}
+
+// TestUnloadBreaksRequests: what still runs on a replica that is unloaded fails; all else is
+// answered.
+func TestUnloadBreaksRequests(t *testing.T) {
+	c := two()
+	c.Models[0].Work, c.Models[0].Mean, c.Models[0].Replicas, c.Rate = tier.Always(time.Second), time.Second, []int{0, 1}, 2
+	broken := 0
+	c.Control = func(w *tier.Tier) control.Controller {
+		return &script{steps: []step{{10 * time.Second, func() {
+			broken = w.InFlight(0)
+			act(t, w, control.Unload, 0, 1)
+		}}}}
+	}
+	r := run(t, c)
+	if broken == 0 || r.Failed != broken || len(r.Times) != r.Requests-broken {
+		t.Errorf("%d requests were on the replica, %d of %d failed, and %d were answered", broken, r.Failed, r.Requests, len(r.Times))
+	}
+}
+
+// TestBandwidthIsShared: a request that is alone on its host takes as much longer as memory
+// does under a hog, while the host says that it is busy.
+func TestBandwidthIsShared(t *testing.T) {
+	c := two()
+	c.Hosts[0].Bandwidth, c.Models[0].Bandwidth, c.Rate = 100, 60, 5
+	c.Hogs = []tier.Hog{{Host: 0, Bandwidth: 50, From: 10 * time.Second, To: 20 * time.Second}}
+	r := run(t, c)
+	fastest, slowest := r.Quantile(0).Seconds(), r.Quantile(0.9).Seconds()
+	if stretch := profile.DefaultBandwidth.Stretch(1.1); math.Abs(fastest-0.01) > 1e-6 || slowest < 0.01*stretch*0.999 {
+		t.Errorf("%.4f s without the hog and %.4f with it, want .01 and %v times that", fastest, slowest, stretch)
+	}
+	if before, after := r.Series[5], r.Series[15]; !(after.Bandwidth[0] > 0.5 && before.Bandwidth[0] < 0.2) {
+		t.Errorf("%.2f of the bandwidth in use without the hog, %.2f with it", before.Bandwidth[0], after.Bandwidth[0])
+	}
+}
+
+// TestTheRateFollowsTheDay: as many requests come as the rate has it, for the models whose
+// share it is then, and the same each time.
+func TestTheRateFollowsTheDay(t *testing.T) {
+	day := func() *tier.Config {
+		c := two()
+		c.Models = append(c.Models, tier.Model{Name: "n", Share: 1, Work: tier.Exponential(time.Millisecond), Mean: time.Millisecond, Replicas: []int{1}})
+		c.RateAt = func(now time.Duration) float64 { return 50 + 40*math.Sin(2*math.Pi*now.Seconds()/20) }
+		c.ShareAt = func(model int, now time.Duration) float64 {
+			if model == 1 && now < 10*time.Second {
+				return 1e-6
+			}
+			return 1
+		}
+		return c
+	}
+	r := run(t, day())
+	if first, last := r.Series[4].Requests, r.Series[14].Requests; math.Abs(float64(r.Requests)-1000) > 100 || first < 4*last {
+		t.Errorf("%d requests, %d at the peak and %d at the bottom", r.Requests, first, last)
+	}
+	if r.Answered[1] < 80 || r.Answered[1] > 200 {
+		t.Errorf("the second model answered %d requests of about 250 in the second half, want half", r.Answered[1])
+	}
+	if !reflect.DeepEqual(r, run(t, day())) {
+		t.Error("the same configuration gives another result")
+	}
+}
+
+func TestBadDeployments(t *testing.T) {
+	for words, spoil := range map[string]func(c *tier.Config){
+		`version "2" of model "m" has a share of 1; want 0`:              func(c *tier.Config) { m := c.Models[0]; m.Version = "2"; c.Models = append(c.Models, m) },
+		"host 0 has 5 bytes of memory, of which its replicas take 6":     func(c *tier.Config) { c.Hosts[0].Memory = 5 },
+		`model "m" is on host 0 twice`:                                   func(c *tier.Config) { c.Models[0].Replicas = []int{0, 0} },
+		"hog 0 takes a bandwidth of 1 from 1s to 1s":                     func(c *tier.Config) { c.Hogs = []tier.Hog{{Bandwidth: 1, From: time.Second, To: time.Second}} },
+		"hog 0 is on host 2 of 2":                                        func(c *tier.Config) { c.Hogs = []tier.Hog{{Host: 2, Bandwidth: 1, To: time.Second}} },
+		"host 1 has a bandwidth of -1":                                   func(c *tier.Config) { c.Hosts[1].Bandwidth = -1 },
+		`model "m" has memory, times or bandwidth below 0`:               func(c *tier.Config) { c.Models[0].LoadTime = -1 },
+		"shares change at the times of a period, of which there is none": func(c *tier.Config) { c.Period, c.ShareAt = 0, func(int, time.Duration) float64 { return 1 } },
+	} {
+		c := two()
+		spoil(c)
+		if _, err := tier.Run(c); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want %q", err, words)
+		}
+	}
+}
