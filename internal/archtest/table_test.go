@@ -38,6 +38,8 @@ var table = []room{
 		"a plan of jobs is arithmetic on times and qualities: who runs it, and when, is not its business"},
 	{"router/placement", []string{"internal/highs"},
 		"backups are planned from what is free and asked for: no fleet that runs, no clock"},
+	{"router/placement/bands", []string{"router/control", "internal/faults", "internal/highs"},
+		"hosts, replicas and what they use are numbers: what measures and moves them hands itself in"},
 	{"router/failover", []string{"router/control", "router/placement"},
 		"what is loaded where, before a loss and after it, is a matter of events and times: it knows neither the simulator nor the engines that it loads"},
 	{"router/rollout", []string{"router/control", "router/fleet", "internal/faults"},
