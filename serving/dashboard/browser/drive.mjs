@@ -181,7 +181,30 @@ await step("without a replica that is up, by order or not, nothing is routed", a
   await page.unroute(feed);
 });
 
-await step("a router that comes back with other sizes is shown anew, to who is signed in", async () => {
+await step("applications that lost their host are shown, the worst first, and the failover step by step", async () => {
+  const application = (more) => ({ primary: "h1", active: "", quality: 1, full_quality: 1, backups: [], critical: false, ...more });
+  const situation = {
+    servers: [{ name: "h1", state: "lost", since_s: 3 }], unrecovered: 1, unprotected: 2,
+    counts: { affected: 3, recovered: 2, mean_recovery_ms: 41.5, false_alarms: 1 },
+    applications: [
+      application({ name: "fine", active: "big@h2", backups: ["small@h3"] }),
+      application({ name: "exposed", active: "small@h2", quality: 0.9, unprotected: "no host has room" }),
+      application({ name: "dark", quality: 0, unrecovered: "no variant fits <b>", unprotected: "no host has room" }),
+    ],
+    last_failover: { number: 1, server: "h1", took_ms: 60, steps: [{ at_ms: 0, kind: "lost", server: "h1", reason: "it refuses connections" }, { at_ms: 41.5, kind: "notified", application: "exposed", variant: "small", server: "h2", took_ms: 41.5 }] },
+  };
+  await disguise((text) => JSON.stringify({ ...JSON.parse(text), failover: situation }));
+  await page.getByText("3 applications, 1 without an answer, 2 unprotected; lost: h1").waitFor();
+  assert.deepEqual(await page.locator("#applications-panel tbody th").allInnerTexts(), ["dark", "exposed", "fine"]);
+  assert.match(await page.locator("#applications-panel").innerText(), /no variant fits <b>/);
+  assert.match(await page.locator("#steps-panel").innerText(), /Last failover: 1, of h1[\s\S]*it refuses connections[\s\S]*small@h2/);
+  await fits();
+  await accessible();
+  await page.unroute(feed);
+  await page.locator("#failover").waitFor({ state: "hidden" });
+});
+
+await step("a router that comes back with other sizes is shown afresh to those who are signed in", async () => {
   let loads = 0;
   page.on("load", () => loads++);
   await disguise((text) => text.replaceAll('"small"', '"nano"').replaceAll('small@', 'nano@').replace('"boot":', '"boot":1'));
