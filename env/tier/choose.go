@@ -1,6 +1,7 @@
 package tier
 
 import (
+	"math"
 	"time"
 
 	"gearshift/env/agenda"
@@ -9,13 +10,16 @@ import (
 
 // views are what the clients know, made as they send their first requests.
 type views struct {
-	clients []*balance.Client
-	known   []*balance.Knowledge // by client and model
-	changed []uint32             // by client and model: which change of the model's replicas is known
-	models  []balance.Replicas
-	polled  []int
-	probes  []probe // that are not answered yet, and free places
-	free    []int
+	clients  []*balance.Client
+	known    []*balance.Knowledge // by client and model
+	changed  []uint32             // by client and model: which change of the model's replicas is known
+	models   []balance.Replicas
+	polled   []int
+	chosen   int     // requests
+	uneven   float64 // sum over the measured of them
+	measured int
+	probes   []probe // that are not answered yet, and free places
+	free     []int
 }
 
 // probe is a question to a replica that a client does not wait for.
@@ -61,6 +65,7 @@ func (r *run) knowledge(client, model int) *balance.Knowledge {
 // those that it asked.
 func (r *run) choose(client, model int, now time.Duration) (replica int, waited time.Duration) {
 	k, on := r.knowledge(client, model), r.deployed.models[model].on
+	r.compare(now)
 	polled := r.views.polled[:0]
 	for {
 		asked := len(polled)
@@ -126,4 +131,24 @@ func (r *run) write(now time.Duration) {
 	if now+r.Board < r.Length {
 		r.agenda.Add(agenda.Item{At: now + r.Board, Kind: boardWritten})
 	}
+}
+
+// compared is at how many requests once the hosts are compared.
+const compared = 64
+
+// compare measures how uneven the work of the hosts is.
+func (r *run) compare(now time.Duration) {
+	v := &r.views
+	if v.chosen++; v.chosen%compared > 0 || now < r.Warmup {
+		return
+	}
+	mean, square := 0.0, 0.0
+	for i := range r.hosts {
+		w := float64(r.hosts[i].work) / r.hosts[i].cores
+		mean += w / float64(len(r.hosts))
+		square += w * w / float64(len(r.hosts))
+	}
+	v.uneven += math.Sqrt(max(0, square-mean*mean))
+	v.measured++
+	r.result.Uneven = time.Duration(v.uneven / float64(v.measured))
 }

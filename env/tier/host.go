@@ -25,6 +25,7 @@ type host struct {
 	answered int
 	memory   memory
 	measured measured
+	reported reported
 }
 
 // request is one on a host; the load of a replica is one too, of no client.
@@ -33,6 +34,8 @@ type request struct {
 	client  int32
 	model   int32
 	replica int32 // by which the client knows it
+	found   int32 // requests of the model when it came
+	pair    int32 // its number among those of which there may be copies; zero for none
 	arrived time.Duration
 	work    time.Duration
 }
@@ -103,11 +106,13 @@ func (h *host) advance(now time.Duration) {
 	h.received += passed * h.pace
 	h.busy += max(0, min(now, h.until)-h.at).Seconds() * min(h.cores, float64(len(h.running)))
 	h.measured.advance(passed, h)
+	h.reported.advance(passed, now, h)
 	h.at = now
 }
 
 // add begins a request.
 func (h *host) add(r request, m *Model) {
+	r.found = int32(h.counts[r.model])
 	r.ends = h.received + r.work.Seconds()
 	h.running.push(r)
 	h.memory.asked += m.Bandwidth
@@ -177,5 +182,8 @@ func (h *host) next() time.Duration {
 
 // counters is what the host says to a client of the model.
 func (h *host) counters(model int) signals.Counters {
-	return signals.Counters{Model: h.counts[model], Host: len(h.running) - h.loads, Work: h.work, Cores: h.cores}
+	return signals.Counters{
+		Model: h.counts[model], Host: len(h.running) - h.loads, Work: h.work, Cores: h.cores,
+		Took: h.reported.estimate(model, h.counts[model]), Use: h.reported.use, Rate: h.reported.rate,
+	}
 }

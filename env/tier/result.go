@@ -11,6 +11,11 @@ type Result struct {
 	// Polls and Probes count how often hosts were asked for their counters: before a choice,
 	// and beside a request.
 	Polls, Probes int
+	// Copies counts the second copies of hedged requests.
+	Copies int
+	// Uneven is by how much the work that hosts have for each core differs between them: the
+	// standard deviation, in the mean over the run.
+	Uneven time.Duration
 	// Times are those from arrival to answer, in order of their length.
 	Times []time.Duration
 	// Failed counts the requests for which there was no replica, or whose replica was unloaded

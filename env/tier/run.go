@@ -18,6 +18,7 @@ const (
 	boardWritten agenda.Kind = iota
 	requestArrives
 	probeAnswered
+	hedgeDue
 	hogTurns
 	actionProceeds
 	periodEnds
@@ -33,6 +34,7 @@ type run struct {
 	stalls   *stalls
 	shares   []float64 // cumulative
 	views    views
+	hedges   hedges
 	deployed deployed
 	random   *rand.Rand
 	result   Result
@@ -71,7 +73,7 @@ func newRun(c *Config) *run {
 	}
 	r.stalls = newStalls(law)
 	for _, h := range c.Hosts {
-		r.hosts = append(r.hosts, host{cores: h.Cores, until: c.Length, counts: make([]int, len(c.Models)), memory: memory{bandwidth: h.Bandwidth, stalls: r.stalls}})
+		r.hosts = append(r.hosts, host{cores: h.Cores, until: c.Length, counts: make([]int, len(c.Models)), memory: memory{bandwidth: h.Bandwidth, stalls: r.stalls}, reported: reported{takes: make([][levels]float32, len(c.Models))}})
 		r.hosts[len(r.hosts)-1].revise()
 	}
 	r.begin()
@@ -103,6 +105,8 @@ func (r *run) handle(item agenda.Item) {
 		r.arrive(item.At)
 	case probeAnswered:
 		r.probed(item.Index, item.At)
+	case hedgeDue:
+		r.second(item.Index, item.At)
 	case hogTurns:
 		r.turn(&r.Hogs[item.Index], item.At)
 	case actionProceeds:
@@ -149,9 +153,15 @@ func (r *run) arrive(now time.Duration) {
 		return
 	}
 	replica, waited := r.choose(client, model, now)
-	on := r.deployed.models[model].on[replica]
 	x := request{client: int32(client), model: int32(model), replica: int32(replica), arrived: now - waited, work: m.Work(r.random)}
-	r.slot(model, on).begin(&x, m)
+	r.hedge(&x, now)
+	r.send(x, now)
+}
+
+// send has the replica's host begin the request.
+func (r *run) send(x request, now time.Duration) {
+	m, on := &r.Models[x.model], r.deployed.models[x.model].on[x.replica]
+	r.slot(int(x.model), on).begin(&x, m)
 	h := &r.hosts[on]
 	h.advance(now)
 	h.add(x, m)
@@ -180,7 +190,9 @@ func (r *run) ended(i int, now time.Duration) {
 		h.answered++
 		r.slot(int(x.model), i).end(&x)
 		r.deployed.models[x.model].answered(now-x.arrived, r.Timeout)
+		h.reported.answered(x.model, x.found, now-x.arrived)
 		r.answered(&x, now)
+		r.settle(&x, now)
 		if x.arrived >= r.Warmup {
 			r.count(now - x.arrived)
 		}

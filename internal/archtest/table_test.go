@@ -58,7 +58,7 @@ var table = []room{
 		"whether a request is begun is a rule on a view: it chooses nothing, and serves nobody"},
 	{"router", []string{"router/fleet", "router/queue", "internal/splitmix"},
 		"the core joins queue, view, policy, balancer and lease by their interfaces, so that policies plug in from outside"},
-	{"router/conformance", []string{"router", "router/fleet"},
+	{"router/conformance", []string{"router", "router/balance", "router/fleet", "router/signals"},
 		"a kit for whoever writes a policy or a balancer: it knows their interfaces and no implementation"},
 	{"workloads/traces", nil,
 		"a trace is a file that someone published: its forms are known without tasks or processes"},

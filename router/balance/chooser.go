@@ -32,7 +32,7 @@ type Learner interface {
 }
 
 // Listener is a [Chooser] that learns from what replicas say in more ways than [Knowledge]
-// does. Heard is called before k has what they say.
+// does. Heard is called once k has what they say.
 type Listener interface {
 	Heard(k *Knowledge, replica int, c *signals.Counters, by Source, now time.Duration)
 }

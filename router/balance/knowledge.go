@@ -41,7 +41,8 @@ type Knowledge struct {
 	Said []signals.Counters
 	At   []time.Duration
 
-	memory any   // the rule's own, of the model
+	memory any // the rule's own, of the model
+	hedge  hedge
 	among  among // those that may be chosen now
 }
 
@@ -60,10 +61,10 @@ func (c *Client) Knowledge(of *Replicas) *Knowledge {
 
 // Hear takes in what a replica has said, and how the client came to hear it.
 func (k *Knowledge) Hear(replica int, c signals.Counters, by Source, now time.Duration) {
-	if l, ok := k.Client.chooser.(Listener); ok {
-		l.Heard(k, replica, &c, by, now)
-	}
 	k.Said[replica], k.At[replica] = c, now
+	if l, ok := k.Client.chooser.(Listener); ok {
+		l.Heard(k, replica, &k.Said[replica], by, now)
+	}
 }
 
 // Answered takes in that a request has been answered, which began so long ago.

@@ -28,11 +28,16 @@ func (s Sampled) Polled(k *Knowledge, _ time.Duration, random *rand.Rand, polled
 
 // Choose implements [Chooser].
 func (s Sampled) Choose(k *Knowledge, polled []int, _ time.Duration, random *rand.Rand) int {
-	var room [8]int
+	var room [mostDrawn]int
 	drawn := polled
 	if len(drawn) == 0 {
 		drawn = k.draw(s.K, random, room[:0])
 	}
+	return s.leastLoaded(k, drawn, random)
+}
+
+// leastLoaded is the least loaded of the replicas; any of equals.
+func (s Sampled) leastLoaded(k *Knowledge, drawn []int, random *rand.Rand) int {
 	best, ties := drawn[0], 1
 	for _, i := range drawn[1:] {
 		switch order := s.Counter.Compare(&k.Said[i], &k.Said[best]); {

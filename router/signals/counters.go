@@ -14,6 +14,12 @@ type Counters struct {
 	Work time.Duration
 	// Cores is how many the host has; zero is unknown, and counts as one.
 	Cores float64
+	// Took is how long requests of the model took lately that found as many there as there are
+	// now; zero is unknown.
+	Took time.Duration
+	// Use is the share of the host's cores that was busy of late, Rate how many requests it
+	// answered per second and Errors how many it failed. Zero is unknown.
+	Use, Rate, Errors float64
 }
 
 // Counter is which of the counters replicas are compared by.
@@ -46,6 +52,21 @@ func (c Counter) Compare(a, b *Counters) int {
 	}
 	return cmp.Compare(float64(a.Host)/a.cores(), float64(b.Host)/b.cores())
 }
+
+// Load is what replicas are compared by, as a number. By the model's own requests, those of the
+// host count for little, so that they decide among equals.
+func (c Counter) Load(x *Counters) float64 {
+	switch c {
+	case ByModel:
+		return float64(x.Model) + float64(x.Host)/x.cores()/hostsPart
+	case ByWork:
+		return float64(x.Work) / x.cores()
+	}
+	return float64(x.Host) / x.cores()
+}
+
+// hostsPart is more requests than a core ever has.
+const hostsPart = 1 << 20
 
 func (c *Counters) cores() float64 {
 	if c.Cores > 0 {
