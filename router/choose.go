@@ -12,7 +12,7 @@ func (d *Decision) choose(pinned int, r *fleet.Request, random uint64) Choice {
 		choice.Propensity = 1
 		d.raise(&choice, r)
 	}
-	if choice.Replica < 0 {
+	if choice.Placed = choice.Replica >= 0; !choice.Placed {
 		d.settle(&choice, r, random)
 	}
 	return choice

@@ -96,6 +96,8 @@ type Choice struct {
 	// there is no trial, 0 for a variant that is pinned or raised, and where it is unknown.
 	// Estimates from logs weigh by it.
 	Propensity float64
+	// Placed is whether the policy chose the replica too, so that no balancer was asked.
+	Placed bool
 	// Trial is whether the request was in the share of the policy on trial, which decided
 	// it unless it failed to.
 	Trial bool

@@ -58,7 +58,7 @@ func (s *Server) newProxy(trusts func(addr string) bool) *proxy.Proxy {
 	}
 	return proxy.New(proxy.Options{
 		Table: s.table, Backends: list, Settings: s.settings, Clock: s.clock, Log: s.log,
-		Reply: s.reply, Health: s.health, Metrics: s.metrics, Memory: s.memory.Answers,
+		Reply: s.reply, Health: s.health, Metrics: s.metrics, Memory: s.memory.Answers, Loads: proxyLoads{s.feed, s},
 		Prompts: s.adapter.Prompts, Events: s.adapter.Events,
 		Keyed: s.keyed, Context: s.contexts.of, Unlisted: s.engines.Unlisted, Keep: s.kept.Keep, Trusts: trusts,
 	})
@@ -77,8 +77,9 @@ func (s *Server) watchEngines(m *drift.Monitor) {
 			Lost:     func(replica int) int { return s.proxy.Lost(replica) },
 			Refused:  func(replica int) { s.proxy.Refused(replica) },
 			Found:    func(replica int) { s.proxy.Found(replica) },
-			Replaced: func(replica int) { s.proxy.Forget(replica) },
+			Replaced: func(replica int) { s.proxy.Forget(replica); s.feed.Forget(replica) },
 			Context:  s.contexts.report,
+			Loads:    s.feed,
 		},
 	})
 	s.health = s.engines.Controller()

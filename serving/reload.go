@@ -182,6 +182,7 @@ func (s *Server) takeOver() {
 	s.proxy.Follow()
 	s.engines.Follow(s.settings().Watching(), s.settings().Gauges)
 	s.engines.Corrects(corrects(s.settings()))
+	s.feed.Set(s.settings().Signals)
 }
 
 // reloadPolicy puts the policy in charge that should be by now.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"gearshift/serving/loads"
 	"gearshift/serving/paths"
 	"gearshift/serving/proxy"
 )
@@ -51,6 +52,7 @@ func (s *Server) clientRoutes() []route {
 		keyed(http.MethodGet, metricsPath, s.clientMetrics),
 		keyed(http.MethodGet, "/version", s.getVersion),
 		keyed(http.MethodGet, "/v1/gearshift/status", s.overview.ServeStatus),
+		keyed(http.MethodGet, loads.Path, s.showLoads),
 		routed(keyed(http.MethodPost, routePath, s.route), "route"),
 		free(keyed(http.MethodPost, routePath+"/{lease}/end", s.endRoute)),
 	}
@@ -93,7 +95,7 @@ func (s *Server) adminRoutes() []route {
 // makeRouters makes both routers: of the clients' port and of the admin listener.
 func (s *Server) makeRouters() error {
 	s.engine, s.operators.engine = s.newRouter(), s.newRouter()
-	s.engine.Use(s.drain.count, s.reply.Closing, s.atWork, s.identify, s.account, s.recovery, s.holdHeader, s.bound, s.reply.Hurry, s.gate.Guard, s.gate.Unlock)
+	s.engine.Use(s.drain.count, s.reply.Closing, s.atWork, s.identify, s.sayLoad, s.account, s.recovery, s.holdHeader, s.bound, s.reply.Hurry, s.gate.Guard, s.gate.Unlock)
 	s.operators.engine.Use(s.identify, s.recovery, s.operators.SameOrigin, s.reply.Unhurried, s.bound)
 	client, admin := s.clientRoutes(), s.adminRoutes()
 	for _, r := range s.added {

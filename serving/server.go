@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -27,6 +28,7 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/draingrace"
 	"gearshift/serving/engines"
+	"gearshift/serving/informed"
 	"gearshift/serving/keys"
 	"gearshift/serving/leasing"
 	"gearshift/serving/limits"
@@ -90,6 +92,8 @@ type Options struct {
 	// Objective reports what the policy of a name was trained for; empty if that is mean
 	// utility, or unknown. It is called from any goroutine. Nil: no policy's is shown.
 	Objective func(policy string) string
+	// Balancer is the router's, if it chooses by what replicas say of their load. Nil: it does not.
+	Balancer *informed.Balancer
 	// Modality has the models whose inputs are chosen for each request of a job.
 	Modality modality.Config
 }
@@ -115,6 +119,9 @@ type Server struct {
 	health    *engines.Controller
 	reply     *reply.Writer
 	proxy     *proxy.Proxy
+	feed      *informed.Feed
+	balancer  *informed.Balancer // nil if the balancer needs no signals
+	instance  uint32             // of the process, as its load says it
 	contexts  *contextLengths
 	leases    *leasing.Manager
 	jobs      *modality.Service
@@ -193,12 +200,15 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
 	s.contexts = newContexts(s.table, s.backends)
+	s.balancer, s.instance = o.Balancer, max(1, rand.Uint32())
+	s.feed = s.newFeed(o.Balancer)
+	s.watchers = append(slices.Clip(s.watchers), lessons{s.feed})
 	s.watchEngines(o.Drift)
 	s.kept = responses.New(s.clock)
 	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)
 	trusted := func(addr string) bool { return s.running.Load().Proxies.Trust(addr) }
 	s.clients = limits.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
-	s.metrics.Registry.MustRegister(s.memory.Metrics(), s.clients.Metrics())
+	s.metrics.Registry.MustRegister(s.memory.Metrics(), s.clients.Metrics(), s.feed.Metrics())
 	s.proxy = s.newProxy(trusted)
 	s.overview = overview.New(overview.Options{
 		Router: s.router, Metrics: s.metrics, Engines: s.engines, Held: s.adapter.Held, Context: s.contexts.of,
@@ -310,4 +320,5 @@ func (s *Server) Close() {
 	s.leases.Close()
 	s.jobs.Close()
 	s.engines.Stop()
+	s.feed.Close()
 }

@@ -3,6 +3,7 @@ package signals
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gearshift/router/fleet"
@@ -18,21 +19,22 @@ const (
 	// StandIn: the mean of the model's other replicas, where the replica could not be asked
 	// (META-21).
 	StandIn
-	// Pushed, Piggybacked, Polled and Probed are what the engine says: of itself, with an answer,
-	// asked in the background, and asked before a choice.
+	// Pushed, Piggybacked, Polled, Probed and Asked are what the engine says: of itself, with an
+	// answer, asked in the background, asked beside a request, and asked before a choice.
 	Pushed
 	Piggybacked
 	Polled
 	Probed
+	Asked
 	sources
 )
 
 // Sources lists all sources, for metrics.
-var Sources = [...]Source{Own, StandIn, Pushed, Piggybacked, Polled, Probed}
+var Sources = [...]Source{Own, StandIn, Pushed, Piggybacked, Polled, Probed, Asked}
 
 // String returns the source's name.
 func (s Source) String() string {
-	return [...]string{"own", "stand_in", "pushed", "piggybacked", "polled", "probed"}[s]
+	return [...]string{"own", "stand_in", "pushed", "piggybacked", "polled", "probed", "asked"}[s]
 }
 
 // Known is what is known of a replica's load.
@@ -47,12 +49,11 @@ type Known struct {
 // Store keeps what the engines of all replicas say of their load. Its methods may be called from
 // any goroutine, with times of one clock.
 type Store struct {
-	table *fleet.Table
-	// StaleAfter is the age from which a signal is not used.
-	StaleAfter time.Duration
-	// OnHeard, if set before the first signal, is called with each that is used. Calls for one
-	// replica may overlap.
-	OnHeard func(replica int, k *Known)
+	table      *fleet.Table
+	staleAfter atomic.Int64
+	// OnHeard, if set before the first signal, is called with each that is used, and how it came; of
+	// one that stands in, how the replica was asked. Calls for one replica may overlap.
+	OnHeard func(replica int, k *Known, by Source)
 	// OnFault, if set before the first signal, is called with each fault.
 	OnFault func(replica int, from Source, f Fault)
 
@@ -71,14 +72,18 @@ type entry struct {
 }
 
 // NewStore makes a Store for the replicas of the table, of which nothing is known. Models has the
-// names by which engines know the replicas' models.
+// names by which engines know the replicas' models; a signal of the age staleAfter is not used.
 func NewStore(t *fleet.Table, models []string, staleAfter time.Duration) *Store {
-	s := &Store{table: t, StaleAfter: staleAfter, entries: make([]entry, len(t.Replicas))}
+	s := &Store{table: t, entries: make([]entry, len(t.Replicas))}
+	s.SetStaleAfter(staleAfter)
 	for i := range s.entries {
 		s.entries[i].model = ModelID(models[i])
 	}
 	return s
 }
+
+// SetStaleAfter sets the age from which a signal is not used.
+func (s *Store) SetStaleAfter(d time.Duration) { s.staleAfter.Store(int64(d)) }
 
 // Hear takes in what the replica's engine said, when the router's own work there was own. It
 // reports what is wrong with it; what is [Fault.Refused] is not used.
@@ -104,7 +109,7 @@ func (s *Store) Hear(replica int, l Load, from Source, own Count, now time.Durat
 		s.fault(replica, from, fault)
 	}
 	if s.OnHeard != nil {
-		s.OnHeard(replica, &known)
+		s.OnHeard(replica, &known, from)
 	}
 	return fault
 }
@@ -115,15 +120,15 @@ func (s *Store) fault(replica int, from Source, f Fault) {
 	}
 }
 
-// Miss takes in that the replica was asked and did not answer. The mean of the model's other
-// replicas stands in for what it would have said, until it is heard again.
-func (s *Store) Miss(replica int, now time.Duration) {
+// Miss takes in that the replica was asked in some way and did not answer. The mean of the model's
+// other replicas stands in for what it would have said, until it is heard again.
+func (s *Store) Miss(replica int, by Source, now time.Duration) {
 	e := &s.entries[replica]
 	e.mu.Lock()
 	e.missed = true
 	e.mu.Unlock()
 	if known := s.Known(replica, now); known.Source == StandIn && s.OnHeard != nil {
-		s.OnHeard(replica, &known)
+		s.OnHeard(replica, &known, by)
 	}
 }
 
@@ -162,7 +167,7 @@ func (s *Store) own(replica int, now time.Duration) (known Known, ok bool) {
 	e := &s.entries[replica]
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.known, e.heard && !e.missed && now-e.known.At < s.StaleAfter
+	return e.known, e.heard && !e.missed && int64(now-e.known.At) < s.staleAfter.Load()
 }
 
 // cores returns how many the replica's host has, as its engine said last; zero is unknown.

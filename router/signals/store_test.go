@@ -161,7 +161,7 @@ func TestAnotherModelsLoadIsRefused(t *testing.T) {
 func TestOthersStandIn(t *testing.T) {
 	s := replicas(t, 3)
 	var heard []signals.Known
-	s.OnHeard = func(replica int, k *signals.Known) {
+	s.OnHeard = func(replica int, k *signals.Known, _ signals.Source) {
 		if replica == 0 {
 			heard = append(heard, *k)
 		}
@@ -171,7 +171,7 @@ func TestOthersStandIn(t *testing.T) {
 		l.Work, l.Cores = float64(i), cores
 		s.Hear(i, l, signals.Polled, own(0), time.Duration(i)*time.Second)
 	}
-	s.Miss(0, 3*time.Second)
+	s.Miss(0, signals.Asked, 3*time.Second)
 	k := s.Known(0, 3*time.Second)
 	// Host: the others have 4/2 and 8/4 for each core; work: 1/2 and 2/4.
 	want := signals.Counters{Model: 3, Host: 16, Work: 4 * time.Second, Cores: 8}
@@ -207,7 +207,7 @@ func TestAnEngineThatSaysOnlyWhatWaits(t *testing.T) {
 
 func TestHearingAllocatesNothing(t *testing.T) {
 	s := replicas(t, 2)
-	s.OnHeard = func(int, *signals.Known) {}
+	s.OnHeard = func(int, *signals.Known, signals.Source) {}
 	l := load(3, 3)
 	if n := testing.AllocsPerRun(100, func() { s.Hear(0, l, signals.Piggybacked, own(3), time.Second) }); n > 1 {
 		t.Errorf("%v allocations", n)

@@ -12,6 +12,7 @@ import (
 	"gearshift/serving/connections"
 	"gearshift/serving/experience"
 	"gearshift/serving/gauges"
+	"gearshift/serving/informed"
 	"gearshift/serving/leases"
 	"gearshift/serving/memory"
 )
@@ -62,6 +63,8 @@ type Config struct {
 	Lifecycle Lifecycle `yaml:"lifecycle"`
 	// Gauges is how engines are asked for their own counts.
 	Gauges gauges.Config `yaml:"gauges"`
+	// Signals is how the load of replicas is learnt, and by what it is compared.
+	Signals informed.Config `yaml:"signals"`
 	// Drift is what follows where engines leave their profiles.
 	Drift Drift `yaml:"drift"`
 	// Log is what the server writes of itself and its requests.
@@ -108,6 +111,7 @@ func Default() Config {
 		Health:       health.DefaultConfig(),
 		Lifecycle:    defaultLifecycle(),
 		Gauges:       gauges.DefaultConfig(),
+		Signals:      informed.DefaultConfig(),
 		Drift:        Drift{Correct: true},
 		Log:          DefaultLog(),
 		Tracing:      DefaultTracing(),
@@ -145,7 +149,7 @@ func (c Config) Validate() error {
 	found.Add(c.Affinity.Validate())
 	found.If(c.Routers < 1, "routers: want how many share the fleet, 1 or more, not %d", c.Routers)
 	found.Add(c.CORS.Validate(), browser.ValidateHosts(c.Hosts), c.Timeouts.validate(), c.Retries.validate())
-	found.Add(under("health", c.Watching().Validate()), under("gauges", c.Gauges.Validate()))
+	found.Add(under("health", c.Watching().Validate()), under("gauges", c.Gauges.Validate()), under("signals", c.Signals.Validate()))
 	found.Add(c.Overload.Validate(), validateClasses(c.Classes), under("experience", c.Experience.Validate()), under("leases", c.Leases.Validate()), under("lifecycle", c.Lifecycle.Validate()))
 	return found.Err()
 }

@@ -13,6 +13,7 @@ var liveKeys = []string{
 	"max_body", "max_answers", "memory", "connections", "default_task", "body_timeout", "write_timeout", "retry_after", "drain_timeout", "ready_grace",
 	"timeouts", "retries", "lease_timeout", "leases", "overload", "classes",
 	"log.level", "log.access", "log.sample", "cooldown", "health", "gauges", "drift",
+	"signals.counter", "signals.counters", "signals.change_over", "signals.probe_timeout", "signals.stale_after",
 	"keys_file", "metrics", "trusted_proxies", "tls", "admin.tls", "trial", "cors", "hosts",
 }
 

@@ -55,7 +55,7 @@ type Options struct {
 }
 
 // Hooks are what Engines ask of, and report to, those who send requests. They are called
-// from any goroutine, and none may be nil.
+// from any goroutine, and none of the functions may be nil.
 type Hooks struct {
 	// Held is how many tokens the router's requests hold on the replica.
 	Held func(replica int) int
@@ -73,6 +73,8 @@ type Hooks struct {
 	Replaced func(replica int)
 	// Context reports the context of the replica's engine, in tokens; zero is unknown.
 	Context func(replica, tokens int)
+	// Loads hears what engines say of their load. It alone may be nil.
+	Loads gauges.Loads
 }
 
 // Engines are the engines behind the replicas of a router.
@@ -216,6 +218,7 @@ func (e *Engines) watch() {
 		e.health.prober.OnList = e.listed
 	}
 	e.scraper = gauges.New(e.options.Gauges, e.signals, sources, e.counts, e.options.Clock, engineSeed, e.gaugesRead)
+	e.scraper.Loads = e.options.Loads
 }
 
 // listed takes in which models a server has.
@@ -336,7 +339,9 @@ func (e *Engines) owed(work, leased []int) {
 	}
 }
 
-// counts are the router's own requests on the replica, and the tokens they hold.
+// Counts are the router's own requests on the replica, and the tokens they hold.
+func (e *Engines) Counts(replica int) signals.Count { return e.counts(replica) }
+
 func (e *Engines) counts(replica int) signals.Count {
 	return signals.Count{InFlight: e.options.Ledger.InFlightOn(replica), Held: e.options.Held(replica)}
 }

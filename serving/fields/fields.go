@@ -50,7 +50,8 @@ func Inward(name string) bool {
 	name = meant(name)
 	switch name {
 	case "Accept-Encoding", // an answer that the upstream compressed could not be metered
-		"Content-Length", "Content-Encoding", "Expect":
+		"Content-Length", "Content-Encoding", "Expect",
+		"Endpoint-Load-Metrics-Format": // the router says its own load, and asks replicas for theirs
 		return true
 	}
 	return strings.HasPrefix(name, reserved) || Forwarding(name) || Browsing(name)
@@ -61,7 +62,7 @@ func Inward(name string) bool {
 // behind it, or give orders to a proxy before it.
 func Outward(name string) bool {
 	switch name {
-	case "Date", "Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Refresh",
+	case "Endpoint-Load-Metrics", "Date", "Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Refresh",
 		"Server", "Via", "X-Powered-By", "X-Aspnet-Version", "X-Runtime", "Server-Timing",
 		"Strict-Transport-Security", "Public-Key-Pins", "Public-Key-Pins-Report-Only", "Expect-Ct",
 		"Content-Security-Policy", "Content-Security-Policy-Report-Only", "X-Content-Security-Policy",

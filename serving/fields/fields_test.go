@@ -17,6 +17,7 @@ func TestFieldsThatPass(t *testing.T) {
 		"X-Forwarded-For": {false, false}, "x-forwarded-proto": {false, false}, "Forwarded": {false, true}, "Via": {false, false},
 		"X-Real-IP": {false, true}, "CF-Connecting-IP": {false, true}, "X-Original-URL": {false, true},
 		"Accept-Encoding": {false, true}, "Expect": {false, true},
+		"endpoint-load-metrics-format": {false, true}, "endpoint-load-metrics": {true, false},
 		"Set-Cookie": {true, false}, "Server": {true, false}, "Strict-Transport-Security": {true, false}, "Alt-Svc": {true, false},
 		"Access-Control-Allow-Origin": {false, false}, "Origin": {false, true}, "Referer": {false, true}, "Sec-Fetch-Site": {false, true}, "Sec-Ch-Ua": {false, true}, "X-Origin": {true, true}, "Content-Security-Policy": {true, false}, "Clear-Site-Data": {true, false},
 		"X-Accel-Redirect": {true, false}, "Public-Key-Pins": {true, false}, "Cross-Origin-Opener-Policy": {true, false},

@@ -1,4 +1,4 @@
-// Package gauges reads what inference engines say of themselves at /metrics. What
+// Package gauges reads what inference engines say of themselves at /metrics, or at /v1/loads. What
 // that corrects of the router's own counts is the business of router/signals.
 //
 // The router's own counts come first. Gauges are seconds old, change their names
@@ -14,6 +14,9 @@ const (
 	running quantity = iota
 	waiting
 	kvUse
+	hostRequests
+	hostWork
+	hostCores
 	quantities
 )
 
@@ -51,6 +54,9 @@ var names = [quantities][]string{
 		"gpu_cache_usage_perc",
 		"kv_cache_usage_perc",
 	},
+	hostRequests: {"gearshift_engine_host_requests"},
+	hostWork:     {"gearshift_engine_outstanding_work_seconds"},
+	hostCores:    {"gearshift_engine_host_cores"},
 }
 
 // known finds a gauge by its name, as plain has it.

@@ -21,6 +21,8 @@ var ErrNone = errors.New("no gauge of a known engine")
 // Reading is what a page says of a model.
 type Reading struct {
 	signals.Reading
+	// Load is all that it says.
+	Load  signals.Load
 	named bool // of the model that was asked for, by name
 	// unloaded says that there is none, since the model is not loaded.
 	unloaded bool
@@ -65,10 +67,18 @@ func Parse(page io.Reader, modelName string) (Reading, error) {
 			f.rank, f.value = at.rank, value
 		}
 	}
-	r := signals.Reading{Running: found[running].value, Waiting: found[waiting].value, KVUse: found[kvUse].value}
+	l := signals.NewLoad()
+	l.Waiting, l.KVUse = found[waiting].value, found[kvUse].value
+	if l.Requests = found[running].value; l.Requests >= 0 {
+		l.Requests += max(0, l.Waiting)
+	}
+	r := Reading{Reading: signals.Reading{Running: found[running].value, Waiting: l.Waiting, KVUse: l.KVUse}, named: named}
+	nothing := l == signals.NewLoad()
+	l.Host, l.Work, l.Cores = found[hostRequests].value, found[hostWork].value, found[hostCores].value
+	r.Load = l
 	switch {
-	case named || r != signals.Reading{Running: -1, Waiting: -1, KVUse: -1}:
-		return Reading{Reading: r, named: named}, nil
+	case named || !nothing:
+		return r, nil
 	case fault != nil:
 		return Reading{}, fmt.Errorf("cannot read metrics: %w", fault)
 	}

@@ -10,7 +10,25 @@ import (
 
 // said is a reading of these values, of the model by name or not.
 func said(running, waiting, kvUse float64, named bool) Reading {
-	return Reading{Reading: signals.Reading{Running: running, Waiting: waiting, KVUse: kvUse}, named: named}
+	l := signals.NewLoad()
+	l.Waiting, l.KVUse = waiting, kvUse
+	if running >= 0 {
+		l.Requests = running + max(0, waiting)
+	}
+	return Reading{Reading: signals.Reading{Running: running, Waiting: waiting, KVUse: kvUse}, Load: l, named: named}
+}
+
+func TestParseHosts(t *testing.T) {
+	got, err := Parse(strings.NewReader(`vllm:num_requests_running{engine="0",model_name="m"} 3
+gearshift_engine_host_requests 9
+gearshift_engine_outstanding_work_seconds 0.5
+gearshift_engine_host_cores 4
+`), "m")
+	want := said(3, -1, -1, true)
+	want.Load.Host, want.Load.Work, want.Load.Cores = 9, 0.5, 4
+	if err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
 }
 
 func TestParse(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -14,11 +15,12 @@ import (
 	"time"
 
 	"gearshift/router/signals"
+	"gearshift/serving/loads"
 )
 
 // elsewhere is where gauges are that are not at the path of the configuration: those of
-// TensorRT-LLM, whose /metrics are no such page, and of NVIDIA NIM.
-var elsewhere = [...]string{"/prometheus/metrics", "/v1/metrics"}
+// TensorRT-LLM, whose /metrics are no such page, of NVIDIA NIM, and of SGLang without metrics.
+var elsewhere = [...]string{"/prometheus/metrics", "/v1/metrics", loads.Path}
 
 // noPage is the error of a path that the server does not have.
 type noPage struct {
@@ -59,6 +61,14 @@ type Counts func(replica int) signals.Count
 // the start, with the last error.
 type Reported func(s Source, fresh bool, err error)
 
+// Loads hears what engines say of their load. Its methods are called from any goroutine.
+type Loads interface {
+	// Page is called with what a replica's engine says, when the router's own work there was own.
+	Page(replica int, l signals.Load, own signals.Count)
+	// Missed is called when the engine did not answer.
+	Missed(replica int)
+}
+
 // Scraper reads the gauges of engines, and corrects the ledger by the work that
 // they have in addition to the router's own.
 type Scraper struct {
@@ -67,6 +77,8 @@ type Scraper struct {
 	signals  *signals.Monitor
 	own      Counts
 	reported Reported
+	// Loads, if set before Start, hears all that is read.
+	Loads Loads
 
 	rounds []round
 	ended  sync.WaitGroup
@@ -143,6 +155,11 @@ func (s *Scraper) round(ctx context.Context, t *round) {
 			if err != nil && ctx.Err() != nil {
 				return
 			}
+			if err != nil && t.read && s.Loads != nil {
+				for _, replica := range t.Replicas {
+					s.Loads.Missed(replica)
+				}
+			}
 			s.note(t, err) // also of a reading that has come: it has corrected the ledger
 			due = s.clock() + s.pause(t)
 		}
@@ -172,6 +189,9 @@ func (s *Scraper) ask(ctx context.Context, t *round) error {
 		// time explains is another's.
 		own := t.before[i].Most(before[i]).Most(after[i])
 		s.signals.Observe(t.Replicas[i], r.Reading, own, s.clock())
+		if s.Loads != nil {
+			s.Loads.Page(t.Replicas[i], r.Load, own)
+		}
 	}
 	copy(t.before, after)
 	return nil
@@ -221,14 +241,37 @@ func (s *Scraper) readAt(ctx context.Context, t *round, path string) ([]Reading,
 	if err != nil {
 		return nil, err
 	}
-	return t.parse(page)
+	parse := parseMetrics
+	if path == loads.Path {
+		parse = parseLoads
+	}
+	return t.parse(page, parse)
+}
+
+func parseMetrics(page []byte, model string) (Reading, error) {
+	return Parse(bytes.NewReader(page), model)
+}
+
+// parseLoads reads a page of SGLang's loads.
+func parseLoads(page []byte, model string) (Reading, error) {
+	l, named, err := loads.ParsePage(page, model)
+	if err != nil {
+		return Reading{}, err
+	}
+	sensible := l.Reading()
+	for _, v := range []*float64{&sensible.Running, &sensible.Waiting, &sensible.KVUse} {
+		if !(*v >= 0 && *v < most) { // NaN fails too
+			*v = signals.Unsaid
+		}
+	}
+	return Reading{Reading: sensible, Load: l, named: named}, nil
 }
 
 // parse reads the page for each replica of the server.
-func (t *round) parse(page []byte) (readings []Reading, err error) {
+func (t *round) parse(page []byte, read func(page []byte, model string) (Reading, error)) (readings []Reading, err error) {
 	readings = make([]Reading, len(t.Replicas))
 	for i, name := range t.Models {
-		readings[i], err = Parse(bytes.NewReader(page), name)
+		readings[i], err = read(page, name)
 		if t.Loaded != nil && !t.Loaded(t.Replicas[i]) && (err != nil || !readings[i].named) {
 			readings[i] = Reading{unloaded: true}
 			continue
@@ -263,7 +306,11 @@ func (s *Scraper) page(ctx context.Context, server Server, path string) ([]byte,
 	default:
 		return nil, fmt.Errorf("it answers %s with status %d", path, status)
 	}
-	lines, err := pick(response.Body)
+	keep := pick
+	if path == loads.Path {
+		keep = func(page io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(page, biggest)) }
+	}
+	lines, err := keep(response.Body)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read metrics: %w", err)
 	}

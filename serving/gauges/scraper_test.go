@@ -24,13 +24,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // engine has a page of metrics, or fails.
 type engine struct {
-	mu    sync.Mutex
-	page  string
-	other string // its page at /prometheus/metrics
-	third string // its page at /v1/metrics
-	err   error
-	asked int
-	stats int // how often for /metrics
+	mu     sync.Mutex
+	page   string
+	other  string // its page at /prometheus/metrics
+	third  string // its page at /v1/metrics
+	fourth string // its page at /v1/loads
+	err    error
+	asked  int
+	stats  int // how often for /metrics
 }
 
 func (e *engine) Get(_ context.Context, path string) (*http.Response, error) {
@@ -40,7 +41,7 @@ func (e *engine) Get(_ context.Context, path string) (*http.Response, error) {
 	if e.err != nil {
 		return nil, e.err
 	}
-	page := map[string]string{"/metrics": e.page, "/prometheus/metrics": e.other, "/v1/metrics": e.third}[path]
+	page := map[string]string{"/metrics": e.page, "/prometheus/metrics": e.other, "/v1/metrics": e.third, "/v1/loads": e.fourth}[path]
 	status := http.StatusOK
 	if path == "/metrics" {
 		e.stats++
@@ -60,6 +61,12 @@ func (e *engine) says(page string, err error) {
 func (e *engine) saysElsewhere(page string) {
 	e.mu.Lock()
 	e.other = page
+	e.mu.Unlock()
+}
+
+func (e *engine) saysLoads(page string) {
+	e.mu.Lock()
+	e.fourth = page
 	e.mu.Unlock()
 }
 
@@ -89,7 +96,15 @@ type rig struct {
 	mu      sync.Mutex
 	own     [2]int
 	reports []string
+	loads   []signals.Load
+	missed  int
 }
+
+// Page implements [gauges.Loads].
+func (r *rig) Page(_ int, l signals.Load, _ signals.Count) { r.loads = append(r.loads, l) }
+
+// Missed implements [gauges.Loads].
+func (r *rig) Missed(int) { r.missed++ }
 
 func newRig(t *testing.T, replicas ...int) *rig {
 	t.Helper()
@@ -106,6 +121,7 @@ func newRig(t *testing.T, replicas ...int) *rig {
 	clock := func() time.Duration { return time.Since(start) }
 	r.signals = signals.New(r.ledger)
 	r.Scraper = gauges.New(gauges.DefaultConfig(), r.signals, []gauges.Source{source}, r.counts, clock, 1, r.note)
+	r.Scraper.Loads = r
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
 	t.Cleanup(func() {
@@ -226,7 +242,7 @@ func TestAnEngineWithoutGauges(t *testing.T) {
 		if got := fmt.Sprint(r.reports); got != "[false it answers /metrics with status 404]" {
 			t.Errorf("reports %s", got)
 		}
-		if r.asked > 35 || r.asked < 15 {
+		if r.asked > 40 || r.asked < 15 {
 			t.Errorf("asked %d times in ten minutes", r.asked)
 		}
 	})
@@ -467,4 +483,24 @@ func TestAPageWithoutAnEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// SGLang without --enable-metrics has no metrics, and its loads all the same.
+func TestLoadsStandInForMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 0)
+		r.saysLoads(`{"timestamp":"1970-01-01T00:00:00Z","loads":[{"num_running_reqs":4,"num_waiting_reqs":2,"max_total_num_tokens":1000,"token_usage":0.5}]}`)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.want(t, 6, 500)
+		if len(r.loads) < 50 || r.loads[0].Requests != 6 || r.loads[0].Waiting != 2 || r.missed != 0 {
+			t.Errorf("%d loads are heard, the first %+v; %d missed", len(r.loads), r.loads[:1], r.missed)
+		}
+		r.saysLoads("")
+		r.says("", errors.New("gone"))
+		wait()
+		if r.missed == 0 {
+			t.Error("nobody hears that the engine does not answer")
+		}
+	})
 }

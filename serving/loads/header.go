@@ -181,14 +181,14 @@ func identity(v float64) uint32 {
 
 // Names of this program's own.
 const (
-	hostRequests = "gearshift_host_requests"
-	examples     = "gearshift_outstanding_examples"
-	workSeconds  = "gearshift_outstanding_work_seconds"
-	hostCores    = "gearshift_host_cores"
-	kvTokens     = "gearshift_kv_cache_tokens"
-	answered     = "gearshift_requests_answered"
-	modelID      = "gearshift_model_id"
-	instanceID   = "gearshift_instance_id"
+	hostRequests = "gearshift.host_requests"
+	examples     = "gearshift.outstanding_examples"
+	workSeconds  = "gearshift.outstanding_work_seconds"
+	hostCores    = "gearshift.host_cores"
+	kvTokens     = "gearshift.kv_cache_tokens"
+	answered     = "gearshift.requests_answered"
+	modelID      = "gearshift.model_id"
+	instanceID   = "gearshift.instance_id"
 )
 
 // field returns where the value of the name belongs; nil if it is unknown.

@@ -18,7 +18,9 @@ type Page struct {
 	// Timestamp is for readers: whoever uses the page has a clock of its own.
 	Timestamp string `json:"timestamp,omitempty"`
 	Ranks     int    `json:"dp_rank_count"`
-	Loads     []Rank `json:"loads"`
+	// All is the name that stands for all models together; empty if none does.
+	All   string `json:"all_models,omitempty"`
+	Loads []Rank `json:"loads"`
 }
 
 // Rank is what one of SGLang's schedulers says or, of a server with several models, one model. What
@@ -88,7 +90,9 @@ func ParsePage(text []byte, model string) (l signals.Load, ours bool, err error)
 		return l, false, fmt.Errorf("cannot read %s: %w", Path, err)
 	}
 	ranks := p.Loads
-	if some := ranksOf(ranks, model); len(some) > 0 {
+	if p.All != "" && model == p.All {
+		ours = true
+	} else if some := ranksOf(ranks, model); len(some) > 0 {
 		ranks, ours = some, true
 	} else {
 		ranks = ranksOf(ranks, "")

@@ -13,6 +13,7 @@ import (
 
 	"gearshift/serving/complaint"
 	"gearshift/serving/config"
+	"gearshift/serving/loads"
 	"gearshift/serving/probes"
 	"gearshift/serving/reply"
 	"gearshift/serving/wire"
@@ -34,7 +35,7 @@ type Call struct {
 // has gone out and the rest will not come, so the connection must break too. The client's
 // header is not to be read after it.
 func (p *Proxy) Serve(c *gin.Context, call Call) (outcome work.Outcome, tokens int, broken bool) {
-	d := &dispatch{Proxy: p, Call: call, ctx: c.Request.Context(), gin: c, header: p.forward(c)}
+	d := &dispatch{Proxy: p, Call: call, ctx: c.Request.Context(), gin: c, wants: loads.Asked(c.Request.Header), header: p.forward(c)}
 	d.decided = d.Work.Request.Arrival + d.Work.Waited
 	switch {
 	case p.cuts && call.Endpoint.Generates:
@@ -57,6 +58,7 @@ type dispatch struct {
 	ctx     context.Context // the client's: over when it leaves
 	gin     *gin.Context
 	header  http.Header   // what goes to each replica: the client's, which is not read again
+	wants   loads.Format  // of the router's load, that the client asks for
 	tried   []int         // replicas, in order
 	lingers bool          // comments have gone out, and nothing else
 	absent  int           // of those tried, the ones that lack the endpoint
@@ -165,6 +167,9 @@ func (d *dispatch) send(a *answer) {
 		GetBody: func() (io.ReadCloser, error) { return body.Again(), nil },
 	}).WithContext(a.ctx)
 	a.send(backend.Transport, out)
+	if a.response != nil {
+		d.Loads.Header(a.replica, a.response.Header)
+	}
 }
 
 // cut is what the replica gets to see less of the messages. Where a message would be left

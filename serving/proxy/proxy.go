@@ -5,6 +5,7 @@ package proxy
 
 import (
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"gearshift/router/health"
 	"gearshift/serving/abilities"
 	"gearshift/serving/config"
+	"gearshift/serving/loads"
 	"gearshift/serving/lograte"
 	"gearshift/serving/reply"
 	"gearshift/serving/wire"
@@ -42,6 +44,16 @@ type Metrics interface {
 	TimedOut(phase config.Phase)
 }
 
+// Loads hears what replicas say of their load, and says the router's.
+type Loads interface {
+	// Asks reports whether replicas are to be asked for their load with each answer.
+	Asks() bool
+	// Header is called with the header of each answer of a replica, a stream's at its beginning.
+	Header(replica int, h http.Header)
+	// Own returns the router's load as the value of a header.
+	Own(f loads.Format) string
+}
+
 // Options are what a [Proxy] needs of the server around it. All of them are required. The
 // functions are called from any goroutine.
 type Options struct {
@@ -61,6 +73,7 @@ type Options struct {
 	// hold, by replica.
 	Prompts work.Prompts
 	Events  []work.Events
+	Loads   Loads
 	// Keyed reports whether the replica sees the router's own key, or none, in place of the
 	// client's.
 	Keyed func(replica int) bool

@@ -18,6 +18,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/health"
 	"gearshift/serving/config"
+	"gearshift/serving/loads"
 	"gearshift/serving/proxy"
 	"gearshift/serving/reply"
 	"gearshift/serving/wire"
@@ -25,7 +26,10 @@ import (
 )
 
 // record is what the proxy reports, in order: it is its Health and its Metrics.
-type record struct{ events []string }
+type record struct {
+	events, loads []string
+	asks          bool // replicas for their load
+}
 
 func (r *record) add(format string, args ...any) {
 	r.events = append(r.events, fmt.Sprintf(format, args...))
@@ -65,9 +69,13 @@ func (s says) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := context.Cause(r.Context()); err != nil {
 		return nil, err
 	}
+	h := http.Header{"Content-Type": {"application/json"}}
+	if r.Header.Get("Endpoint-Load-Metrics-Format") == "TEXT" {
+		h.Set("Endpoint-Load-Metrics", "TEXT eps=0")
+	}
 	return &http.Response{
 		StatusCode: s.status, Status: http.StatusText(s.status), ContentLength: -1,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(s.body)),
+		Header: h, Body: io.NopCloser(strings.NewReader(s.body)),
 	}, nil
 }
 
@@ -77,6 +85,37 @@ const (
 	bad    = `{"error":{"message":"no such tool","type":"invalid_request_error","code":null}}`
 	lacks  = `{"error":{"message":"no such endpoint","type":"invalid_request_error","code":"unsupported_endpoint"}}`
 )
+
+// Asks, Header and Own implement [proxy.Loads].
+func (r *record) Asks() bool { return r.asks }
+
+func (r *record) Header(replica int, h http.Header) {
+	if value := h.Get("Endpoint-Load-Metrics"); value != "" {
+		r.loads = append(r.loads, fmt.Sprint(replica, " ", value))
+	}
+}
+
+func (r *record) Own(f loads.Format) string { return fmt.Sprint("own ", f) }
+
+// The load that a replica reports is for the router. Its client gets the router's own, if it asks.
+func TestLoads(t *testing.T) {
+	for _, asks := range []bool{false, true} {
+		f := newFixture(t, [2]says{{200, fine}, {200, fine}}, 0)
+		f.reports.asks = asks
+		recorder, _, _ := f.serve(0, func() {})
+		want := []string{"0 TEXT eps=0"}
+		if !asks {
+			want = nil
+		}
+		if !slices.Equal(f.reports.loads, want) || recorder.Header().Get("Endpoint-Load-Metrics") != "" {
+			t.Errorf("asked %v: heard %q, want %q; the client got %v", asks, f.reports.loads, want, recorder.Header())
+		}
+		f.header = http.Header{"Endpoint-Load-Metrics-Format": {"json"}}
+		if recorder, _, _ = f.serve(0, func() {}); recorder.Header().Get("Endpoint-Load-Metrics") != "own 2" {
+			t.Errorf("a client that asks gets %v", recorder.Header())
+		}
+	}
+}
 
 // TestAttempts: what the first of two replicas answers decides whether the second is asked, and
 // each event is reported once. No server is around the proxy.
@@ -138,6 +177,7 @@ type fixture struct {
 	adapter *work.Adapter
 	clock   work.Clock
 	reports *record
+	header  http.Header // of the client's requests
 }
 
 func newFixture(t *testing.T, answers [2]says, retries int) *fixture {
@@ -164,9 +204,10 @@ func newFixture(t *testing.T, answers [2]says, retries int) *fixture {
 		Health: reports, Metrics: reports, Memory: room{}, Prompts: adapter.Prompts, Events: adapter.Events,
 		Keyed: func(int) bool { return false }, Context: func(int) int { return 0 },
 		Unlisted: func(replica int) { reports.add("unlisted %d", replica) },
+		Loads:    reports,
 		Keep:     func(string, int, string) { t.Error("a response is kept") }, Trusts: func(string) bool { return false },
 	})
-	return &fixture{p, t, core, adapter, clock, reports}
+	return &fixture{p, t, core, adapter, clock, reports, http.Header{}}
 }
 
 // serve routes a request to the endpoint with that index, calls between, and has the request
@@ -176,6 +217,7 @@ func (f *fixture) serve(endpoint int, between func()) (recorder *httptest.Respon
 	recorder = httptest.NewRecorder()
 	g, _ := gin.CreateTestContext(recorder)
 	g.Request = httptest.NewRequest(http.MethodPost, proxy.Endpoints[endpoint].Path, nil)
+	g.Request.Header = f.header
 	request, err := wire.ParseRequest([]byte(`{"model":"auto","messages":[{"role":"user","content":"hi"}]}`))
 	if err != nil {
 		f.t.Fatal(err)

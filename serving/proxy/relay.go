@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/fields"
+	"gearshift/serving/loads"
 	"gearshift/serving/remote"
 	"gearshift/serving/reply"
 	"gearshift/serving/wire"
@@ -26,12 +27,18 @@ func (p *Proxy) forward(c *gin.Context) http.Header {
 		from = h[reply.ForwardedFor]
 	}
 	wire.StripHop(h, fields.Inward)
+	if p.Loads.Asks() {
+		h[loads.FormatHeader] = wantedFormat
+	}
 	h[reply.RequestID] = c.Writer.Header()[reply.RequestID]
 	if host := remote.Host(conn); host != "" {
 		h[reply.ForwardedFor] = append(from[:len(from):len(from)], host)
 	}
 	return h
 }
+
+// wantedFormat is the form in which replicas are asked for their load: it costs least to read.
+var wantedFormat = []string{"TEXT"}
 
 // answered moves what of the replica's header concerns the client.
 func answered(to, from http.Header) {
@@ -82,6 +89,9 @@ func (d *dispatch) relay(a *answer) (outcome work.Outcome, tokens int, broken bo
 func (d *dispatch) head(a *answer) {
 	h := d.gin.Writer.Header()
 	answered(h, a.response.Header)
+	if d.wants != loads.None {
+		h[loads.MetricsHeader] = []string{d.Loads.Own(d.wants)}
+	}
 	d.Reply.Closing(d.gin) // the request may have come before the end was ordered
 	if a.events {
 		h.Del("Content-Length") // an event may have to say that the replica's are none

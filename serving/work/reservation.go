@@ -74,6 +74,30 @@ func (w *Work) Replaceable(skip []int, others bool) (cold, loading, out bool) {
 	return cold, loading, out
 }
 
+// Repick has pick choose the replica of the work's variant again, on a view in which the work's own
+// place is free, and moves the work there. It returns whether it moved. It must not be called once
+// the work has been sent, nor for a request that only one replica can answer.
+func (w *Work) Repick(pick func(v *fleet.View) int) bool {
+	a := w.adapter
+	var v fleet.View
+	a.router.Ledger().View(a.clock(), &v)
+	v.Restrict(&w.Request)
+	v.InFlight[w.Replica]--
+	i := pick(&v)
+	if i < 0 || i == w.Replica || !v.Available(i) || v.Table.Replicas[i].Variant != w.Variant {
+		return false
+	}
+	v.InFlight[w.Replica]++
+	lease, ok := a.router.Ledger().BeginAgain(&v, w.Lease, i, w.Request.Task)
+	if !ok { // another request has taken a place there since
+		return false
+	}
+	p := &Reservation{adapter: a, lease: lease, Variant: w.Variant, Replica: i}
+	p.settle(w)
+	w.Adopt(p)
+	return true
+}
+
 // MoveTo takes the work to a replica of the variant that is not among those to skip. It
 // reports false, and changes nothing, if there is none, or if only one can answer the
 // request.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"iter"
 	"maps"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"gearshift/router/policy"
 	"gearshift/serving/address"
 	"gearshift/serving/agents"
+	"gearshift/serving/informed"
 	"gearshift/serving/setting"
 	"gearshift/workloads"
 )
@@ -134,15 +136,33 @@ func (c *checker) advised(preset string, p Preset) {
 func (c *checker) serving() {
 	s := c.s.Serving
 	c.address("serving.addr", s.Addr)
-	if _, err := balance.Make(s.Balancer, balance.Known{}); err != nil {
-		c.judge("serving.balancer", "%v", err)
-	}
+	c.balancer()
 	c.judgeIf(s.MaxInFlight < 0, "serving.max_in_flight", "want 1 or more, or 0 for no bound, not %d", s.MaxInFlight)
 	if task := s.Server.DefaultTask; task != "" && c.knownTasks() && !slices.Contains(c.s.taskNames(), task) {
 		c.judge("serving.default_task", "unknown task %q; %s", task, hint(task, c.s.taskNames()))
 	}
 	c.own("serving", s.Config().Validate())
 	c.backend()
+}
+
+// balancer checks its name, and the variants that have a counter of their own.
+func (c *checker) balancer() {
+	s := c.s.Serving
+	_, ok, err := c.s.rule()
+	if !ok && err == nil {
+		if _, err = balance.Make(s.Balancer, balance.Known{}); err != nil {
+			err = fmt.Errorf("%w; by what engines say of their load: %s", err, informed.Forms)
+		}
+	}
+	if err != nil {
+		c.judge("serving.balancer", "%v", err)
+	}
+	if c.unread["variants"] {
+		return
+	}
+	for name := range sorted(s.Server.Signals.Counters) {
+		c.judgeIf(!slices.Contains(c.s.variantNames(), name), child("serving.signals.counters", name), "unknown variant; %s", hint(name, c.s.variantNames()))
+	}
 }
 
 func (c *checker) address(key, addr string) {

@@ -14,6 +14,7 @@ import (
 	"gearshift/router/policy"
 	"gearshift/router/profile"
 	"gearshift/serving/config"
+	"gearshift/serving/informed"
 	"gearshift/workloads"
 )
 
@@ -89,13 +90,43 @@ func (s *Scenario) declare(c *env.Config) {
 }
 
 // Balancer has the affinity that the scenario asks for: the same in the simulator,
-// where no request is of a session, and in the router.
+// where no request is of a session, and in the router. A balancer that chooses by what engines say
+// of their load chooses by the requests in flight in the simulator: it has no other routers, so that
+// there is nothing else to know.
 func (s *Scenario) Balancer() (balance.Balancer, error) {
-	b, err := balance.Make(s.Serving.Balancer, balance.Known{Profiles: s.Profiles(), Context: s.Lengths().Context, Output: s.Lengths().Output})
-	if affinity := s.Serving.Server.Affinity; err == nil && affinity.On() {
-		b = balance.Affinity{Balancer: b, Bound: affinity.Bound}
+	if _, ok, err := s.rule(); ok || err != nil {
+		return s.withAffinity(balance.PowerOfK{K: 2}), err
 	}
-	return b, err
+	b, err := balance.Make(s.Serving.Balancer, balance.Known{Profiles: s.Profiles(), Context: s.Lengths().Context, Output: s.Lengths().Output})
+	if err != nil {
+		return nil, err
+	}
+	return s.withAffinity(b), nil
+}
+
+// Informed returns the balancer of a router that chooses by what engines say of their load, with the
+// affinity that the scenario asks for, and the one that hears it. It is nil if the scenario's
+// chooses by something else.
+func (s *Scenario) Informed(t *fleet.Table) (balance.Balancer, *informed.Balancer, error) {
+	rule, ok, err := s.rule()
+	if !ok || err != nil {
+		return nil, nil, err
+	}
+	b := informed.NewBalancer(s.Serving.Balancer, t, rule, s.Serving.Server.Signals)
+	return s.withAffinity(b), b, nil
+}
+
+// rule returns that of a balancer which chooses by what engines say of their load; ok is false of
+// others.
+func (s *Scenario) rule() (rule informed.Rule, ok bool, err error) {
+	return informed.RuleNamed(s.Serving.Balancer, s.Serving.Server.Signals)
+}
+
+func (s *Scenario) withAffinity(b balance.Balancer) balance.Balancer {
+	if affinity := s.Serving.Server.Affinity; affinity.On() {
+		return balance.Affinity{Balancer: b, Bound: affinity.Bound}
+	}
+	return b
 }
 
 // Maker makes the rules for the scenario's fleet, whose table may be that of an

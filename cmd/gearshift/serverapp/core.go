@@ -20,6 +20,7 @@ import (
 	"gearshift/serving/backend"
 	"gearshift/serving/config"
 	"gearshift/serving/experience"
+	"gearshift/serving/informed"
 	"gearshift/serving/recording"
 	"gearshift/serving/tracing"
 	"gearshift/serving/wire"
@@ -28,19 +29,34 @@ import (
 
 // NewCore returns the router with a rule as its fallback and no policy yet.
 func NewCore(s *scenario.Scenario, rule string, log *slog.Logger) (*router.Core, error) {
+	core, _, err := newCore(s, rule, log)
+	return core, err
+}
+
+// newCore returns also the core's balancer, if that chooses by what engines say of their load.
+func newCore(s *scenario.Scenario, rule string, log *slog.Logger) (*router.Core, *informed.Balancer, error) {
 	table := s.ServingTable()
 	rules, err := s.Maker(table)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	fallback, err := rules.Parse(rule)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	balancer, err := s.Balancer()
+	balancer, hears, err := s.Informed(table)
+	if hears == nil && err == nil {
+		balancer, err = s.Balancer()
+	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	core, err := joined(s, table, fallback, balancer, log)
+	return core, hears, err
+}
+
+// joined makes the core of its parts.
+func joined(s *scenario.Scenario, table *fleet.Table, fallback router.Policy, balancer router.Balancer, log *slog.Logger) (*router.Core, error) {
 	ledger := fleet.NewLedger(table)
 	ledger.ShareRate(s.Serving.Server.Routers)
 	panics := rate.Sometimes{First: 3, Interval: 10 * time.Second}

@@ -21,6 +21,7 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/engines"
 	"gearshift/serving/files"
+	"gearshift/serving/informed"
 	"gearshift/workloads"
 )
 
@@ -39,6 +40,8 @@ type Reloader struct {
 	// upstreams are by replica, none with simulated backends.
 	upstreams []*upstream
 	fallback  fallback // that the core has
+	// balancer is the core's, if that chooses by what engines say of their load.
+	balancer *informed.Balancer
 	// seen is the identity of the stored policy that was last found to be wanted.
 	seen string
 	// objectives may be asked for at any time.

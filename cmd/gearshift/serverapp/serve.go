@@ -152,7 +152,7 @@ func startRouting(o Options, s *scenario.Scenario, log *slog.Logger) (*Reloader,
 	if err != nil {
 		return nil, err
 	}
-	core, err := NewCore(s, fallback.rule, log)
+	core, hears, err := newCore(s, fallback.rule, log)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func startRouting(o Options, s *scenario.Scenario, log *slog.Logger) (*Reloader,
 	if err != nil {
 		return nil, err
 	}
-	r.fallback = fallback
+	r.fallback, r.balancer = fallback, hears
 	return r, r.Choose()
 }
 
@@ -172,7 +172,7 @@ func (o *Options) serverOptions(s *scenario.Scenario, c config.Config, r *Reload
 		Config: c, Router: r.core, Backends: backends, Log: log, Version: o.Version, Tracer: traces.Tracer(),
 		AdminToken: setting.Env(c.Admin.TokenEnv), Reloader: r, OutputTokens: s.Lengths().Output,
 		Drift: NewDrift(s, table, log), Memory: memoryLimit(log), Files: fileLimit(),
-		Objective: r.objectives.objective,
+		Objective: r.objectives.objective, Balancer: r.balancer,
 	}
 	if c.Admin.Addr != config.AdminOff {
 		options.Modules = modules(table, dashboard.About{Version: o.Version, Scenario: s.Name, Addr: c.Addr})

@@ -1,0 +1,184 @@
+package informed
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gearshift/router/balance"
+	"gearshift/router/fleet"
+	"gearshift/router/signals"
+	"gearshift/serving/loads"
+)
+
+// Options are what a [Feed] is made of. All but Balancer and Transports are required.
+type Options struct {
+	Table *fleet.Table
+	// Models are the names by which engines know the replicas' models, by replica.
+	Models []string
+	// Transports lead to servers that can be asked for their load, by replica. Nil: it cannot be.
+	Transports []http.RoundTripper
+	// Balancer chooses by what is heard. Nil: nothing does, and it is only shown.
+	Balancer *Balancer
+	// Own is what the router itself has on a replica.
+	Own    func(replica int) signals.Count
+	Clock  func() time.Duration
+	Config Config
+}
+
+// Feed brings the router what its replicas say of their load. Its methods may be called from any
+// goroutine.
+type Feed struct {
+	options  Options
+	store    *signals.Store
+	balancer *Balancer // nil if nothing chooses by what is heard
+	config   atomic.Pointer[Config]
+	asks     []asking
+	counts   counts
+	moved    atomic.Uint64
+
+	ctx    context.Context // until Close
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+// New makes a Feed. Close ends it.
+func New(o Options) *Feed {
+	f := &Feed{
+		options: o, balancer: o.Balancer, asks: make([]asking, len(o.Table.Replicas)),
+		store: signals.NewStore(o.Table, o.Models, o.Config.StaleAfter), counts: newCounts(len(o.Table.Replicas)),
+	}
+	f.store.OnHeard, f.store.OnFault = f.heard, f.counts.fault
+	f.config.Store(&o.Config)
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	if f.balancer != nil {
+		f.ended.Go(f.substitute)
+	}
+	return f
+}
+
+// substituteEvery is how often replicas that say nothing are looked for.
+const substituteEvery = 200 * time.Millisecond
+
+// substitute has the others of their models stand in for the replicas that say nothing: else a
+// silent one would look idle. It goes on until Close.
+func (f *Feed) substitute() {
+	tick := time.NewTicker(substituteEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := f.options.Clock()
+		for i := range f.options.Table.Replicas {
+			k := f.store.Known(i, now)
+			if k.Source != signals.StandIn {
+				continue
+			}
+			own := f.options.Own(i).InFlight
+			k.Counters.Model, k.Counters.Host = max(k.Counters.Model, own), max(k.Counters.Host, own)
+			f.balancer.hear(i, &k, balance.Published)
+		}
+	}
+}
+
+// Close ends what is asked. Nothing may be asked after it.
+func (f *Feed) Close() {
+	f.cancel()
+	f.ended.Wait()
+}
+
+// Set puts the configuration in force. A change of counters reaches the requests by and by.
+func (f *Feed) Set(c Config) {
+	f.config.Store(&c)
+	f.store.SetStaleAfter(c.StaleAfter)
+	if f.balancer != nil {
+		now := f.options.Clock()
+		f.balancer.set(&c, now, func(replica int) (signals.Known, bool) {
+			k := f.store.Known(replica, now)
+			return k, k.Source != signals.Own
+		})
+	}
+}
+
+// Asks reports whether engines are to be asked for their load with each answer.
+func (f *Feed) Asks() bool {
+	switch f.config.Load().Source {
+	case All:
+		return f.balancer != nil
+	case Header, Probe:
+		return true
+	}
+	return false
+}
+
+// Known returns what is known of the replica's load.
+func (f *Feed) Known(replica int) signals.Known { return f.store.Known(replica, f.options.Clock()) }
+
+// Forget drops what is known of the replica: another engine may answer for it.
+func (f *Feed) Forget(replica int) {
+	f.store.Forget(replica)
+	f.asks[replica].lacks.Store(0)
+}
+
+// Header takes in what the replica said with an answer. Of a stream that is its load at the
+// beginning.
+func (f *Feed) Header(replica int, h http.Header) {
+	values := h[loads.MetricsHeader]
+	if len(values) == 0 {
+		return
+	}
+	l, err := loads.Parse(values[0])
+	if err != nil {
+		f.counts.fault(replica, signals.Piggybacked, signals.Impossible)
+		return
+	}
+	f.take(replica, l, signals.Piggybacked, f.options.Own(replica))
+}
+
+// Page takes in what the replica said when it was asked at intervals, when the router's own work
+// there was own.
+func (f *Feed) Page(replica int, l signals.Load, own signals.Count) {
+	if source := f.config.Load().Source; source == All || source == Poll {
+		f.take(replica, l, signals.Polled, own)
+	}
+}
+
+// Missed takes in that the replica was asked at intervals and did not answer.
+func (f *Feed) Missed(replica int) {
+	if source := f.config.Load().Source; source == All || source == Poll {
+		f.store.Miss(replica, signals.Polled, f.options.Clock())
+	}
+}
+
+func (f *Feed) take(replica int, l signals.Load, from signals.Source, own signals.Count) {
+	f.counts.report(replica, from)
+	f.store.Hear(replica, l, from, own, f.options.Clock())
+}
+
+// Answered takes in how long a replica took for an answer, or for its beginning if it is a stream.
+func (f *Feed) Answered(replica int, took time.Duration) {
+	if f.balancer != nil {
+		f.balancer.answered(replica, took, f.options.Clock())
+	}
+}
+
+// heard passes on to the balancer what a replica said. What it said before a choice goes there with
+// that choice.
+func (f *Feed) heard(replica int, k *signals.Known, by signals.Source) {
+	if f.balancer == nil || by == signals.Asked {
+		return
+	}
+	how := balance.Published
+	switch by {
+	case signals.Piggybacked:
+		how = balance.WithAnswer
+	case signals.Probed:
+		how = balance.Probed
+	}
+	f.balancer.hear(replica, k, how)
+}

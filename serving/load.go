@@ -1,0 +1,152 @@
+package serving
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/router/signals"
+	"gearshift/serving/engines"
+	"gearshift/serving/informed"
+	"gearshift/serving/loads"
+	"gearshift/serving/work"
+)
+
+// This file joins the server with what replicas say of their load, and says the server's own.
+
+// newFeed makes what brings the load of replicas.
+func (s *Server) newFeed(b *informed.Balancer) *informed.Feed {
+	models, transports := make([]string, len(s.backends)), make([]http.RoundTripper, len(s.backends))
+	for i := range s.backends {
+		models[i] = s.backends[i].Model
+		if _, ok := s.backends[i].Transport.(engines.Prober); ok {
+			transports[i] = s.backends[i].Transport
+		}
+	}
+	ledger := s.router.Ledger()
+	return informed.New(informed.Options{
+		Table: s.table, Models: models, Transports: transports, Balancer: b, Clock: s.clock, Config: s.config.Signals,
+		Own: func(replica int) signals.Count {
+			return signals.Count{InFlight: ledger.InFlightOn(replica), Held: s.adapter.Held(replica)}
+		},
+	})
+}
+
+// proxyLoads is the feed as the proxy needs it, with the router's own load.
+type proxyLoads struct {
+	*informed.Feed
+	server *Server
+}
+
+// Own implements [proxy.Loads].
+func (p proxyLoads) Own(f loads.Format) string {
+	l := p.server.load()
+	return loads.Write(f, &l)
+}
+
+// inform asks the replicas that the balancer wants to hear before it chooses, and has it choose
+// again by what they say. A replica that something else chose stays.
+func (s *Server) inform(c *gin.Context, w *work.Work) {
+	if s.balancer == nil || w.Request.Only > 0 || w.Request.Session != 0 || w.Placed || w.Reason == router.ReasonBalancer {
+		return
+	}
+	random := rand.Uint64()
+	if s.feed.Before(c.Request.Context(), w.Variant, random) {
+		if w.Repick(func(v *fleet.View) int { return s.balancer.Pick(v, &w.Request, w.Variant, random) }) {
+			s.feed.Moved()
+		}
+	}
+	s.feed.Beside(w.Variant, random)
+}
+
+// lessons teaches the balancer how long answers took.
+type lessons struct{ *informed.Feed }
+
+// Ended implements [Watcher]. Of a stream it is the beginning that counts, since its length is the
+// client's wish; what failed fast would look fast.
+func (l lessons) Ended(w *work.Work, r work.Result) {
+	if r.Outcome != work.Completed || w.Reported {
+		return
+	}
+	took := r.Latency
+	if w.Streams && w.FirstToken > 0 {
+		took = w.FirstToken
+	}
+	l.Answered(w.Replica, took-w.Waited)
+}
+
+// load returns the router's own load: of all replicas that take requests together.
+func (s *Server) load() signals.Load {
+	all := make([]int, len(s.table.Replicas))
+	for i := range all {
+		all[i] = i
+	}
+	l := s.loadOf(all)
+	waiting := 0
+	_, lengths := s.queue.Lengths()
+	for _, n := range lengths {
+		waiting += n
+	}
+	l.Waiting = float64(waiting)
+	l.Requests += l.Waiting
+	l.Host, l.Examples = l.Requests, l.Requests
+	return l
+}
+
+// loadOf returns the load of some replicas together.
+func (s *Server) loadOf(replicas []int) signals.Load {
+	var v fleet.View
+	s.router.Ledger().View(s.clock(), &v)
+	l := signals.NewLoad()
+	l.Requests, l.Waiting, l.Host, l.Instance = 0, 0, 0, s.instance
+	var held, room, used, limit float64
+	for _, i := range replicas {
+		if v.Down[i] {
+			continue
+		}
+		r := &s.table.Replicas[i]
+		l.Requests += float64(v.InFlight[i])
+		held, room = held+float64(v.Held[i]), room+float64(r.KVTokens)
+		if r.Limit > 0 {
+			used, limit = used+min(float64(v.InFlight[i]), float64(r.Limit)), limit+float64(r.Limit)
+		}
+		if k := s.feed.Known(i); k.Source != signals.Own && k.Counters.Cores > 0 {
+			l.Cores, l.Work = max(0, l.Cores)+k.Counters.Cores, max(0, l.Work)+k.Counters.Work.Seconds()
+		}
+	}
+	l.Host, l.Examples = l.Requests, l.Requests
+	if room > 0 {
+		l.KVUse, l.KVTokens = min(1, held/room), held
+	}
+	if limit > 0 {
+		l.Utilization = used / limit
+	}
+	if len(replicas) == len(s.table.Replicas) {
+		l.Rate = v.Rate
+	}
+	return l
+}
+
+// showLoads answers with the load of each variant, in the form of SGLang's servers.
+func (s *Server) showLoads(c *gin.Context) {
+	names, list := make([]string, len(s.table.Variants)), make([]signals.Load, len(s.table.Variants))
+	for i, v := range s.table.Variants {
+		names[i], list[i] = v.Name, s.loadOf(s.table.ReplicasOf(i))
+	}
+	page := loads.NewPage(names, list, time.Now())
+	page.All = AutoModel
+	c.JSON(http.StatusOK, page)
+}
+
+// sayLoad writes the router's load into the header of each answer for whose client asks, also where
+// the request is refused. An answer of a replica gets the load of the moment at which it begins.
+func (s *Server) sayLoad(c *gin.Context) {
+	if f := loads.Asked(c.Request.Header); f != loads.None {
+		l := s.load()
+		c.Writer.Header()[loads.MetricsHeader] = []string{loads.Write(f, &l)}
+	}
+}
