@@ -254,10 +254,12 @@ var table = []room{
 		"a state is bytes and a term: what they mean is the controller's business"},
 	{"serving/failover", []string{"router/control", "router/failover", "router/fleet", "serving", "serving/engines", "serving/failover/statefile", "serving/heartbeat", "serving/scrape", "serving/wire"},
 		"a module of the server: the controller decides, and what it decides is carried out by the lifecycles of engines"},
+	{"serving/rebalancing", []string{"router/control", "router/fleet", "router/placement/bands", "serving", "serving/engines", "serving/scrape", "serving/work"},
+		"a module of the server: the controller of bands decides, and what it decides is carried out by the lifecycles of engines"},
 	{"serving/debug", []string{"serving"},
 		"a module of the server: it shows what the process does, and knows nothing of requests"},
 	{"cmd/gearshift/scenario", []string{
-		"router", "router/failover", "router/placement", "env/failover", "workloads/families", "router/admission", "router/fleet", "router/lifecycle", "router/control", "router/modality", "router/observation", "router/profile", "router/balance", "router/policy", "workloads",
+		"router", "router/failover", "router/placement", "router/placement/bands", "env/failover", "workloads/families", "router/admission", "router/fleet", "router/lifecycle", "router/control", "router/modality", "router/observation", "router/profile", "router/balance", "router/policy", "workloads",
 		"env/engine", "env", "env/objective", "env/evaluation", "rl", "serving/address", "serving/setting", "serving/agents", "serving/backend", "router/health", "serving/gauges", "serving/memory", "serving/config", "serving/informed"},
 		"a file is composed of what the rooms own, and describes: it learns nothing, stores nothing and serves nobody"},
 	{"cmd/gearshift/output", []string{"internal/durable"},
@@ -292,7 +294,7 @@ var table = []room{
 	{"cmd/gearshift/serverapp", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/onnxruntime", "cmd/gearshift/strategies",
 		"router/fleet", "router/modality", "router/policy", "router/profile", "router/drift", "router", "workloads", "env/engine",
-		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/engines", "serving/experience", "serving/recording", "serving/tracing", "serving/wire", "serving/dashboard", "serving/debug", "serving/config", "serving/failover", "serving/modality", "serving", "checkpoints", "serving/informed"},
+		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/engines", "serving/experience", "serving/recording", "serving/tracing", "serving/wire", "serving/dashboard", "serving/debug", "serving/config", "serving/failover", "serving/rebalancing", "serving/modality", "serving", "checkpoints", "serving/informed"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
 	{"cmd/gearshift/operate", []string{
 		"cmd/gearshift/cli", "cmd/gearshift/gate", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/scenario", "router/policy", "env/evaluation", "env/objective", "workloads", "serving/config", "serving/failover", "serving/keys", "serving/leasing", "serving/overview", "serving/setting", "serving/trial", "checkpoints", "checkpoints/onnx"},

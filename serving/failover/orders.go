@@ -156,6 +156,12 @@ func (m *Module) reconcile(now time.Duration) (news bool) {
 	return news
 }
 
+// Holds reports whether applications need the replica, so that nothing else may unload it. It is
+// called while the engines' controllers are locked.
+func (m *Module) Holds(replica int) bool {
+	return len(m.slots[replica].held)+len(m.slots[replica].pending) > 0
+}
+
 // vanished reports whether a replica that instances need is not loaded any more.
 func (m *Module) vanished(replica int) bool {
 	switch m.engines.Placed(replica) {

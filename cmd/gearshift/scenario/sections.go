@@ -1,13 +1,16 @@
 package scenario
 
 import (
+	"time"
+
+	"gearshift/router/placement/bands"
 	"gearshift/serving/config"
 	"gearshift/workloads"
 )
 
 // sections returns the registered parts of the file, in the order in which they are judged.
 func sections() []registered {
-	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection()}
+	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection()}
 }
 
 // evaluationSection describes how policies are judged.
@@ -90,4 +93,48 @@ func logSection() registered {
 		initial: config.DefaultLog,
 		live:    []string{"level", "access", "sample"},
 	}
+}
+
+// Rebalancing is how a router moves replicas between hosts, so that none is much busier than the
+// others. docs/rebalancing.md describes what the keys do.
+type Rebalancing struct {
+	// Period is how often hosts are measured and replicas are moved; zero is never.
+	Period time.Duration `yaml:"period"`
+	// Band is how far above the mean of all hosts one may be, relative to it, and Threshold the
+	// mean below which nothing is moved for a band's sake.
+	Band      Share `yaml:"band"`
+	Threshold Part  `yaml:"threshold"`
+	// AtOnce is how many replicas are moved at a time.
+	AtOnce int `yaml:"at_once"`
+}
+
+func rebalancingSection() registered {
+	return section[Rebalancing]{
+		key:     "serving.rebalancing",
+		initial: func() Rebalancing { return Rebalancing{Band: 10, Threshold: 30, AtOnce: 1} },
+		check:   (*checker).rebalancing,
+	}
+}
+
+func (c *checker) rebalancing(r *Rebalancing) {
+	const key = "serving.rebalancing"
+	c.judgeIf(r.Period < 0 || r.Period > 0 && r.Period < time.Second || r.Period > 24*time.Hour, child(key, "period"), "want a time from 1s to 24h, or 0s to move nothing, not %v", r.Period)
+	c.judgeIf(r.AtOnce < 1 || r.AtOnce > 100, child(key, "at_once"), "want a number from 1 to 100, not %d", r.AtOnce)
+	if r.Period > 0 && c.sound("serving") {
+		driven := false
+		for _, u := range c.s.Serving.Upstreams {
+			driven = driven || u.Lifecycle != ""
+		}
+		c.judgeIf(!driven, child(key, "period"), "moves replicas by loading and unloading them, and no engine is driven; want serving.upstreams with a lifecycle, such as gearshift")
+	}
+}
+
+// Rebalancing returns how replicas are moved, and whether they are.
+func (s *Scenario) Rebalancing() (settings bands.Settings, on bool) {
+	r := Of[Rebalancing](s)
+	settings = bands.Settings{
+		Options: bands.DefaultOptions(), Period: r.Period, Threshold: r.Threshold.Share(), AtOnce: r.AtOnce,
+	}
+	settings.Options.Band = float64(r.Band) / 100
+	return settings, r.Period > 0
 }

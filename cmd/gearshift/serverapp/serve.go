@@ -118,6 +118,13 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 		defer closing(failover, log) // after the server
 		options.Modules = append(withFailover(options.Modules, failover), failover)
 	}
+	moves, err := newRebalancing(s, r.core.Table(), failover, log)
+	if err != nil {
+		return err
+	}
+	if moves != nil {
+		options.Modules = append(options.Modules, moves)
+	}
 	options.Modality = jobsConfig(s, r.core.Table(), backends, o.storeOfFallbacks(), log)
 	if err := planByStored(&options.Modality, &checkpoints.Store{Path: o.Store}, log); err != nil {
 		return fmt.Errorf("%s: %w", o.Scenario, err)

@@ -178,7 +178,7 @@ func (x *planner) spread(h int, more, less []float64) (sum float64) {
 // are there still.
 func (x *planner) fits(replica, to int) bool {
 	r := &x.p.Replicas[replica]
-	if x.there[[2]int{r.Model, to}] {
+	if x.there[[2]int{r.Model, to}] || x.p.May != nil && !x.p.May(r.Model, to) {
 		return false
 	}
 	n := len(x.o.Resources)

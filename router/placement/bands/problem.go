@@ -88,6 +88,8 @@ type Replica struct {
 type Problem struct {
 	Hosts    []Host
 	Replicas []Replica
+	// May reports whether a host can get a replica of a model; nil is any.
+	May func(model, host int) bool
 }
 
 // Transfer takes a replica to another host.
