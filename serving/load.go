@@ -56,7 +56,7 @@ func (s *Server) inform(c *gin.Context, w *work.Work) {
 	}
 	random := rand.Uint64()
 	if s.feed.Before(c.Request.Context(), w.Variant, random) {
-		if w.Repick(func(v *fleet.View) int { return s.balancer.Pick(v, &w.Request, w.Variant, random) }) {
+		if w.Repick(func(v *fleet.View) int { return s.balancer.Choose(v, &w.Request, w.Variant, random) }) {
 			s.feed.Moved()
 		}
 	}

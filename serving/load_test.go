@@ -14,7 +14,7 @@ import (
 
 // withSignals has the balancer of the name hear what replicas say. It routes nothing by itself: the
 // rig's router has another one, which only counts as the same to those that ask.
-func withSignals(t *testing.T, name string, change func(*informed.Config)) func(*serving.Options) {
+func withSignals(t testing.TB, name string, change func(*informed.Config)) func(*serving.Options) {
 	return func(o *serving.Options) {
 		if change != nil {
 			change(&o.Config.Signals)
@@ -23,7 +23,7 @@ func withSignals(t *testing.T, name string, change func(*informed.Config)) func(
 		if !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		o.Balancer = informed.NewBalancer(name, o.Router.Table(), rule, o.Config.Signals)
+		o.Balancer = informed.NewBalancer(name, o.Router.Table(), rule, nil, o.Config.Signals)
 	}
 }
 

@@ -12,7 +12,12 @@ import (
 // sender sends a request of about so many bytes through a server and back, each time
 // that it is called, and allocates nothing itself.
 func sender(t testing.TB, size int) (send func(), length int) {
-	conn, err := net.Dial("tcp", proxied(t, instantly(t)))
+	return senderTo(t, proxied(t, instantly(t, "")), size)
+}
+
+// senderTo is sender through the server at an address.
+func senderTo(t testing.TB, server string, size int) (send func(), length int) {
+	conn, err := net.Dial("tcp", server)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,6 +83,10 @@ func (l *Load) counters(own Count, perRequest time.Duration) Counters {
 	host := max(l.Host, model)
 	c := Counters{Model: int(math.Round(model)), Host: int(math.Round(host)), Cores: max(0, l.Cores)}
 	c.Work = time.Duration(host * float64(perRequest))
+	c.Rate, c.Errors = max(0, l.Rate), max(0, l.Errors)
+	if c.Use = max(0, l.Utilization); c.Use == 0 { // as gRPC has it
+		c.Use = max(0, l.CPU)
+	}
 	if l.Work >= 0 {
 		c.Work = time.Duration(l.Work * float64(time.Second))
 	}

@@ -116,11 +116,45 @@ func (f *Feed) probes() bool {
 	return f.balancer != nil && (source == All || source == Probe)
 }
 
+// allowance is how many questions may be asked: so many for each request on average, and some more
+// at once.
+type allowance struct {
+	each float64
+
+	mu   sync.Mutex // protects left
+	left float64
+}
+
+// saved is how many questions may be asked at once beyond the average.
+const saved = 8
+
+// request allows the questions of one more request.
+func (a *allowance) request() {
+	a.mu.Lock()
+	a.left = min(a.left+a.each, a.each+saved)
+	a.mu.Unlock()
+}
+
+// take reports whether one more may be asked.
+func (a *allowance) take() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.left < 1-1e-9 {
+		return false
+	}
+	a.left--
+	return true
+}
+
 // Before asks the replicas that the balancer wants to hear before it chooses one of the variant. It
-// returns whether any was asked, at latest when the time for that is over; the load of those that
-// have not answered is taken to be the mean of the others.
+// returns at latest when the time for that is over, and reports whether the balancer is to choose
+// now; the load of replicas that have not answered is taken to be the mean of the others.
 func (f *Feed) Before(ctx context.Context, variant int, random uint64) bool {
 	if !f.probes() {
+		return false
+	}
+	f.allowed.request()
+	if !f.balancer.rule.Polls {
 		return false
 	}
 	now := f.options.Clock()
@@ -137,30 +171,36 @@ func (f *Feed) Before(ctx context.Context, variant int, random uint64) bool {
 			timer = time.NewTimer(f.config.Load().ProbeTimeout)
 			defer timer.Stop()
 		}
-		inTime := f.await(ctx, asked[known:], timer.C)
+		waits := f.askAll(asked[known:])
+		inTime := f.await(ctx, asked[known:], waits, timer.C)
 		now = f.options.Clock()
-		for _, replica := range asked[known:] {
-			k := f.store.Known(replica, now)
-			k.At = now // the rule takes what was answered for this choice
-			rule.Hear(replica, k.Counters, balance.Polled, now)
+		for i, replica := range asked[known:] {
+			if k := f.store.Known(replica, now); waits[i] != nil && k.Source != signals.Own {
+				rule.Hear(replica, k.Counters, balance.Polled, now) // also what stands in, as said for this choice
+			}
 		}
 		if known = len(asked); !inTime {
 			break
 		}
 	}
-	return known > 0
+	return true
 }
 
-// await asks the replicas and waits for their answers. It reports false if the time was over before
-// all had come.
-func (f *Feed) await(ctx context.Context, replicas []int, over <-chan time.Time) (inTime bool) {
+// askAll asks the replicas, as far as that is possible and allowed, and returns what is closed when
+// each has answered; nil of those that are not asked.
+func (f *Feed) askAll(replicas []int) []<-chan struct{} {
 	now := f.options.Clock()
 	waits := make([]<-chan struct{}, len(replicas))
 	for i, replica := range replicas {
-		if f.askable(replica, now) {
+		if f.askable(replica, now) && f.allowed.take() {
 			waits[i] = f.ask(replica, signals.Asked)
 		}
 	}
+	return waits
+}
+
+// await waits for the replicas' answers. It reports false if the time was over before all had come.
+func (f *Feed) await(ctx context.Context, replicas []int, waits []<-chan struct{}, over <-chan time.Time) (inTime bool) {
 	for i, wait := range waits {
 		if wait == nil {
 			continue
@@ -201,7 +241,7 @@ func (f *Feed) Beside(variant int, random uint64) {
 	now := f.options.Clock()
 	var room [mostAsked]int
 	for _, replica := range f.balancer.rules.Load().of(variant, random, now).Probed(variant, now, random, room[:0]) {
-		if f.askable(replica, now) {
+		if f.askable(replica, now) && f.allowed.take() {
 			f.ask(replica, signals.Probed)
 		}
 	}

@@ -17,6 +17,7 @@ type Balancer struct {
 	name  string
 	table *fleet.Table
 	rule  Rule
+	means []time.Duration
 	// without chooses while nothing is heard of a variant's replicas.
 	without balance.PowerOfK
 
@@ -28,10 +29,15 @@ type Balancer struct {
 
 // Rule makes the chooser of a balancer that compares by a counter.
 type Rule struct {
-	Make func(signals.Counter) balance.Chooser
+	// Make gets the estimates of how long a request of each variant takes; nil if they are unknown.
+	Make func(c signals.Counter, means []time.Duration) balance.Chooser
 	// Hears says that the rule compares what replicas say of themselves, so that it cannot choose
 	// while they say nothing.
 	Hears bool
+	// Polls says that it may want replicas asked before it chooses.
+	Polls bool
+	// Probes is how many replicas it asks for each request, on average.
+	Probes float64
 }
 
 // rules are those in force. They never change.
@@ -41,9 +47,10 @@ type rules struct {
 }
 
 // NewBalancer makes a balancer of the name, which chooses by the rule with the counters of the
-// configuration.
-func NewBalancer(name string, t *fleet.Table, rule Rule, c Config) *Balancer {
-	b := &Balancer{name: name, table: t, rule: rule, without: balance.PowerOfK{K: 2}, last: make([]atomic.Int64, len(t.Variants))}
+// configuration. Means are estimates of how long a request of each variant takes on one core; nil
+// is unknown.
+func NewBalancer(name string, t *fleet.Table, rule Rule, means []time.Duration, c Config) *Balancer {
+	b := &Balancer{name: name, table: t, rule: rule, means: means, without: balance.PowerOfK{K: 2}, last: make([]atomic.Int64, len(t.Variants))}
 	for i := range b.last {
 		b.last[i].Store(-1)
 	}
@@ -66,7 +73,11 @@ func (b *Balancer) fill(r, before *rules) {
 				r.by[c] = before.by[c]
 			}
 			if r.by[c] == nil {
-				r.by[c] = balance.NewInformed(b.name, b.table, b.rule.Make(c), nil)
+				means := b.means
+				if c != signals.ByWork { // rules add them to loads in this unit
+					means = nil
+				}
+				r.by[c] = balance.NewInformed(b.name, b.table, b.rule.Make(c, b.means), means)
 			}
 		}
 	}
@@ -78,8 +89,17 @@ func (b *Balancer) Name() string { return b.name }
 // counterStream sets the number that picks a counter apart from the one that picks a replica.
 const counterStream = 0x636f756e746572
 
-// Pick implements router.Balancer.
+// Pick implements router.Balancer. A rule that may want replicas asked before it chooses does so in
+// [Balancer.Choose]: until then the choice is by the requests in flight.
 func (b *Balancer) Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int {
+	if b.rule.Polls {
+		return b.without.Pick(v, r, variant, random)
+	}
+	return b.Choose(v, r, variant, random)
+}
+
+// Choose returns the replica that the rule chooses, after replicas were asked.
+func (b *Balancer) Choose(v *fleet.View, r *fleet.Request, variant int, random uint64) int {
 	if b.rule.Hears && !b.heardOf(variant, v.Now) {
 		return b.without.Pick(v, r, variant, random)
 	}

@@ -38,6 +38,7 @@ type Feed struct {
 	asks     []asking
 	counts   counts
 	moved    atomic.Uint64
+	allowed  allowance
 
 	ctx    context.Context // until Close
 	cancel context.CancelFunc
@@ -52,6 +53,9 @@ func New(o Options) *Feed {
 	}
 	f.store.OnHeard, f.store.OnFault = f.heard, f.counts.fault
 	f.config.Store(&o.Config)
+	if f.balancer != nil {
+		f.allowed.each = f.balancer.rule.Probes
+	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	if f.balancer != nil {
 		f.ended.Go(f.substitute)

@@ -85,7 +85,7 @@ func withRig(t *testing.T, name string, change func(*informed.Config), test func
 		}
 		start := time.Now()
 		r := &rig{t: t, ledger: fleet.NewLedger(table), clock: func() time.Duration { return time.Since(start) }}
-		r.balancer = informed.NewBalancer(name, table, rule, c)
+		r.balancer = informed.NewBalancer(name, table, rule, nil, c)
 		var transports []http.RoundTripper
 		for i := range r.engines {
 			r.engines[i] = &engine{status: http.StatusOK}
@@ -200,6 +200,83 @@ func TestASlowReplicaIsWaitedForBriefly(t *testing.T) {
 		r.Before(r.t.Context(), 0, 3)
 		if k := r.Known(1); k.Source != signals.StandIn {
 			t.Errorf("of one that refuses connections %+v is known", k)
+		}
+	})
+}
+
+// However often a rule wants to ask, there are no more questions than the configuration allows.
+func TestQuestionsAreBounded(t *testing.T) {
+	for name, probes := range map[string]float64{"prequal": 1.5, "probing": 0.25, "sampled:3": 0.5} {
+		withRig(t, name, func(c *informed.Config) { c.Source, c.Probes = informed.Probe, probes }, func(r *rig) {
+			const requests = 400
+			for n := range uint64(requests) {
+				r.says(int(n%3), int(n%17)) // so that what is known is worth checking
+				r.Before(r.t.Context(), 0, n*0x9e3779b97f4a7c15)
+				r.picks(1)
+				r.Beside(0, n)
+				time.Sleep(20 * time.Millisecond)
+			}
+			asked := 0
+			for _, e := range r.engines {
+				asked += e.asked
+			}
+			if most := probes*requests + 9; float64(asked) > most || float64(asked) < 0.5*probes*requests {
+				t.Errorf("%s: %d questions for %d requests, of at most %v for each", name, asked, requests, probes)
+			}
+		})
+	}
+}
+
+// A slow answer counts against a replica, whatever it says of itself.
+func TestPeakEWMALearnsFromAnswers(t *testing.T) {
+	withRig(t, "peak-ewma", nil, func(r *rig) {
+		for range 50 {
+			r.Answered(0, 10*time.Millisecond)
+			r.Answered(1, 10*time.Millisecond)
+			r.Answered(2, 500*time.Millisecond)
+		}
+		if got := r.picks(300); got[2] > 3 || got[0] < 100 {
+			t.Errorf("the replicas that take 10, 10 and 500 ms get %v of 300", got)
+		}
+	})
+}
+
+// A host with twice the rate at the same use gets twice the requests.
+func TestWeightedRoundRobin(t *testing.T) {
+	withRig(t, "weighted", nil, func(r *rig) {
+		for range 24 {
+			for i, rate := range []int{100, 200, 100} {
+				r.Header(i, http.Header{"Endpoint-Load-Metrics": {fmt.Sprintf("application_utilization=0.5,rps_fractional=%d,num_requests_running=1", rate)}})
+			}
+			time.Sleep(time.Second)
+		}
+		if got := r.picks(400); got[0] < 95 || got[0] > 105 || got[1] < 195 || got[1] > 205 {
+			t.Errorf("the replicas get %v of 400, want 100, 200, 100", got)
+		}
+	})
+}
+
+// Answers to probes fill the pool, from which the least loaded is chosen.
+func TestPrequalProbesBesideRequests(t *testing.T) {
+	withRig(t, "prequal", nil, func(r *rig) {
+		for i, requests := range []int{30, 1, 30} {
+			r.engines[i].set(requests, time.Millisecond, http.StatusOK)
+		}
+		var got [3]int
+		for n := range uint64(300) {
+			began := r.clock()
+			r.Before(r.t.Context(), 0, n)
+			r.Beside(0, n*0x9e3779b97f4a7c15)
+			if r.clock() != began {
+				t.Fatal("a probe was waited for")
+			}
+			time.Sleep(5 * time.Millisecond)
+			if c := r.picks(1); n >= 50 {
+				got[0], got[1], got[2] = got[0]+c[0], got[1]+c[1], got[2]+c[2]
+			}
+		}
+		if got[1] < 200 {
+			t.Errorf("the replicas with 30, 1 and 30 requests get %v of 250", got)
 		}
 	})
 }
@@ -345,6 +422,13 @@ func TestConfigurationsThatMakeNoSense(t *testing.T) {
 	for name, want := range map[string]string{"sampled:0": "want sampled:K with K from 1 to 8", "sampled:": "want sampled:K", "sampled:9": "want sampled:K"} {
 		if _, ok, err := informed.RuleNamed(name, informed.DefaultConfig()); !ok || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", name, ok, err)
+		}
+	}
+	header := informed.DefaultConfig()
+	header.Source = informed.Header
+	for _, name := range []string{"prequal", "probing"} {
+		if _, ok, err := informed.RuleNamed(name, header); !ok || err == nil || !strings.Contains(err.Error(), "want serving.signals.source: all or probe") {
+			t.Errorf("%s without questions: %v, %v", name, ok, err)
 		}
 	}
 	if _, ok, err := informed.RuleNamed("least-work", informed.DefaultConfig()); ok || err != nil {

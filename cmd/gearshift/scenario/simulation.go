@@ -112,8 +112,28 @@ func (s *Scenario) Informed(t *fleet.Table) (balance.Balancer, *informed.Balance
 	if !ok || err != nil {
 		return nil, nil, err
 	}
-	b := informed.NewBalancer(s.Serving.Balancer, t, rule, s.Serving.Server.Signals)
+	b := informed.NewBalancer(s.Serving.Balancer, t, rule, s.means(t), s.Serving.Server.Signals)
 	return s.withAffinity(b), b, nil
+}
+
+// means returns how long a request of each variant takes by its profile, alone on a host.
+func (s *Scenario) means(t *fleet.Table) []time.Duration {
+	prompt, output := s.Workload.Expected(t.Tasks)
+	means, profiles := make([]time.Duration, len(t.Variants)), s.Profiles()
+	for i := range means {
+		replicas := t.ReplicasOf(i)
+		if len(replicas) == 0 {
+			continue
+		}
+		p := profiles[replicas[0]]
+		ms := p.First(profile.Joining{Prompt: int(prompt)})
+		if p.Batches == nil {
+			pace, _ := p.Time(1, 1, int(prompt+output/2), 0)
+			ms = profile.Total(ms, pace, output)
+		}
+		means[i] = time.Duration(ms * float64(time.Millisecond))
+	}
+	return means
 }
 
 // rule returns that of a balancer which chooses by what engines say of their load; ok is false of
