@@ -183,6 +183,10 @@ soak: ## Router and faulty engines under load for long (MINUTES=30 RACE=1 SEED=n
 chaos: ## Engines and a router with failover, killed, stopped and started at random for MINUTES=30 (SEED=n)
 	@MINUTES='$(MINUTES)' SEED='$(SEED)' scripts/chaos.sh
 
+.PHONY: versions
+versions: ## Versions of a model change CHANGES=10 times in each of three ways, under load with real engines: no request fails
+	GEARSHIFT_VERSIONS=$(or $(CHANGES),10) go test -count=1 -v -timeout 20m -run '^TestVersions' $(GOTAGS) ./cmd/gearshift
+
 .PHONY: outage
 outage: ## Twenty requests across a minute in which the first replica is dead, three times: what the outage adds
 	GEARSHIFT_OUTAGE=1 go test -count=1 -v -timeout 10m -run '^TestAnOutageOfTheFirstReplica$$' $(GOTAGS) ./cmd/gearshift

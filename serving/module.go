@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin/render"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"gearshift/router/fleet"
 	"gearshift/serving/wire"
 )
 
@@ -30,6 +31,9 @@ type Parts struct {
 	// Observer and Watcher come after those of the [Options].
 	Observer Observer
 	Watcher  Watcher
+	// Hide returns replicas that a request is not to be given when it is routed; see
+	// [work.Adapter]. Of one module at most.
+	Hide func(r *fleet.Request) []int
 }
 
 // Join implements [Module]: parts that need nothing of the server are one by themselves.
@@ -103,6 +107,12 @@ func (s *Server) join(modules []Module) error {
 				return fmt.Errorf("cannot join %T: route %q: %w", m, r.Method+" "+r.Path, err)
 			}
 			s.added = append(s.added, route{Route: r, serve: s.plain(r.Handler)})
+		}
+		if parts.Hide != nil {
+			if s.adapter.Hide != nil {
+				return fmt.Errorf("cannot join %T: another module hides replicas from requests", m)
+			}
+			s.adapter.Hide = parts.Hide
 		}
 		if parts.Observer != nil {
 			s.observers = append(s.observers, parts.Observer)

@@ -22,6 +22,7 @@ var listed = map[string]cli.Listing{
 	"store":   {Section: "operate", Example: "store verify", Synonyms: []string{"db"}},
 	"key":     {Section: "operate", Example: "key new alice --rate 5 --keys gearshift.keys", Synonyms: []string{"keys"}},
 	"lease":   {Section: "operate", Example: "lease ls", Synonyms: []string{"leases"}},
+	"models":  {Section: "operate", Example: "models ls\nmodels roll large --to 2", Synonyms: []string{"model", "versions", "version"}},
 	"replica": {Section: "operate", Example: "replica ls\nreplica unload opt-6.7b@gpu0 --wait", Synonyms: []string{"replicas"}},
 
 	"profile":   {Section: "measure", Example: "profile measure --url http://127.0.0.1:8000/v1 --out small.yaml", Synonyms: []string{"measure"}},
@@ -29,7 +30,6 @@ var listed = map[string]cli.Listing{
 	"validate":  {Section: "measure", Example: "validate --scenario mine.yaml"},
 	"replay":    {Section: "measure", Example: "replay --url http://127.0.0.1:8080 --trace mine.jsonl --duration 1m", Synonyms: []string{"load"}},
 	"engine":    {Section: "measure", Example: "engine --scenario tiny --addr 127.0.0.1:8101", Synonyms: []string{"simulate"}},
-	"models":    {Section: "measure", Example: "models make --out models"},
 
 	"paper":    {Section: "research", Example: "paper --out report"},
 	"bound":    {Section: "research", Example: "bound --scenario tiny"},
@@ -56,5 +56,6 @@ var listed = map[string]cli.Listing{
 	"failover plan": {Example: "failover plan --in problem.json"}, "failover simulate": {Example: "failover simulate --scenario faillite-testbed --policy all"}, "failover status": {Example: "failover status"},
 	"failover drill": {Example: "failover drill gpu3"}, "failover failback": {Example: "failover failback"},
 	"modality plan": {Example: "modality plan --in queue.json"},
-	"models make":   {Example: "models make --out models"},
+	"models make":   {Example: "models make --out models"}, "models ls": {Example: "models ls"}, "models roll": {Example: "models roll large --to 2"},
+	"models pause": {Example: "models pause large"}, "models continue": {Example: "models continue large"}, "models rollback": {Example: "models rollback large"},
 }

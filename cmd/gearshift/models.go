@@ -10,11 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/cmd/gearshift/operate"
 	"gearshift/serving/models"
 )
 
 func newModelsCommand() *cobra.Command {
-	return cli.Group("models", "Make models to try engines with", newModelsMakeCommand())
+	return cli.Group("models", "Change the versions of a running router's models; make models to try engines with",
+		append(operate.ModelCommands(), newModelsMakeCommand())...)
 }
 
 // makeOptions are the flags of models make.

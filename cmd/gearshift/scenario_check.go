@@ -200,6 +200,9 @@ func capacityRows(s *scenario.Scenario, deadlineMS float64) []capacityRow {
 	for v := range table.Variants {
 		first := len(rows)
 		for _, r := range table.ReplicasOf(v) {
+			if s.Second(r) {
+				continue // it does what the first of the two does
+			}
 			host := table.Hosts[table.Replicas[r].Host].Name
 			if i := slices.IndexFunc(rows[first:], func(row capacityRow) bool { return row.Capacity == caps[r] }); i >= 0 {
 				rows[first+i].name += "," + host

@@ -29,6 +29,7 @@ Policies: ` + policies.Forms,
 	c.Flags().StringVar(&o.Addr, "addr", "", "`HOST:PORT` to listen on (default: the scenario's)")
 	c.Flags().StringVar(&o.Admin, "admin-addr", "", "`HOST:PORT` of the admin listener, or off (default: the scenario's)")
 	c.Flags().StringVar(&o.FailoverState, "failover-state", "", "`FILE` that keeps the state of failover, and keeps a second controller out")
+	c.Flags().StringVar(&o.RolloutState, "rollout-state", "", "`FILE` that keeps which versions of models are where")
 	c.Flags().StringVar(&o.Keys, "keys", "", "`FILE` of the API keys (default: the scenario's)")
 	return c
 }

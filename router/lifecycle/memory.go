@@ -46,6 +46,10 @@ func (c *Controller) fits(i int) bool {
 	return c.table.Hosts[host].Memory == 0 || c.free(host, i, c.holds) >= c.table.MemoryOf(i)
 }
 
+// Fits reports whether there is memory for the replica now, and will be once all that is under way
+// has ended.
+func (c *Controller) Fits(i int) bool { return c.fits(i) && c.lack(i) == nil }
+
 // lack is a [MemoryError] if the replica could not be loaded even once all that is under
 // way has ended.
 func (c *Controller) lack(i int) error {

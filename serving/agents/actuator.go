@@ -32,8 +32,19 @@ type Replica struct {
 	Engine  Engine
 	Model   string
 	Dialect Dialect
+	// Named returns the name of the model, where that changes with its version; empty if the
+	// replica has none yet. It is called from any goroutine. Nil: it is Model.
+	Named func() string
 	// Server is equal for replicas behind one server, which is asked once for all of them.
 	Server string
+}
+
+// model is the name of the replica's model now.
+func (r *Replica) model() string {
+	if r.Named != nil {
+		return r.Named()
+	}
+	return r.Model
 }
 
 // Config is how engines are driven.
@@ -231,9 +242,10 @@ func (a *Actuator) act(ctx context.Context, x control.Action, o Order) {
 	r := &a.options.Replicas[x.Replica]
 	began := a.options.Clock()
 	ctx, cancel := context.WithTimeout(ctx, a.options.Config.limit(x.Verb))
-	err := r.Dialect.Do(ctx, a.stamped(r.Engine, x.Epoch), r.Model, o)
+	model := r.model()
+	err := r.Dialect.Do(ctx, a.stamped(r.Engine, x.Epoch), model, o)
 	if err == nil {
-		err = a.confirm(ctx, r, x.Verb.State())
+		err = a.confirm(ctx, r, model, x.Verb.State())
 	}
 	cancel()
 	now := a.options.Clock()
@@ -270,9 +282,9 @@ func (a *Actuator) act(ctx context.Context, x control.Action, o Order) {
 const confirming = 100 * time.Millisecond
 
 // confirm returns once the engine says that the model is in the state.
-func (a *Actuator) confirm(ctx context.Context, r *Replica, want fleet.State) error {
+func (a *Actuator) confirm(ctx context.Context, r *Replica, model string, want fleet.State) error {
 	for {
-		readings, err := r.Dialect.States(ctx, r.Engine, []string{r.Model})
+		readings, err := r.Dialect.States(ctx, r.Engine, []string{model})
 		if err != nil {
 			return err
 		}

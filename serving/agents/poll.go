@@ -15,7 +15,6 @@ type server struct {
 	engine   Engine
 	dialect  Dialect
 	replicas []int
-	models   []string
 	// now has the server asked before its time.
 	now chan struct{}
 }
@@ -34,7 +33,7 @@ func serversOf(replicas []Replica) []server {
 			index[r.Server] = n
 			list = append(list, server{engine: r.Engine, dialect: r.Dialect, now: make(chan struct{}, 1)})
 		}
-		list[n].replicas, list[n].models = append(list[n].replicas, i), append(list[n].models, r.Model)
+		list[n].replicas = append(list[n].replicas, i)
 	}
 	return list
 }
@@ -81,16 +80,17 @@ func (a *Actuator) Poll(replica int) {
 // poll asks a server, and reports the replicas whose states are not what the router
 // takes them for. What was asked before an action ended says nothing after it.
 func (a *Actuator) poll(s *server) {
-	before := a.turns(s.replicas)
+	replicas, models := a.named(s)
+	before := a.turns(replicas)
 	ctx, cancel := context.WithTimeout(a.ctx, a.options.Config.PollTimeout)
-	readings, err := s.dialect.States(ctx, s.engine, s.models)
+	readings, err := s.dialect.States(ctx, s.engine, models)
 	cancel()
 	if a.ctx.Err() != nil {
 		return
 	}
 	a.options.Polled(s.replicas, err)
 	now := a.options.Clock()
-	for n, i := range s.replicas {
+	for n, i := range replicas {
 		if err != nil {
 			a.setNote(i, fmt.Sprintf("its state is not known: %v", err))
 			continue
@@ -99,6 +99,16 @@ func (a *Actuator) poll(s *server) {
 			a.options.Observe(control.Event{At: now, Kind: control.Changed, Replica: i, Host: a.options.Replicas[i].Host, State: readings[n].State, Reason: readings[n].Note})
 		}
 	}
+}
+
+// named returns the replicas of a server that have a model, with the names of these.
+func (a *Actuator) named(s *server) (replicas []int, models []string) {
+	for _, i := range s.replicas {
+		if name := a.options.Replicas[i].model(); name != "" {
+			replicas, models = append(replicas, i), append(models, name)
+		}
+	}
+	return replicas, models
 }
 
 // turns are how often actions on the replicas began or ended.

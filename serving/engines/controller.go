@@ -27,6 +27,8 @@ type Controller struct {
 	// evidence takes in what requests and probes have shown of a replica's host, for controllers
 	// that have joined; began is when the request or probe was sent.
 	evidence func(kind control.Kind, replica int, began time.Duration)
+	// failed, if set, is called with each request that a replica failed.
+	failed func(replica int)
 
 	mu           sync.Mutex // protects all below
 	timer        *time.Timer
@@ -62,6 +64,9 @@ func (c *Controller) watchSilence(silence time.Duration) {
 // known, and when it was sent.
 func (c *Controller) Failed(replica int, why health.Failure, sent time.Duration) {
 	c.changed(c.monitor.Failed(replica, why, sent, c.clock()))
+	if c.failed != nil {
+		c.failed(replica)
+	}
 	switch why {
 	case health.Connect:
 		c.evidence(control.Refused, replica, sent)

@@ -207,8 +207,10 @@ func (e *Engines) siblings() [][]int {
 func (e *Engines) watch() {
 	targets := e.servers()
 	var sources []gauges.Source
-	for _, t := range targets {
-		sources = append(sources, gauges.Source{Server: t.Server, Replicas: t.Replicas, Models: t.Models, Loaded: e.loaded})
+	for i := range targets {
+		t := &targets[i]
+		t.Named = func(n int) string { return e.options.Backends[t.Replicas[n]].Named() }
+		sources = append(sources, gauges.Source{Server: t.Server, Replicas: t.Replicas, Models: t.Models, Named: t.Named, Loaded: e.loaded})
 	}
 	if len(targets) > 0 {
 		e.health.prober = probes.New(e.options.Health, targets, engineSeed, func(t probes.Target, f health.Finding) {

@@ -18,6 +18,14 @@ func (e *Engines) Join(c control.Controller) {
 	e.lifecycle.joined = true
 }
 
+// OnFailed has f called with the replica of each attempt that it failed, from any goroutine, whether
+// another replica answers the request or none. It is called before [Engines.Start].
+func (e *Engines) OnFailed(f func(replica int)) { e.health.failed = f }
+
+// Fits reports whether the replica can be loaded in addition to what is loaded, and is about to be,
+// on its host. It is called by a controller that is at work.
+func (e *Engines) Fits(replica int) bool { return e.lifecycle.controller.Fits(replica) }
+
 // Do calls f while no controller is at work, and has all woken after it.
 func (e *Engines) Do(f func()) { e.lifecycle.runner.Do(f) }
 
@@ -90,7 +98,7 @@ func (e *Engines) Refuses(replica int, v control.Verb) error {
 }
 
 // ModelOf is the name of the replica's model in its engine.
-func (e *Engines) ModelOf(replica int) string { return e.options.Backends[replica].Model }
+func (e *Engines) ModelOf(replica int) string { return e.options.Backends[replica].Named() }
 
 // Placed is the state that the replica was last placed in.
 func (e *Engines) Placed(replica int) fleet.State { return e.options.Ledger.Placed(replica) }

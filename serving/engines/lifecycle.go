@@ -54,6 +54,9 @@ func (e *Engines) driven() []agents.Replica {
 	for i, b := range e.options.Backends {
 		r := &e.table.Replicas[i]
 		list[i] = agents.Replica{Name: r.Name, Host: r.Host, Model: b.Model}
+		if b.Versioned != nil {
+			list[i].Named = b.Versioned.Get
+		}
 		engine, ok := b.Transport.(agents.Engine)
 		if p, asked := b.Transport.(Prober); ok && asked && b.Lifecycle != nil {
 			list[i].Engine, list[i].Dialect, list[i].Server = engine, b.Lifecycle, rootOf(p)

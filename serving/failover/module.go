@@ -17,7 +17,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/engines"
-	"gearshift/serving/failover/statefile"
+	"gearshift/serving/statefile"
 )
 
 // Options are what a Module is made of.
@@ -91,7 +91,7 @@ func New(o Options) (*Module, error) {
 		return nil, fmt.Errorf("cannot make failover: %w", err)
 	}
 	if o.StateFile != "" {
-		file, err := statefile.Open(o.StateFile, o.Now())
+		file, err := statefile.Open("failover", o.StateFile, o.Now())
 		if err != nil {
 			return nil, err
 		}

@@ -15,8 +15,8 @@ import (
 	control "gearshift/router/failover"
 	"gearshift/serving"
 	"gearshift/serving/failover"
-	"gearshift/serving/failover/statefile"
 	"gearshift/serving/heartbeat"
+	"gearshift/serving/statefile"
 )
 
 // withState has the rig's routers keep their state in a file, whose path it returns.

@@ -47,6 +47,9 @@ type Source struct {
 	Replicas []int
 	// Models are the names by which it knows the replicas' variants.
 	Models []string
+	// Named returns the name of the model that the replica of an index has now, where that
+	// changes; empty if it has none. It is called from any goroutine. Nil: the names are Models.
+	Named func(n int) string
 	// Loaded reports whether the replica's model is loaded: of one that is not, the server
 	// has nothing to say. Nil: all are.
 	Loaded func(replica int) bool
@@ -271,6 +274,9 @@ func parseLoads(page []byte, model string) (Reading, error) {
 func (t *round) parse(page []byte, read func(page []byte, model string) (Reading, error)) (readings []Reading, err error) {
 	readings = make([]Reading, len(t.Replicas))
 	for i, name := range t.Models {
+		if t.Named != nil {
+			name = t.Named(i)
+		}
 		readings[i], err = read(page, name)
 		if t.Loaded != nil && !t.Loaded(t.Replicas[i]) && (err != nil || !readings[i].named) {
 			readings[i] = Reading{unloaded: true}

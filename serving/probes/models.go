@@ -55,8 +55,9 @@ func (p *Prober) askList(ctx context.Context, w *round) {
 		slot = slotContext(ctx, w.Server)
 	}
 	notes, contexts := make([]string, len(w.Models)), make([]int, len(w.Models))
-	for i, name := range w.Models {
-		if !says {
+	for i := range w.Models {
+		name := w.name(i)
+		if !says || name == "" {
 			continue
 		}
 		if contexts[i] = slot; slot == 0 {

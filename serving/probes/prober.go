@@ -38,6 +38,17 @@ type Target struct {
 	// Models are the names by which it knows the replicas' variants. Without them it is
 	// not asked for a list.
 	Models []string
+	// Named returns the name of the model that the replica of an index has now, where that
+	// changes; empty if it has none. It is called from any goroutine. Nil: the names are Models.
+	Named func(n int) string
+}
+
+// name is that of the replica of an index now.
+func (t *Target) name(n int) string {
+	if t.Named != nil {
+		return t.Named(n)
+	}
+	return t.Models[n]
 }
 
 // Prober probes servers, each at its own times.

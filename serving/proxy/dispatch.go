@@ -157,7 +157,7 @@ func (d *dispatch) attempt(replica int) *answer {
 // send makes it. It touches nothing that another attempt at the same time does.
 func (d *dispatch) send(a *answer) {
 	backend := &d.Backends[a.replica]
-	a.model = backend.Model
+	a.model = backend.Named()
 	body := d.Request.For(a.model, d.cut(a.replica))
 	out := (&http.Request{
 		Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

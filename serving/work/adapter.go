@@ -46,6 +46,9 @@ type Adapter struct {
 	Events []Events
 	// Sign is called with the replica of each new token, if set.
 	Sign func(replica int)
+	// Hide, if set, returns replicas that the request is not to be given when it is routed. Where the
+	// replica that it is given fails, it may go to them all the same.
+	Hide func(r *fleet.Request) []int
 	// Drift compares answers with profiles. It may be nil.
 	Drift *drift.Monitor
 	// Prompts correct the lengths of prompts, by task.

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -76,6 +77,9 @@ func (w *Work) Begin(variant int, observer router.Observer) (err error) {
 	}
 	w.late = true
 	a.router.Ledger().HoldEach(a.replicas, a)
+	if a.Hide != nil && w.Request.Only == 0 {
+		defer w.without(a.Hide(&w.Request))()
+	}
 	if w.Choice, err = a.router.Route(variant, &w.Request, now, observer); err != nil {
 		return err
 	}
@@ -84,6 +88,18 @@ func (w *Work) Begin(variant int, observer router.Observer) (err error) {
 	w.bound = a.keep(w.Replica, router.Promise(w.task(), &w.Request, w.Pace))
 	w.joins(now)
 	return nil
+}
+
+// without keeps the request from replicas until the function is called that it returns.
+func (w *Work) without(replicas []int) (restore func()) {
+	if len(replicas) == 0 {
+		return func() {}
+	}
+	own := w.Request.Without
+	if w.Request.Without = replicas; len(own) > 0 {
+		w.Request.Without = slices.Concat(own, replicas)
+	}
+	return func() { w.Request.Without = own }
 }
 
 // Progress notes how many tokens of the answer have come so far. It must not

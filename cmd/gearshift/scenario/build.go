@@ -20,10 +20,21 @@ type placedReplica struct {
 	memory         Bytes
 	state          fleet.State // at the start
 	worker         int         // the engine that it shares with others of the number; 0: it has its own
+	second         bool        // it takes turns with the listed one: see seconds
 }
 
-// placedReplicas lists the replicas in the order of the table: as listed, host by host.
+// placedReplicas lists the replicas in the order of the table: as listed, host by host, and in a
+// scenario that is sound those after them that take turns with some.
 func (s *Scenario) placedReplicas() []placedReplica {
+	all := s.listedReplicas()
+	if s.checked {
+		all = append(all, s.seconds()...)
+	}
+	return all
+}
+
+// listedReplicas are those of the file.
+func (s *Scenario) listedReplicas() []placedReplica {
 	var all []placedReplica
 	workers := 0
 	for i, p := range s.Replicas {
@@ -75,7 +86,11 @@ func (s *Scenario) replicaName(p placedReplica) string {
 	if p.variant >= 0 {
 		name = s.Variants[p.variant].Name
 	}
-	return name + "@" + s.Replicas[p.placement].Hosts[p.nth]
+	name += "@" + s.Replicas[p.placement].Hosts[p.nth]
+	if p.second {
+		name += secondSuffix
+	}
+	return name
 }
 
 func (s *Scenario) tasks() []fleet.Task {

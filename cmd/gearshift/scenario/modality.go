@@ -127,6 +127,7 @@ func (p *placedReplica) key(s *Scenario) string {
 // after the model where variants share it.
 func (s *Scenario) engineName(p placedReplica) string {
 	if p.worker == 0 {
+		p.second = false // it has the engine of the listed one
 		return s.replicaName(p)
 	}
 	at := &s.Replicas[p.placement]

@@ -50,6 +50,8 @@ type Scenario struct {
 	unbounded struct{ prompt, output bool } // in the file; see bound
 	assumed   assumed
 	failing   bool // the file has the section failover
+	checked   bool // replicas that take turns with others are among them
+	rolling   bool // the file has the section rollout
 
 	sections []registered
 	kept     map[string]any // the values of sections without a field, by key; see Of
@@ -77,6 +79,8 @@ type Model struct {
 	Memory  Bytes   `yaml:"memory"`
 	LoadMS  float64 `yaml:"load_ms,omitempty"`
 	Version string  `yaml:"version,omitempty"`
+	// RealTime says that it is updated while it serves: its versions do not replace each other.
+	RealTime bool `yaml:"real_time,omitempty"`
 	// Modalities are its inputs, of which each subset can be a variant.
 	Modalities []string `yaml:"modalities,flow,omitempty"`
 }
@@ -259,6 +263,7 @@ func parseWith(list []registered, name string, data []byte) (*Scenario, *report,
 	if err := r.err(); err != nil || s.drawn() != nil {
 		return s, r, err
 	}
+	s.checked = true
 	s.fillMix()
 	s.shareUpstreams()
 	s.bound()

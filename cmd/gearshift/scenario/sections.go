@@ -10,7 +10,7 @@ import (
 
 // sections returns the registered parts of the file, in the order in which they are judged.
 func sections() []registered {
-	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection()}
+	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), rolloutSection()}
 }
 
 // evaluationSection describes how policies are judged.

@@ -13,7 +13,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving"
 	"gearshift/serving/dashboard"
-	"gearshift/serving/failover/statefile"
+	"gearshift/serving/statefile"
 )
 
 // cameras is a fleet of two hosts with an application on each.

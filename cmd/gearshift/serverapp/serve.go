@@ -39,7 +39,9 @@ type Options struct {
 	Keys     string // file
 	// FailoverState is the file of the failover controller's state; empty: none.
 	FailoverState string
-	Version       string // of the program
+	// RolloutState is the file that keeps which versions of models are where; empty: none.
+	RolloutState string
+	Version      string // of the program
 	// Remedy returns how to get a policy of the name into a store: a key of the log line, and
 	// the commands.
 	Remedy func(scenario, name, store string) (key, commands string)
@@ -113,7 +115,15 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	if err != nil {
 		return err
 	}
+	versions, err := o.newRollout(s, r.core.Ledger(), backends, log)
+	if err != nil {
+		return err
+	}
 	options := o.serverOptions(s, c, r, backends, traces, log)
+	if versions != nil {
+		defer closing(versions, log)
+		options.Modules = append(options.Modules, versions)
+	}
 	if failover != nil {
 		defer closing(failover, log) // after the server
 		options.Modules = append(withFailover(options.Modules, failover), failover)

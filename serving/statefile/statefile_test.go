@@ -13,7 +13,7 @@ var now = zero.Add(1000 * time.Second)
 
 func open(t *testing.T, path string) *File {
 	t.Helper()
-	f, err := Open(path, now)
+	f, err := Open("failover", path, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestStateSurvives(t *testing.T) {
 		}
 		_ = f.Close()
 	}
-	late, err := Open(path, now.Add(time.Hour))
+	late, err := Open("failover", path, now.Add(time.Hour))
 	if err != nil || late.Term() != 4600 {
 		t.Fatalf("an hour later: %v, term %d; want 4600", err, late.Term())
 	}
@@ -52,7 +52,7 @@ func TestStateSurvives(t *testing.T) {
 func TestOneControllerHasTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	f := open(t, path)
-	_, err := Open(path, now)
+	_, err := Open("failover", path, now)
 	if !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v, want that another controller holds it", err)
 	}
@@ -66,10 +66,10 @@ func TestFilesThatAreNone(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Repeat("not a state file\n", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path, now); err == nil || !strings.Contains(err.Error(), "it is no such file, or is damaged") {
+	if _, err := Open("failover", path, now); err == nil || !strings.Contains(err.Error(), "it is no such file, or is damaged") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := Open(filepath.Join(path, "state"), now); err == nil || !strings.HasPrefix(err.Error(), "cannot open the failover state file") {
+	if _, err := Open("failover", filepath.Join(path, "state"), now); err == nil || !strings.HasPrefix(err.Error(), "cannot open the failover state file") {
 		t.Errorf("error %v", err)
 	}
 }

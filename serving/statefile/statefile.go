@@ -1,5 +1,5 @@
-// Package statefile is the file that a failover controller keeps its state in. It is held open for
-// as long as the controller runs, so that two controllers never drive the same engines.
+// Package statefile is the file that a controller keeps its state in: of failover, or of versions. It
+// is held open for as long as the controller runs, so that two controllers never drive the same engines.
 package statefile
 
 import (
@@ -19,7 +19,6 @@ const form = 1
 const patience = 100 * time.Millisecond
 
 var (
-	bucket   = []byte("failover")
 	formKey  = []byte("form")
 	termKey  = []byte("term")
 	stateKey = []byte("state")
@@ -31,26 +30,27 @@ var ErrHeld = errors.New("another controller holds it; stop that one first, or g
 // File is an open state file. Its methods may be called from any goroutine.
 type File struct {
 	db   *bbolt.DB
+	kind string
 	path string
 	term uint64
 	last []byte // state of the run before
 }
 
-// Open opens the file, or makes it, and begins a term: one more than the last, and at least
-// [FirstTerm], so that epochs do not run back when a file is lost.
-func Open(path string, now time.Time) (*File, error) {
+// Open opens the file of a kind of controller, such as failover, or makes it, and begins a term: one
+// more than the last, and at least [FirstTerm], so that epochs do not run back when a file is lost.
+func Open(kind, path string, now time.Time) (*File, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: patience})
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
-		return nil, fmt.Errorf("cannot open the failover state file %s: %w", path, ErrHeld)
+		return nil, fmt.Errorf("cannot open the %s state file %s: %w", kind, path, ErrHeld)
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
-		return nil, fmt.Errorf("cannot open the failover state file %s: it is no such file, or is damaged (%w); move it away to begin without it", path, err)
+		return nil, fmt.Errorf("cannot open the %s state file %s: it is no such file, or is damaged (%w); move it away to begin without it", kind, path, err)
 	case err != nil:
-		return nil, fmt.Errorf("cannot open the failover state file: %w", err)
+		return nil, fmt.Errorf("cannot open the %s state file: %w", kind, err)
 	}
-	f := &File{db: db, path: path}
+	f := &File{db: db, kind: kind, path: path}
 	if err := db.Update(func(tx *bbolt.Tx) error { return f.begin(tx, FirstTerm(now)) }); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot begin with the failover state file %s: %w", path, err), db.Close())
+		return nil, errors.Join(fmt.Errorf("cannot begin with the %s state file %s: %w", kind, path, err), db.Close())
 	}
 	return f, nil
 }
@@ -62,7 +62,7 @@ var zero = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 func FirstTerm(now time.Time) uint64 { return uint64(max(1, int64(now.Sub(zero)/time.Second))) }
 
 func (f *File) begin(tx *bbolt.Tx, least uint64) error {
-	b, err := tx.CreateBucketIfNotExists(bucket)
+	b, err := tx.CreateBucketIfNotExists([]byte(f.kind))
 	if err != nil {
 		return err
 	}
@@ -87,9 +87,9 @@ func (f *File) Last() []byte { return f.last }
 
 // Save replaces the state, and returns once it is on the disk.
 func (f *File) Save(state []byte) error {
-	err := f.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucket).Put(stateKey, state) })
+	err := f.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(f.kind)).Put(stateKey, state) })
 	if err != nil {
-		return fmt.Errorf("cannot write the failover state file %s: %w", f.path, err)
+		return fmt.Errorf("cannot write the %s state file %s: %w", f.kind, f.path, err)
 	}
 	return nil
 }

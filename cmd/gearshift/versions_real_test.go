@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestVersionsForReal: two engine processes with real models behind a router, clients that ask all the
+// time, and one change of version after another, by the command that operators use. No request may
+// fail, and after each change all answers are the new version's.
+//
+// GEARSHIFT_VERSIONS=10 is the number of changes of the long run, in each of three ways: with room for
+// both versions, without, and with all replicas together.
+func TestVersionsForReal(t *testing.T) {
+	needONNX(t)
+	changes, ways := 2, []string{"in addition"}
+	if text := os.Getenv("GEARSHIFT_VERSIONS"); text != "" {
+		var err error
+		if changes, err = strconv.Atoi(text); err != nil || changes < 1 {
+			t.Fatalf("GEARSHIFT_VERSIONS=%s: want a number of changes, 1 or more", text)
+		}
+		ways = append(ways, "in place", "together")
+	}
+	for _, way := range ways {
+		t.Run(strings.ReplaceAll(way, " ", "-"), func(t *testing.T) {
+			x := newVersionsCheck(t, way)
+			stop := x.clients(4)
+			for n := range changes {
+				to := strconv.Itoa(2 - n%2)
+				out := succeed(t, "models", "roll", "v", "--to", to, "--wait", "--admin", x.admin)
+				if !strings.Contains(out, "steady") {
+					t.Errorf("after change %d: %s", n+1, out)
+				}
+				x.all(to)
+			}
+			stop()
+			t.Logf("%s: %d changes of version on 2 engines: %d requests, %d failed", way, changes, x.asked, len(x.failed))
+			if len(x.failed) > 0 || x.asked < 50*changes {
+				t.Errorf("%d of %d requests failed: %v", len(x.failed), x.asked, x.failed[:min(5, len(x.failed))])
+			}
+		})
+	}
+}
+
+// A version that cannot be loaded changes nothing, a router that is killed during a change finishes it
+// after its start, and the commands show and refuse what they should.
+func TestVersionsAfterTrouble(t *testing.T) {
+	needONNX(t)
+	x := newVersionsCheck(t, "in addition")
+	stop := x.clients(2)
+	fail(t, []string{"models", "roll", "v", "--to", "bad", "--wait", "--admin", x.admin}, "v has gone back to version 1", "no whole ONNX file")
+	stop()
+	if len(x.failed) > 0 {
+		t.Errorf("%d of %d requests failed: %v", len(x.failed), x.asked, x.failed[:min(5, len(x.failed))])
+	}
+	fail(t, []string{"models", "roll", "w", "--to", "2", "--admin", x.admin}, `there is no model "w"`, "there are v")
+	fail(t, []string{"models", "roll", "v", "--to", "1", "--admin", x.admin}, "has version", "already")
+	fail(t, []string{"models", "pause", "v", "--admin", x.admin}, "nothing to pause")
+	fail(t, []string{"models", "roll", "v", "--admin", x.admin}, "want --to VERSION")
+
+	succeed(t, "models", "roll", "v", "--to", "2", "--admin", x.admin)
+	time.Sleep(time.Second) // anywhere in it
+	x.router.kill()
+	x.serve()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		out := succeed(t, "models", "ls", "--admin", x.admin)
+		if strings.Contains(out, "2 of 2") && strings.Contains(out, "steady") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after a restart of the router: %s\n%s", out, x.router.log)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	x.all("2")
+	succeed(t, "models", "rollback", "v", "--wait", "--admin", x.admin)
+	x.all("1")
+	for _, e := range x.engines {
+		e.expect(t, "POST", "/v2/repository/index", `{"ready": true}`, http.StatusOK, `[{"name":"v","version":"1","state":"READY","reason":""}]`)
+	}
+}
+
+// versionsCheck is two engines and a router.
+type versionsCheck struct {
+	t          *testing.T
+	scenario   string
+	state      string
+	engines    []*engineProcess
+	router     *process
+	url, admin string
+	answers    map[string]string // by version
+
+	mu     sync.Mutex // protects what follows
+	asked  int
+	failed []string
+}
+
+func newVersionsCheck(t *testing.T, way string) *versionsCheck {
+	t.Helper()
+	t.Setenv("GEARSHIFT_ADMIN_TOKEN", testToken)
+	x := &versionsCheck{t: t, answers: map[string]string{}, state: filepath.Join(t.TempDir(), "versions.db")}
+	dir := makeVersions(t)
+	var upstreams strings.Builder
+	for h := range 2 {
+		p := startProcess(t, "engine", "--repository", dir, "--load", "v", "--addr", "127.0.0.1:0")
+		e := &engineProcess{p, "http://" + p.listens(t)}
+		x.engines = append(x.engines, e)
+		fmt.Fprintf(&upstreams, "    \"*@h%d\": {url: %q, lifecycle: gearshift}\n", h+1, e.url)
+	}
+	for _, version := range []string{"1", "2"} {
+		name := map[string]string{"1": "v", "2": "v@2"}[version]
+		e := x.engines[0]
+		if version == "2" {
+			e.expect(t, "POST", "/v2/repository/models/v@2/load", "", http.StatusOK)
+		}
+		x.answers[version] = scores(e.expect(t, "POST", "/v1/gearshift/classify", classifyBody(name), http.StatusOK))
+	}
+	x.engines[0].expect(t, "POST", "/v2/repository/models/v@2/unload", "", http.StatusOK)
+	if x.answers["1"] == x.answers["2"] {
+		t.Fatalf("both versions answer %s", x.answers["1"])
+	}
+	memory, more := "2GiB", ""
+	switch way {
+	case "in place":
+		memory = "1GiB"
+	case "together":
+		more = ", together: true"
+	}
+	x.scenario = write(t, "versions.yaml", fmt.Sprintf(`
+tasks: [{name: classify, total_ms: 1000, quality: {v: 1}}]
+variants: [{name: v, model: v}]
+models: [{name: v, memory: 600MiB, load_ms: 100}]
+hosts: [{name: h1, memory: %[1]s}, {name: h2, memory: %[1]s}]
+replicas: [{variant: v, hosts: [h1, h2], memory: 600MiB}]
+profiles: [{variant: v, batch_ms: {1: 2, 8: 8}}]
+workload: {output_tokens: {distribution: none}}
+rollout: {warmup: 100ms, shares: [0.2], tries: 2, retry_after: 200ms, slower: 20, utilisation: 1%[2]s}
+serving:
+  backend: upstream
+  upstreams:
+%[3]s`, memory, more, upstreams.String()))
+	x.serve()
+	return x
+}
+
+// serve starts the router.
+func (x *versionsCheck) serve() {
+	admin := freeAddr(x.t)
+	x.router = startProcess(x.t, "serve", "--scenario", x.scenario, "--addr", "127.0.0.1:0", "--admin-addr", admin,
+		"--store", filepath.Join(x.t.TempDir(), "store.db"), "--rollout-state", x.state)
+	x.url, x.admin = "http://"+x.router.listens(x.t), "http://"+admin
+}
+
+// makeVersions makes a folder with two versions of a model, and a damaged one.
+func makeVersions(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for seed, name := range map[string]string{"1": "v", "2": "v@2"} {
+		made := t.TempDir()
+		succeed(t, "models", "make", "--family", "images", "--out", made, "--size", "v=1x16", "--seed", seed)
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(made, "v"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damaged := filepath.Join(dir, "v@bad")
+	if err := os.CopyFS(damaged, os.DirFS(filepath.Join(dir, "v"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(damaged, "model.onnx"), 1000); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// scores is the part of an answer that a version determines.
+func scores(body string) string {
+	_, list, _ := strings.Cut(body, `"data"`)
+	list, _, _ = strings.Cut(list, `"usage"`)
+	return list
+}
+
+// clients ask without a pause but for their answers, until stop.
+func (x *versionsCheck) clients(n int) (stop func()) {
+	ctx, end := context.WithCancel(x.t.Context())
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: n}}
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				_, wrong := x.ask(client)
+				x.mu.Lock()
+				x.asked++
+				if wrong != "" {
+					x.failed = append(x.failed, wrong)
+				}
+				x.mu.Unlock()
+				pause(ctx, 2*time.Millisecond)
+			}
+		})
+	}
+	return func() {
+		end()
+		all.Wait()
+	}
+}
+
+// ask asks once, and returns the answer, or what was wrong.
+func (x *versionsCheck) ask(client *http.Client) (answer, wrong string) {
+	response, err := client.Post(x.url+"/v1/gearshift/classify", "application/json", strings.NewReader(classifyBody("v")))
+	if err != nil {
+		return "", err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return "", fmt.Sprintf("%d %v %s", response.StatusCode, err, body)
+	}
+	return scores(string(body)), ""
+}
+
+// all has all answers be those of the version.
+func (x *versionsCheck) all(version string) {
+	x.t.Helper()
+	for range 10 {
+		if answer, wrong := x.ask(http.DefaultClient); wrong != "" || answer != x.answers[version] {
+			x.t.Errorf("after the change to version %s: %s%s, want %s", version, wrong, answer, x.answers[version])
+			return
+		}
+	}
+}
