@@ -65,6 +65,17 @@ func (m replicas) Weigh(r int, part float64) {
 // Count implements [rollout.Fleet].
 func (m replicas) Count(r int) rollout.Count { return m.counts[r].get() }
 
+// Holds reports whether the replica is of a model whose versions change, so that nothing else may
+// unload it.
+func (m *Module) Holds(replica int) bool {
+	for _, x := range m.locations {
+		if x.replicas[0] == replica || x.replicas[1] == replica {
+			return true
+		}
+	}
+	return false
+}
+
 // follow gives lifecycles their orders and reports to the controller how they have ended. It reports
 // whether any has.
 func (m *Module) follow(now time.Duration) (news bool) {

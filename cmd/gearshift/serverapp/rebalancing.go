@@ -7,22 +7,17 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
-	"gearshift/serving/failover"
 	"gearshift/serving/rebalancing"
 )
 
-// newRebalancing makes what moves replicas between hosts; nil where the scenario does not ask for it.
-// What failover holds stays where it is.
-func newRebalancing(s *scenario.Scenario, t *fleet.Table, f *failover.Module, log *slog.Logger) (*rebalancing.Module, error) {
+// newRebalancing makes what moves replicas between hosts, except those that are pinned; nil where the
+// scenario does not ask for it.
+func newRebalancing(s *scenario.Scenario, t *fleet.Table, pinned func(replica int) bool, log *slog.Logger) (*rebalancing.Module, error) {
 	settings, on := s.Rebalancing()
 	if !on {
 		return nil, nil
 	}
-	o := rebalancing.Options{Table: t, Settings: settings, Log: log, Work: workOf(s.Profiles())}
-	if f != nil {
-		o.Pinned = f.Holds
-	}
-	return rebalancing.New(o)
+	return rebalancing.New(rebalancing.Options{Table: t, Settings: settings, Pinned: pinned, Log: log, Work: workOf(s.Profiles())})
 }
 
 // workOf is how long a request takes on a replica alone, by the replicas' profiles.

@@ -128,7 +128,10 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 		defer closing(failover, log) // after the server
 		options.Modules = append(withFailover(options.Modules, failover), failover)
 	}
-	moves, err := newRebalancing(s, r.core.Table(), failover, log)
+	pinned := func(replica int) bool {
+		return failover != nil && failover.Holds(replica) || versions != nil && versions.Holds(replica)
+	}
+	moves, err := newRebalancing(s, r.core.Table(), pinned, log)
 	if err != nil {
 		return err
 	}
