@@ -120,7 +120,7 @@ func (r *run) stop(replica int, now time.Duration) {
 	for _, x := range h.remove(model, r.Models) {
 		r.deployed.slots[replica].running--
 		r.knowledge(int(x.client), model).Own[x.replica]--
-		r.fail(model, now)
+		r.fail(model, x.parent, now)
 	}
 	r.schedule(on)
 }

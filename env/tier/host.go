@@ -36,6 +36,8 @@ type request struct {
 	replica int32 // by which the client knows it
 	found   int32 // requests of the model when it came
 	pair    int32 // its number among those of which there may be copies; zero for none
+	parent  int32 // the number of the request of which it is a part; zero for none
+	carries int32 // examples
 	arrived time.Duration
 	work    time.Duration
 }
@@ -121,7 +123,7 @@ func (h *host) add(r request, m *Model) {
 		return
 	}
 	h.counts[r.model]++
-	h.work += m.Mean
+	h.work += m.Mean * time.Duration(r.carries)
 }
 
 // done is the request that has ended; false if none has.
@@ -145,7 +147,7 @@ func (h *host) forget(r *request, models []Model) {
 		return
 	}
 	h.counts[r.model]--
-	h.work -= m.Mean
+	h.work -= m.Mean * time.Duration(r.carries)
 }
 
 // remove ends all requests of the model, and returns them.

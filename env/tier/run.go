@@ -3,7 +3,6 @@ package tier
 import (
 	"math/rand/v2"
 	"slices"
-	"sort"
 	"time"
 
 	"gearshift/env/agenda"
@@ -35,6 +34,7 @@ type run struct {
 	shares   []float64 // cumulative
 	views    views
 	hedges   hedges
+	fans     fans
 	deployed deployed
 	random   *rand.Rand
 	result   Result
@@ -145,15 +145,25 @@ func (r *run) arrive(now time.Duration) {
 	if next := now + r.gap(now); next < r.Length {
 		r.agenda.Add(agenda.Item{At: next, Kind: requestArrives})
 	}
-	model := sort.SearchFloat64s(r.shares, r.random.Float64()*r.shares[len(r.shares)-1])
+	model := r.draw()
 	client := r.random.IntN(r.Clients)
+	if r.Fanout > 1 {
+		r.fan(client, model, now)
+		return
+	}
+	r.ask(client, model, 0, now)
+}
+
+// ask has the client ask one model, as a part of a request if there is a parent.
+func (r *run) ask(client, model int, parent int32, now time.Duration) {
 	m := &r.Models[model]
 	if r.deployed.models[model].active == 0 {
-		r.fail(model, now)
+		r.fail(model, parent, now)
 		return
 	}
 	replica, waited := r.choose(client, model, now)
-	x := request{client: int32(client), model: int32(model), replica: int32(replica), arrived: now - waited, work: m.Work(r.random)}
+	x := request{client: int32(client), model: int32(model), replica: int32(replica), parent: parent, arrived: now - waited}
+	r.carry(&x, m)
 	r.hedge(&x, now)
 	r.send(x, now)
 }
@@ -193,7 +203,10 @@ func (r *run) ended(i int, now time.Duration) {
 		h.reported.answered(x.model, x.found, now-x.arrived)
 		r.answered(&x, now)
 		r.settle(&x, now)
-		if x.arrived >= r.Warmup {
+		switch {
+		case x.parent > 0:
+			r.part(x.parent, now, true)
+		case x.arrived >= r.Warmup:
 			r.count(now - x.arrived)
 		}
 	}
@@ -209,9 +222,13 @@ func (r *run) count(took time.Duration) {
 	r.result.Times = append(r.result.Times, took)
 }
 
-// fail enters a request that is not answered.
-func (r *run) fail(model int, now time.Duration) {
+// fail enters a request that is not answered, or a part of one.
+func (r *run) fail(model int, parent int32, now time.Duration) {
 	r.deployed.models[model].load.Failed++
+	if parent > 0 {
+		r.part(parent, now, false)
+		return
+	}
 	if now >= r.Warmup {
 		r.result.Requests++
 		r.result.Failed++

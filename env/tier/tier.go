@@ -36,7 +36,8 @@ type Model struct {
 	Share float64
 	// Work draws how long a request takes on one core.
 	Work func(random *rand.Rand) time.Duration
-	// Mean is that of Work: the estimate that hosts count outstanding work by.
+	// Mean is that of Work: the estimate that hosts count outstanding work by. With Examples it is
+	// that of one.
 	Mean time.Duration
 	// Replicas are the hosts that have it at the start. On others it is cold.
 	Replicas []int
@@ -69,6 +70,12 @@ type Config struct {
 	// the rate at a time, above 0.
 	Rate   float64
 	RateAt func(now time.Duration) float64
+	// Fanout is how many different models each request of a client asks at once, each drawn by its
+	// share. It is answered when all have answered. 0 and 1 are one model.
+	Fanout int
+	// Examples draws how many examples a request carries to each model that it asks, 1 at least:
+	// each of them takes Work of its own. Nil has each carry one.
+	Examples func(random *rand.Rand) int
 	// ShareAt, if there is one, is what a model's share is multiplied by in the Period that
 	// begins then.
 	ShareAt func(model int, now time.Duration) float64

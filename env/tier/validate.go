@@ -32,6 +32,7 @@ func (c *Config) validate() error {
 	found.If(c.Length <= c.Warmup || c.Warmup < 0, "a length of %v and a warm-up of %v; the length must be more", c.Length, c.Warmup)
 	found.If(c.PollTakes < 0 || c.Board < 0 || c.Timeout < 0 || c.Period < 0, "polls that take %v, a board each %v, a timeout of %v and a period of %v; none may be negative", c.PollTakes, c.Board, c.Timeout, c.Period)
 	found.If(c.ShareAt != nil && c.Period == 0, "shares change at the times of a period, of which there is none")
+	c.fanoutFaults(&found)
 	if _, hedges := c.Chooser.(balance.Hedger); hedges {
 		found.If(c.Control != nil, "copies of requests are not simulated where a controller unloads replicas; want another chooser, or no controller")
 	}

@@ -66,6 +66,7 @@ func notice(t *testing.T) string {
 		take(part[0]+" "+part[1], part[2])
 	}
 	take("the sizes and accuracies of workloads/families", filepath.Join(root, "workloads/families"))
+	take("the recorded day of workloads/daily", filepath.Join(root, "workloads/daily"))
 	take("the digits of workloads/digits (not in serveonly)", filepath.Join(root, "workloads/digits"))
 	var b strings.Builder
 	b.WriteString("Gearshift\nLicensed under the Apache License, Version 2.0; see LICENSE.\n\n" +

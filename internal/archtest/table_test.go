@@ -40,6 +40,10 @@ var table = []room{
 		"backups are planned from what is free and asked for: no fleet that runs, no clock"},
 	{"router/placement/bands", []string{"router/control", "internal/faults", "internal/highs"},
 		"hosts, replicas and what they use are numbers: what measures and moves them hands itself in"},
+	{"router/placement/replicas", []string{"internal/faults"},
+		"counts of replicas come from rates and times alone: who starts them is another's business"},
+	{"router/tiers", []string{"router/control", "internal/faults"},
+		"shares are corrected by what tiers report: who reports, and who sends by them, are interfaces of its own"},
 	{"router/failover", []string{"router/control", "router/placement"},
 		"what is loaded where, before a loss and after it, is a matter of events and times: it knows neither the simulator nor the engines that it loads"},
 	{"router/rollout", []string{"router/control", "router/fleet", "internal/faults"},
@@ -90,6 +94,8 @@ var table = []room{
 		"jobs come in the same way for a simulation and for a server"},
 	{"workloads/families", nil,
 		"it is data: what is made of the models is their users' business"},
+	{"workloads/daily", nil,
+		"it is data: what is drawn around it is its users' business"},
 	{"workloads/digits", nil,
 		"it is data: who trains on it, or sends it, is not its business"},
 	{"env/jobs", []string{"env/engine", "router/modality", "router/profile", "router/solve", "workloads/jobs"},
@@ -98,6 +104,8 @@ var table = []room{
 		"servers, loads and clients around the controller that a server runs too: requests are routed elsewhere"},
 	{"env/tier", []string{"env/agenda", "router/balance", "router/control", "router/fleet", "router/profile", "router/signals", "internal/faults", "internal/splitmix"},
 		"hosts and clients by the thousand around the choice and the controllers that a router has too: it knows no policy and no engine"},
+	{"env/scaling", []string{"router/placement/replicas", "router/tiers", "internal/faults", "internal/splitmix"},
+		"loads over days around the scalers and the controller that a router runs too: it knows no host and no engine"},
 	{"env/planner", []string{"env", "env/engine", "workloads", "router/fleet", "router/profile"},
 		"a clairvoyant is a decider that simulates: it takes any base through its own interface, and no learner"},
 	{"env/evaluation/report", nil,
@@ -299,7 +307,7 @@ var table = []room{
 		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/engines", "serving/experience", "serving/recording", "serving/tracing", "serving/wire", "serving/dashboard", "serving/debug", "serving/config", "serving/failover", "serving/rollout", "serving/rebalancing", "serving/modality", "serving", "checkpoints", "serving/informed"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
 	{"cmd/gearshift/operate", []string{
-		"cmd/gearshift/cli", "cmd/gearshift/gate", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/scenario", "router/policy", "env/evaluation", "env/objective", "workloads", "serving/config", "serving/failover", "serving/rollout", "serving/keys", "serving/leasing", "serving/overview", "serving/setting", "serving/trial", "checkpoints", "checkpoints/onnx"},
+		"cmd/gearshift/cli", "cmd/gearshift/gate", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/scenario", "router/policy", "env/evaluation", "env/objective", "router/placement/replicas", "workloads", "serving/config", "serving/failover", "serving/rollout", "serving/keys", "serving/leasing", "serving/overview", "serving/setting", "serving/trial", "checkpoints", "checkpoints/onnx"},
 		"an operator's commands act on the store, the keys file, or a running router through its admin API: they serve nothing"},
 	{"cmd/gearshift/logdata", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env/evaluation", "env/evaluation/logged", "serving/experience"},
@@ -331,7 +339,7 @@ var table = []room{
 		"cmd/gearshift/reports", "cmd/gearshift/scenario", "cmd/gearshift/jobtraining", "cmd/gearshift/policies", "checkpoints", "rl", "router/modality", "workloads", "workloads/jobs", "env/jobs", "env/evaluation", "env/evaluation/report"},
 		"a report plays policies and lays out numbers: it has one trained, and serves none"},
 	{"cmd/gearshift/reports/tail", []string{
-		"cmd/gearshift/reports", "env/tier", "router/balance", "router/signals", "workloads", "env/evaluation", "env/evaluation/report"},
+		"cmd/gearshift/reports", "env/tier", "env/scaling", "router/tiers", "router/balance", "router/signals", "workloads", "workloads/daily", "env/evaluation", "env/evaluation/report"},
 		"a report simulates tiers and lays out numbers: it trains and serves nothing"},
 	{"cmd/gearshift/reports/faillite", []string{
 		"cmd/gearshift/reports", "cmd/gearshift/scenario", "router/failover", "router/placement", "workloads", "workloads/families", "env/failover", "env/evaluation", "env/evaluation/report"},

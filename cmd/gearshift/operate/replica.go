@@ -31,6 +31,7 @@ unload. New requests go elsewhere at once; those in flight on the replica end be
 		newReplicaOrder("wake", "Wake a replica's model", "Wake a replica's model. It takes requests once that is done."),
 		newReplicaOrder("drain", "Keep new requests away from a replica", `Keep new requests away from a replica. Those in flight go on. It holds until undrain, or a
 restart of the router.`),
+		newReplicaForecast(),
 		newReplicaOrder("undrain", "Let new requests in to a drained replica", "Let new requests in to a drained replica again."),
 	)
 }

@@ -10,7 +10,7 @@ package report
 type Report struct {
 	Title    string    `json:"title"`
 	Scenario string    `json:"scenario"` // one line: what was simulated, and under which profile
-	Verdict  []string  `json:"verdict"`  // three sentences
+	Verdict  []string  `json:"verdict"`  // sentences, often three
 	Sections []Section `json:"sections"`
 	Repeat   string    `json:"repeat"` // command, version and seeds that give the report again
 

@@ -20,6 +20,8 @@ var sections = []section{
 	{"knowledge", (*study).knowledge},
 	{"loads", (*study).loads},
 	{"theory", (*study).closedForms},
+	{"replicas", (*study).replicas},
+	{"tiers", (*study).tiers},
 }
 
 // names lists the sections.

@@ -11,7 +11,7 @@ import (
 // TestReport: what is polled carries more than what is chosen by chance, and what few clients
 // are told lies between; the report has each rule and says so.
 func TestReport(t *testing.T) {
-	s := &study{length: 3 * time.Second, clients: []int{20}, theory: 40 * time.Second, seeds: workloads.Seeds(workloads.Training, 2),
+	s := &study{options: options{only: []string{"knowledge", "loads", "theory"}}, length: 3 * time.Second, clients: []int{20}, theory: 40 * time.Second, seeds: workloads.Seeds(workloads.Training, 2),
 		count: func(string) func(int, int) { return nil }}
 	r, err := s.report(t.Context())
 	if err != nil {

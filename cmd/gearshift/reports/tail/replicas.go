@@ -1,0 +1,224 @@
+package tail
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"gearshift/env/evaluation/report"
+	"gearshift/env/scaling"
+	"gearshift/workloads"
+	"gearshift/workloads/daily"
+)
+
+// scaled is the fleet whose replicas are counted: each answers 25 requests a second.
+func scaled(warmUp time.Duration) scaling.Fleet {
+	return scaling.Fleet{Capacity: 25, WarmUp: warmUp, Period: 15 * time.Second, Patience: time.Second, Peak: 0.9}
+}
+
+// days is what series are drawn from: the recorded day, a hundred times as busy.
+func days(single float64, seed uint64) scaling.Drawing {
+	return scaling.Drawing{
+		Day: daily.Rates(), Scale: 100, Days: 3, Before: 1,
+		DayFactor: 0.1, Noise: 0.05, NoiseHolds: 20 * time.Minute,
+		Daily: 2, DailyJitter: 2 * time.Minute, Single: single,
+		Lowest: 1.2, Highest: 1.6, Shortest: 10 * time.Minute, Longest: 30 * time.Minute, Steep: 5 * time.Minute, Seed: seed,
+	}
+}
+
+// growth is a world in which replicas are counted.
+type growth struct {
+	name    string
+	warmUp  time.Duration
+	single  float64 // spikes that come once, a day in the mean
+	history bool    // whether the day before is known
+}
+
+// growths are the worlds of the report, the one that its verdict is of first.
+func (s *study) growths() []growth {
+	list := []growth{
+		{"warm-up of 10 min, 2 spikes that recur and 1/3 that does not, a day", 10 * time.Minute, 1. / 3, true},
+		{"a spike each day that does not recur", 10 * time.Minute, 1, true},
+	}
+	if s.options.quick {
+		return list
+	}
+	return append(list,
+		growth{"no spike that does not recur", 10 * time.Minute, 0, true},
+		growth{"warm-up of 2 min", 2 * time.Minute, 1. / 3, true},
+		growth{"warm-up of 5 min", 5 * time.Minute, 1. / 3, true},
+		growth{"warm-up of 20 min", 20 * time.Minute, 1. / 3, true},
+		growth{"nothing known of the day before", 10 * time.Minute, 1. / 3, false},
+	)
+}
+
+// counted is what came of a world: the policies, tuned on other series, and their results.
+type counted struct {
+	growth
+	scaling.Tuned
+	series             []*scaling.Series
+	reactive, forecast []*scaling.Result
+}
+
+// count tunes both policies on series of training, and plays them on those of evaluation.
+func (g growth) count(ctx context.Context, n int) (c counted, err error) {
+	c.growth = g
+	training, err := g.draw(workloads.Training, n)
+	if err != nil {
+		return c, err
+	}
+	f := scaled(g.warmUp)
+	if c.Tuned, err = f.Tune(ctx, training, f.Reactives(), f.Forecasts(g.history), most); err != nil {
+		return c, err
+	}
+	if c.series, err = g.draw(workloads.Evaluation, n); err != nil {
+		return c, err
+	}
+	if c.reactive, err = f.Play(c.series, c.Reactive); err != nil {
+		return c, err
+	}
+	c.forecast, err = f.Play(c.series, c.Forecast)
+	return c, err
+}
+
+func (g growth) draw(d workloads.Domain, n int) (list []*scaling.Series, err error) {
+	for _, seed := range workloads.Seeds(d, n) {
+		x, err := days(g.single, seed).Draw()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, x)
+	}
+	return list, nil
+}
+
+// replicas compares counts of replicas by forecasts with reactive ones.
+func (s *study) replicas(ctx context.Context, r *report.Report) error {
+	list := s.growths()
+	results := make([]counted, len(list))
+	var jobs []job
+	for i, g := range list {
+		jobs = append(jobs, func(ctx context.Context) (err error) {
+			results[i], err = g.count(ctx, s.series)
+			return err
+		})
+	}
+	if err := s.all(ctx, "replicas", jobs); err != nil {
+		return err
+	}
+	r.Sections = append(r.Sections, report.Section{
+		ID: "replicas", Title: "Replicas by forecasts, and by the load that there is",
+		Text: fmt.Sprintf("Simulated: %d series of three days, drawn around a day of 35 clients that ServeGen recorded, a hundred times as busy: factors of days (deviation .1), noise (.05, over 20 minutes) and spikes of 1.2 to 1.6 times the load for 10 to 30 minutes. A day before each series is known, if nothing else is said. A replica answers 25 requests a second, and is paid for while it warms up; a request waits a second at most. Peaks are the tenth of the minutes with the most load.\n\n"+
+			"Both were tuned on %[1]d other series: the reactive scaler, which is that of Kubernetes with a rate as its metric, for the fewest replica-hours with at most .1 %% of errors; the forecasts then for the fewest errors at peaks with 1 %% fewer replica-hours.", s.series),
+		Tables:  []report.Table{worldsTable(results), seriesTable(results[0])},
+		Figures: []report.Figure{dayFigure(results[0])},
+	})
+	x := results[0].summary()
+	r.Verdict = append(r.Verdict, fmt.Sprintf("Replicas counted by forecasts refuse %s %% of the requests at peaks in the median of %d drawn series, reactive ones %s %%, with %+.1f %% replica-hours; where a spike each day does not recur, %.2f of the reactive ones' errors are left.",
+		percent(x.forecast), s.series, percent(x.reactive), 100*(x.hours-1), results[1].summary().ratio()))
+	return nil
+}
+
+// percent is a share in percent with two digits that say something.
+func percent(share float64) string { return fmt.Sprintf("%.2g", 100*share) }
+
+// summary is medians over the series.
+type summary struct {
+	reactive, forecast float64 // errors at peaks
+	hours              float64 // of forecasts, relative
+	fewer              int     // series in which forecasts take no more replica-hours
+}
+
+// ratio is which part of the reactive errors is left.
+func (s summary) ratio() float64 { return s.forecast / max(s.reactive, 1e-9) }
+
+func (c *counted) summary() (s summary) {
+	var reactive, forecast, hours []float64
+	for i, a := range c.reactive {
+		b := c.forecast[i]
+		reactive, forecast = append(reactive, a.PeakErrors()), append(forecast, b.PeakErrors())
+		hours = append(hours, b.ReplicaHours/a.ReplicaHours)
+		if b.ReplicaHours <= a.ReplicaHours {
+			s.fewer++
+		}
+	}
+	s.reactive, s.forecast, s.hours = median(reactive), median(forecast), median(hours)
+	return s
+}
+
+// median of numbers, of which there is one at least.
+func median(list []float64) float64 {
+	sorted := slices.Sorted(slices.Values(list))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// worldsTable has a row for each world.
+func worldsTable(results []counted) report.Table {
+	t := report.Table{
+		ID: "replica-cases", Title: "Errors at peaks, medians over the series",
+		Columns: []report.Column{
+			report.TextColumn("case", "Case"),
+			report.NumberColumn("reactive", "Reactive", "%", 4), report.NumberColumn("forecast", "Forecast", "%", 4),
+			report.NumberColumn("ratio", "Forecast ÷ reactive", "", 2),
+			report.NumberColumn("hours", "Replica-hours, forecast ÷ reactive", "", 3), report.NumberColumn("fewer", "Series with no more replica-hours", "", 0),
+			report.TextColumn("reactive_is", "Reactive, as tuned"), report.TextColumn("forecast_is", "Forecast, as tuned"),
+		},
+		Note: "Cases differ from the first in what they name. A series without reactive errors counts as it is.",
+	}
+	for i := range results {
+		c := &results[i]
+		x := c.summary()
+		t.Rows = append(t.Rows, []report.Cell{
+			report.Text(c.name), report.Number(100 * x.reactive), report.Number(100 * x.forecast), report.Number(x.ratio()),
+			report.Number(x.hours), report.Number(float64(x.fewer)), report.Text(c.Reactive.Name), report.Text(c.Forecast.Name),
+		})
+	}
+	return t
+}
+
+// seriesTable has a row for each series of a world.
+func seriesTable(c counted) report.Table {
+	t := report.Table{
+		ID: "replica-series", Title: "Each series: " + c.name,
+		Columns: []report.Column{
+			report.TextColumn("series", "Series"),
+			report.NumberColumn("reactive_peaks", "Errors at peaks, reactive", "%", 3), report.NumberColumn("forecast_peaks", "forecast", "%", 3),
+			report.NumberColumn("reactive_all", "All errors, reactive", "%", 3), report.NumberColumn("forecast_all", "forecast", "%", 3),
+			report.NumberColumn("reactive_hours", "Replica-hours, reactive", "h", 0), report.NumberColumn("forecast_hours", "forecast", "h", 0),
+			report.NumberColumn("reactive_starts", "Starts, reactive", "", 0), report.NumberColumn("forecast_starts", "forecast", "", 0),
+		},
+	}
+	for i, a := range c.reactive {
+		b := c.forecast[i]
+		row := []report.Cell{report.Text(fmt.Sprint(i + 1))}
+		for _, x := range []float64{
+			100 * a.PeakErrors(), 100 * b.PeakErrors(), 100 * a.Errors(), 100 * b.Errors(),
+			a.ReplicaHours, b.ReplicaHours, float64(a.Starts), float64(b.Starts),
+		} {
+			row = append(row, report.Number(x))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// dayFigure is the second day of the first series.
+func dayFigure(c counted) report.Figure {
+	f := report.Figure{ID: "replica-day", Title: "Replicas on the second day of the first series", X: report.Axis{Label: "time", Unit: "h"}, Y: report.Axis{Label: "replicas"}}
+	needed := report.Series{Name: "needed by the load", Style: report.Line}
+	reactive := report.Series{Name: "reactive", Style: report.Step}
+	forecast := report.Series{Name: "forecast", Style: report.Step}
+	const day = 24 * 60
+	for i := day; i < 2*day; i += 5 {
+		x := float64(i-day) / 60
+		highest := slices.Max(c.series[0].Rates[i : i+5])
+		needed.X, needed.Y = append(needed.X, x), append(needed.Y, math.Ceil(highest/scaled(c.warmUp).Capacity))
+		reactive.X, reactive.Y = append(reactive.X, x), append(reactive.Y, float64(c.reactive[0].Counts[i]))
+		forecast.X, forecast.Y = append(forecast.X, x), append(forecast.Y, float64(c.forecast[0].Counts[i]))
+	}
+	f.Series = []report.Series{needed, reactive, forecast}
+	return f
+}
