@@ -29,7 +29,7 @@ func (s *Server) newFeed(b *informed.Balancer) *informed.Feed {
 	}
 	ledger := s.router.Ledger()
 	return informed.New(informed.Options{
-		Table: s.table, Models: models, Transports: transports, Balancer: b, Clock: s.clock, Config: s.config.Signals,
+		Table: s.table, Models: models, Named: func(replica int) string { return s.backends[replica].Named() }, Transports: transports, Balancer: b, Clock: s.clock, Config: s.config.Signals,
 		Own: func(replica int) signals.Count {
 			return signals.Count{InFlight: ledger.InFlightOn(replica), Held: s.adapter.Held(replica)}
 		},

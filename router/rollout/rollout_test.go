@@ -262,6 +262,28 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// What was saved before a crash may be older than what engines have: the replica that answers is found.
+func TestResumeFromOlderState(t *testing.T) {
+	w := newSimulation(t, 1, 1, 100, 40, quick())
+	w.roll(0, "2")
+	w.until(time.Minute, func() bool { return w.control.Status(0, w.now).Locations[0].Phase == "shifting" })
+	state := w.control.State(w.now) // the first replica is the active one
+	w.until(time.Minute, w.settled(0))
+	system := &rollout.System{Models: []rollout.Model{{Name: "a", Version: "1", Locations: []rollout.Location{{Replicas: [2]int{0, 1}}}}}}
+	next, err := rollout.New(system, quick(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Resume(state, w.now); err != nil {
+		t.Fatal(err)
+	}
+	w.control, w.next = next, w.now
+	w.until(time.Minute, w.settled(0))
+	if got := w.versions(0); !slices.Equal(got, []string{"2"}) || w.answering(0) != 1 || w.used(0) != 40 {
+		t.Errorf("versions %v, %d answer, memory %d", got, w.answering(0), w.used(0))
+	}
+}
+
 func TestFaultySystems(t *testing.T) {
 	for want, s := range map[string]*rollout.System{
 		"has no location": {Models: []rollout.Model{{Name: "a"}}},

@@ -15,6 +15,7 @@ func (c *Controller) Wake(now time.Duration) (next time.Duration) {
 	next = control.Never
 	for i := range c.models {
 		c.judge(i, now)
+		c.find(i)
 		for j := range c.models[i].locations {
 			for c.step(i, j, now) {
 			}
@@ -39,6 +40,24 @@ func (c *Controller) judge(i int, now time.Duration) {
 	old, next := c.compare(i)
 	if why := c.options.Test.Worse(old, next); why != "" {
 		c.goBack(i, why, now)
+	}
+}
+
+// find has the second replica of a location answer where the first does not and the second does, as
+// after a crash: what was saved last may be a little older than what engines have.
+func (c *Controller) find(i int) {
+	m := &c.models[i]
+	for j := range m.locations {
+		p := &m.locations[j]
+		other := c.replica(i, j, 1-p.active)
+		if p.phase != steady || other < 0 || p.versions[1-p.active] == "" {
+			continue
+		}
+		if c.fleet.State(c.replica(i, j, p.active)) == fleet.Cold && c.fleet.State(other) == fleet.Up {
+			p.active = 1 - p.active
+			c.fleet.Weigh(other, 1)
+			c.fleet.Weigh(c.replica(i, j, 1-p.active), 0)
+		}
 	}
 }
 

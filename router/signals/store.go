@@ -54,6 +54,9 @@ type Store struct {
 	// OnHeard, if set before the first signal, is called with each that is used, and how it came; of
 	// one that stands in, how the replica was asked. Calls for one replica may overlap.
 	OnHeard func(replica int, k *Known, by Source)
+	// Named, if set before the first signal, returns the name by which the replica's engine knows the
+	// model that it has now, where that changes. It is called from any goroutine.
+	Named func(replica int) string
 	// OnFault, if set before the first signal, is called with each fault.
 	OnFault func(replica int, from Source, f Fault)
 
@@ -89,8 +92,12 @@ func (s *Store) SetStaleAfter(d time.Duration) { s.staleAfter.Store(int64(d)) }
 // reports what is wrong with it; what is [Fault.Refused] is not used.
 func (s *Store) Hear(replica int, l Load, from Source, own Count, now time.Duration) Fault {
 	e := &s.entries[replica]
+	model := e.model
+	if s.Named != nil {
+		model = ModelID(s.Named(replica))
+	}
 	e.mu.Lock()
-	fault := e.guards[from].check(&l, e.model, &s.table.Replicas[replica], own)
+	fault := e.guards[from].check(&l, model, &s.table.Replicas[replica], own)
 	if fault.Refused() {
 		e.mu.Unlock()
 		s.fault(replica, from, fault)

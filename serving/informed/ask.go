@@ -106,7 +106,7 @@ func (f *Feed) get(replica int) (l signals.Load, err error) {
 	case err != nil:
 		return l, err
 	}
-	l, _, err = loads.ParsePage(text, f.options.Models[replica])
+	l, _, err = loads.ParsePage(text, f.model(replica))
 	return l, err
 }
 

@@ -16,8 +16,10 @@ import (
 // Options are what a [Feed] is made of. All but Balancer and Transports are required.
 type Options struct {
 	Table *fleet.Table
-	// Models are the names by which engines know the replicas' models, by replica.
+	// Models are the names by which engines know the replicas' models, by replica. Named returns that
+	// of now, where they change; nil: they do not.
 	Models []string
+	Named  func(replica int) string
 	// Transports lead to servers that can be asked for their load, by replica. Nil: it cannot be.
 	Transports []http.RoundTripper
 	// Balancer chooses by what is heard. Nil: nothing does, and it is only shown.
@@ -51,6 +53,7 @@ func New(o Options) *Feed {
 		options: o, balancer: o.Balancer, asks: make([]asking, len(o.Table.Replicas)),
 		store: signals.NewStore(o.Table, o.Models, o.Config.StaleAfter), counts: newCounts(len(o.Table.Replicas)),
 	}
+	f.store.Named = o.Named
 	f.store.OnHeard, f.store.OnFault = f.heard, f.counts.fault
 	f.config.Store(&o.Config)
 	if f.balancer != nil {
@@ -61,6 +64,14 @@ func New(o Options) *Feed {
 		f.ended.Go(f.substitute)
 	}
 	return f
+}
+
+// model is the name by which the replica's engine knows its model now.
+func (f *Feed) model(replica int) string {
+	if f.options.Named != nil {
+		return f.options.Named(replica)
+	}
+	return f.options.Models[replica]
 }
 
 // substituteEvery is how often replicas that say nothing are looked for.

@@ -149,7 +149,9 @@ func (m *Module) sample(now time.Duration) {
 		if slots > 0 {
 			x = min(1, float64(has)/float64(slots))
 		}
-		b.mean += (x - b.mean) * (1 - math.Exp(-(now-b.at).Seconds()/remembered.Seconds()))
+		passed := (now - b.at).Seconds()
+		// At first it is a plain mean: what was before the router began is not known.
+		b.mean += (x - b.mean) * max(1-math.Exp(-passed/remembered.Seconds()), min(1, passed/max(now.Seconds(), 1e-9)))
 		b.at = now
 	}
 }

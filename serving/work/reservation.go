@@ -81,6 +81,9 @@ func (w *Work) Repick(pick func(v *fleet.View) int) bool {
 	a := w.adapter
 	var v fleet.View
 	a.router.Ledger().View(a.clock(), &v)
+	if a.Hide != nil {
+		defer w.without(a.Hide(&w.Request))()
+	}
 	v.Restrict(&w.Request)
 	v.InFlight[w.Replica]--
 	i := pick(&v)

@@ -22,6 +22,7 @@ var sections = []section{
 	{"theory", (*study).closedForms},
 	{"replicas", (*study).replicas},
 	{"tiers", (*study).tiers},
+	{"versions", (*study).versions},
 }
 
 // names lists the sections.

@@ -62,7 +62,7 @@ func flags(f *reports.Flags) reports.Make {
 		if err := reports.Begin(out); err != nil {
 			return nil, err
 		}
-		s := &study{options: o, length: length, clients: []int{20, 1000, 20_000}, theory: 4000 * time.Second, seeds: workloads.Seeds(workloads.Evaluation, o.seeds), series: 10, version: by.Version, count: by.Counting}
+		s := &study{options: o, length: length, clients: []int{20, 1000, 20_000}, theory: 4000 * time.Second, day: shortDay(), seeds: workloads.Seeds(workloads.Evaluation, o.seeds), series: 10, version: by.Version, count: by.Counting}
 		return s.report(ctx)
 	}
 }
@@ -73,6 +73,7 @@ type study struct {
 	length  time.Duration
 	clients []int         // the numbers of clients that are tried
 	theory  time.Duration // how long runs are that are held against theory
+	day     day           // in which versions change
 	seeds   []uint64
 	series  int // of days, on which replicas are counted
 	version string

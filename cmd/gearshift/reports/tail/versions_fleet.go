@@ -1,0 +1,140 @@
+package tail
+
+import (
+	"math"
+	"time"
+
+	"gearshift/env/tier"
+	"gearshift/router/control"
+	"gearshift/router/fleet"
+	"gearshift/router/rollout"
+)
+
+// rolled is the fleet of a tier as the controller of versions sees it: the old version of a model and
+// the new one are two models of the tier. What a location gives the new version of its requests becomes
+// a part of all requests for the name, by the cores of hosts.
+type rolled struct {
+	tier       *tier.Tier
+	config     *tier.Config
+	old, next  int // the versions
+	controller *rollout.Controller
+	parts      []float64 // by replica
+	given      [2]float64
+	busy       []float64 // by host, smoothed
+	looked     time.Duration
+	order      time.Duration // when the new version is ordered
+	ordered    bool
+	done       time.Duration // when it was everywhere; zero before
+}
+
+var (
+	_ rollout.Fleet      = (*rolled)(nil)
+	_ control.Controller = (*rolled)(nil)
+)
+
+// roll makes a controller that replaces the old version of a model by the next one in the list, from a
+// time on.
+func roll(t *tier.Tier, c *tier.Config, old, next int, order time.Duration, o rollout.Options) (*rolled, error) {
+	x := &rolled{tier: t, config: c, old: old, next: next, order: order, parts: make([]float64, len(c.Models)*len(c.Hosts)), busy: make([]float64, len(c.Hosts))}
+	m := rollout.Model{Name: c.Models[old].Name, Version: c.Models[old].Version}
+	for _, h := range c.Models[old].Replicas {
+		m.Locations = append(m.Locations, rollout.Location{Host: h, Replicas: [2]int{t.Replica(old, h), t.Replica(next, h)}})
+		x.parts[t.Replica(old, h)] = 1
+	}
+	o.Report = func(s rollout.Step) {
+		if s.Kind == rollout.StepDone {
+			x.done = s.At
+		}
+	}
+	var err error
+	x.controller, err = rollout.New(&rollout.System{Models: []rollout.Model{m}}, o, x)
+	return x, err
+}
+
+// Observe implements [control.Controller]. What is loaded is activated: it gets the part of requests
+// that the controller gives it.
+func (x *rolled) Observe(e control.Event) {
+	if e.Kind == control.Loaded {
+		if err := x.tier.Act(control.Action{Verb: control.Activate, Replica: e.Replica}); err != nil {
+			e.Kind, e.Reason = control.ActionFailed, err.Error()
+		}
+	}
+	x.controller.Observe(e)
+}
+
+// Wake implements [control.Controller].
+func (x *rolled) Wake(now time.Duration) time.Duration {
+	x.look(now)
+	if !x.ordered && now >= x.order {
+		x.ordered = true
+		if err := x.controller.Roll(0, x.config.Models[x.next].Version, now); err != nil {
+			panic(err) // the tier has the version
+		}
+	}
+	next := min(x.controller.Wake(now), now+x.config.Period)
+	if !x.ordered {
+		next = min(next, x.order)
+	}
+	return next
+}
+
+// remembered is over how long the utilisation of hosts is smoothed, as a router does it.
+const remembered = 10 * time.Second
+
+func (x *rolled) look(now time.Duration) {
+	passed := (now - x.looked).Seconds()
+	weight := max(1-math.Exp(-passed/remembered.Seconds()), passed/max(now.Seconds(), 1e-9)) // at first a plain mean
+	for h := range x.busy {
+		x.busy[h] += (x.tier.HostLoad(h).CPU/x.config.Hosts[h].Cores - x.busy[h]) * weight
+	}
+	x.looked = now
+}
+
+// Act implements [control.Actuator].
+func (x *rolled) Act(a control.Action) error { return x.tier.Act(a) }
+
+// State implements [rollout.Fleet]. One that gets no requests is up all the same.
+func (x *rolled) State(r int) fleet.State {
+	if s := x.tier.State(r); s != fleet.Draining {
+		return s
+	}
+	return fleet.Up
+}
+
+// InFlight implements [rollout.Fleet].
+func (x *rolled) InFlight(r int) int { return x.tier.InFlight(r) }
+
+// Fits implements [rollout.Fleet].
+func (x *rolled) Fits(r int) bool {
+	h := x.tier.Host(r)
+	limit := x.config.Hosts[h].Memory
+	return limit == 0 || x.tier.HostLoad(h).Memory+x.config.Models[x.tier.Model(r)].Memory <= limit
+}
+
+// Busy implements [rollout.Fleet].
+func (x *rolled) Busy(host int) float64 { return x.busy[host] }
+
+// Hold implements [rollout.Fleet]: each version has replicas of its own.
+func (x *rolled) Hold(int, string) {}
+
+// Count implements [rollout.Fleet]: both versions do the same here, and are not compared.
+func (x *rolled) Count(int) rollout.Count { return rollout.Count{} }
+
+// Weigh implements [rollout.Fleet].
+func (x *rolled) Weigh(r int, part float64) {
+	if (part == 0) != (x.parts[r] == 0) || x.tier.Model(r) == x.next && x.tier.State(r) == fleet.Cold {
+		x.tier.SetDrained(r, part == 0)
+	}
+	x.parts[r] = part
+	var given [2]float64
+	for _, h := range x.config.Models[x.old].Replicas {
+		for k, model := range []int{x.old, x.next} {
+			given[k] += x.config.Hosts[h].Cores * x.parts[x.tier.Replica(model, h)]
+		}
+	}
+	if given != x.given && given[0]+given[1] > 0 {
+		x.given = given
+		x.tier.SetPart(x.old, given[0])
+		x.tier.SetPart(x.next, given[1])
+	}
+}
