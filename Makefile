@@ -191,6 +191,14 @@ versions: ## Versions of a model change CHANGES=10 times in each of three ways, 
 outage: ## Twenty requests across a minute in which the first replica is dead, three times: what the outage adds
 	GEARSHIFT_OUTAGE=1 go test -count=1 -v -timeout 10m -run '^TestAnOutageOfTheFirstReplica$$' $(GOTAGS) ./cmd/gearshift
 
+.PHONY: tail
+tail: setup ## Eight engines held to shares of a processor, and clients that choose by what they know: for real, ROUNDS=5 times (an hour; root)
+	@ROUNDS='$(ROUNDS)' scripts/tail.sh
+
+.PHONY: demo-tail
+demo-tail: setup ## The same in a minute: two choices by headers, and polled by outstanding work (root)
+	@QUICK=1 scripts/tail.sh
+
 .PHONY: cover
 cover: setup ## Run the tests and print the statement coverage
 	go test -timeout 20m $(GOTAGS) -coverpkg=./... -coverprofile=cover.out ./...

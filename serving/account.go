@@ -160,6 +160,7 @@ func (a *Account) routed(w *work.Work, took time.Duration, h http.Header) {
 	a.Work, w.Ending = w, ending{a}
 	if a.explainer != nil {
 		a.Explanation = a.explainer.Explanation
+		a.server.explainSignals(w, a.Explanation)
 	}
 	a.open.Add(1)
 	if a.asked && a.Explanation != nil {

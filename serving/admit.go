@@ -59,7 +59,9 @@ func (s *Server) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.Dur
 	if w.Waited > 0 {
 		h.Set(headerWaited, strconv.FormatInt(w.Waited.Milliseconds(), 10))
 	}
-	s.begun(w, k, s.clock()-before-w.Waited, h)
+	took := s.clock() - before - w.Waited
+	s.inform(c, w)
+	s.begun(w, k, took, h)
 	return w, nil
 }
 

@@ -62,7 +62,6 @@ func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
 	// On a panic the outcome is still its zero value, which says so.
 	defer func() { s.settle(w, outcome, tokens) }()
 
-	s.inform(c, w)
 	call := proxy.Call{Request: k.Request, Endpoint: e, Work: w, Variant: k.variant, Received: received, Until: until}
 	if e.Stores {
 		call.Owner = s.tenant(c)

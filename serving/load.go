@@ -1,8 +1,11 @@
 package serving
 
 import (
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -11,8 +14,11 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
 	"gearshift/serving/engines"
+	"gearshift/serving/explain"
+	"gearshift/serving/figures"
 	"gearshift/serving/informed"
 	"gearshift/serving/loads"
+	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
 
@@ -61,6 +67,61 @@ func (s *Server) inform(c *gin.Context, w *work.Work) {
 		}
 	}
 	s.feed.Beside(w.Variant, random)
+}
+
+// mostSignals bounds how many replicas an explanation has the signals of.
+const mostSignals = 8
+
+// explainSignals adds what was known of the load of the variant's replicas, and the replica that has
+// the work after some were asked.
+func (s *Server) explainSignals(w *work.Work, e *explain.Explanation) {
+	if s.balancer == nil || e == nil {
+		return
+	}
+	e.Replica = s.table.Replicas[w.Replica].Name
+	list := []int{w.Replica}
+	for _, i := range s.table.ReplicasOf(w.Variant) {
+		if i != w.Replica && len(list) < mostSignals {
+			list = append(list, i)
+		}
+	}
+	now := s.clock()
+	for _, i := range list {
+		k := s.feed.Known(i)
+		signal := explain.Signal{
+			Replica: s.table.Replicas[i].Name, Source: k.Source.String(), Model: k.Counters.Model, Host: k.Counters.Host,
+			WorkMS: figures.Short(figures.Milliseconds(k.Counters.Work)),
+		}
+		if k.Source != signals.Own {
+			signal.AgeMS = figures.Short(figures.Milliseconds(now - k.At))
+		}
+		e.Signals = append(e.Signals, signal)
+	}
+}
+
+// pushLoad takes in what an engine, or who watches it, says of a replica's load: the value of ORCA's
+// header, in either form.
+func (s *Server) pushLoad(c *gin.Context) {
+	replica, fault := s.FindReplica(strings.TrimPrefix(c.Param("replica"), "/"))
+	if fault != nil {
+		s.fail(c, http.StatusNotFound, *fault)
+		return
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, 16<<10))
+	var l signals.Load
+	if err == nil {
+		l, err = loads.Parse(string(text))
+	}
+	if err == nil {
+		if f := s.feed.Pushed(replica, l); f.Refused() {
+			err = fmt.Errorf("the load is not used: it is %v", f)
+		}
+	}
+	if err != nil {
+		s.fail(c, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "invalid_load", Message: err.Error()})
+		return
+	}
+	c.Status(http.StatusNoContent)
 }
 
 // lessons teaches the balancer how long answers took.

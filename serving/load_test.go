@@ -3,8 +3,10 @@ package serving_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gearshift/router/signals"
 	"gearshift/serving"
@@ -61,6 +63,28 @@ func TestReplicasAreAskedForTheirLoad(t *testing.T) {
 	}
 }
 
+// An explanation says what was known of the load of the replicas.
+func TestExplanationsHaveSignals(t *testing.T) {
+	var seen http.Header
+	g := newRig(t, loaded(jsonType, fine, "TEXT named_metrics.num_requests_running=1, named_metrics.gearshift.host_requests=5", &seen), withSignals(t, "sampled:2", nil))
+	var e struct {
+		Replica string
+		Signals []struct {
+			Replica, Source string
+			Model, Host     int
+		}
+	}
+	for range 2 { // the first teaches
+		w := g.do("POST", chat, ask, "X-Gearshift-Explain", "1")
+		if err := json.Unmarshal([]byte(w.Header().Get("X-Gearshift-Explain")), &e); err != nil {
+			t.Fatalf("%v, %v", err, w.Header())
+		}
+	}
+	if len(e.Signals) != 2 || e.Signals[0].Replica != e.Replica || e.Signals[0].Source == "own" || e.Signals[0].Host != 5 {
+		t.Errorf("%+v", e)
+	}
+}
+
 func TestReplicasAreNotAskedWhereNothingNeedsIt(t *testing.T) {
 	var seen http.Header
 	g := newRig(t, loaded(jsonType, fine, "TEXT eps=0", &seen))
@@ -95,5 +119,55 @@ func TestTheRouterSaysItsOwnLoad(t *testing.T) {
 		if err != nil || !ours || l.Requests != 0 || l.Model != signals.ModelID(model) {
 			t.Errorf("%s: %+v, %v, %v", model, l, ours, err)
 		}
+	}
+}
+
+func TestLoadsArePushed(t *testing.T) {
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withSignals(t, "sampled:2", nil))
+	for name, c := range map[string]struct {
+		path, body string
+		status     int
+		says       string
+	}{
+		"a load":          {"small@a", "num_requests_running=3,num_requests_waiting=1", http.StatusNoContent, ""},
+		"JSON":            {"small@b", `{"named_metrics":{"num_requests_running":2}}`, http.StatusNoContent, ""},
+		"no replica":      {"small@z", "num_requests_running=3", http.StatusNotFound, "small@z"},
+		"nothing":         {"small@a", "custom=3", http.StatusBadRequest, "it says nothing of a load"},
+		"an absurd one":   {"small@a", "num_requests_running=inf", http.StatusBadRequest, "the load is not used: it is impossible"},
+		"another model's": {"small@a", "num_requests_running=3,gearshift.model_id=1", http.StatusBadRequest, "it is another model"},
+	} {
+		w := g.order("POST", "/admin/replicas/"+c.path+"/signal", c.body)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
+			t.Errorf("%s: status %d, %s; want %d, %q", name, w.Code, w.Body, c.status, c.says)
+		}
+	}
+	if text := g.do("GET", "/metrics", "").Body.String(); !strings.Contains(text, `source="pushed",variant="small"} 1`) {
+		t.Errorf("no signal is pushed: %s", text)
+	}
+}
+
+func TestReloadsChangeTheCounter(t *testing.T) {
+	w := &ward{}
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withSignals(t, "sampled:2", nil), withReloader(w))
+	w.change.Config.Signals.Counter, w.change.Config.Signals.ChangeOver = "work", time.Hour
+	w.change.Config.Signals.Source = informed.Header
+	share := func() string {
+		var found []string
+		for line := range strings.Lines(g.do("GET", "/metrics", "").Body.String()) {
+			if strings.HasPrefix(line, "gearshift_signal_counter_share") && strings.Contains(line, "small") {
+				found = append(found, strings.TrimSpace(line))
+			}
+		}
+		return strings.Join(found, "; ")
+	}
+	if got := share(); got != `gearshift_signal_counter_share{counter="model",variant="small"} 1` {
+		t.Errorf("before: %s", got)
+	}
+	out, err := g.Reload("test")
+	if err != nil || !slices.Contains(out.Changed, "serving.signals.counter") || !slices.Contains(out.NeedRestart, "serving.signals.source") {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if got := share(); !strings.Contains(got, `counter="model",variant="small"} 0.99`) || !strings.Contains(got, `counter="work"`) {
+		t.Errorf("just after: %s", got)
 	}
 }

@@ -83,6 +83,7 @@ func (s *Server) adminRoutes() []route {
 	list := []route{
 		{Route: Route{Method: http.MethodGet, Path: "/healthz", Access: AdminOpen}, serve: s.overview.Alive},
 		tokened(http.MethodGet, metricsPath, gin.WrapH(s.metrics.Handler())),
+		tokened(http.MethodPost, "/admin/replicas/{replica...}/signal", s.pushLoad),
 	}
 	for _, o := range s.operators.orders.Routes() {
 		r := tokened(o.Method, o.Path, o.Serve)

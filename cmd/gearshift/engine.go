@@ -103,7 +103,7 @@ func (o engineOptions) server() (c engineserver.Config, err error) {
 		return c, fmt.Errorf("--fault: %w", err)
 	}
 	if !(o.cores >= 0 && o.cores <= 4096) { // NaN fails too
-		return c, fmt.Errorf("--cores %v: want 1 to 4096, or 0 for what is known", o.cores)
+		return c, fmt.Errorf("--cores %v: want a number up to 4096, such as 2 or 0.5, or 0 for what is known", o.cores)
 	}
 	c.FaultSeed, c.Memory, c.Load, c.Cores = o.seed, int64(o.memory), o.load, o.cores
 	c.Key, err = cli.KeyFrom(o.key)

@@ -26,6 +26,7 @@ const (
 type guard struct {
 	heard      bool
 	said, used Load // the last report, as it came and as it was bounded
+	prior      Load // the report before it, as it came
 	own        int  // the router's own requests then
 	same       int  // reports in a row that said the same
 	low, high  int  // of the router's own requests over those
@@ -85,7 +86,7 @@ func (g *guard) restarted(l *Load) bool {
 // an engine that says only how many wait, none may wait for long.
 func (g *guard) stands(l *Load, own Count) bool {
 	equal := g.heard && still(*l) == still(g.said)
-	g.said = *l
+	g.prior, g.said = g.said, *l
 	if !equal || l.Requests < 0 && l.Host < 0 && l.Work < 0 && l.KVUse < 0 {
 		g.same, g.low, g.high = 1, own.InFlight, own.InFlight
 		return false
@@ -112,11 +113,14 @@ func (g *guard) bound(l *Load, at *fleet.Replica, own Count) (changed bool) {
 	if at.Limit <= 0 {
 		limit = unlimited
 	}
-	mine := float64(own.InFlight)
-	changed = grows(&l.Requests, before.Requests, mine+limit, mine)
-	changed = grows(&l.Waiting, before.Waiting, mine+limit, mine) || changed
-	changed = grows(&l.Host, before.Host, most, mine) || changed
-	changed = grows(&l.Examples, before.Examples, most, most) || changed
+	mine, prior := float64(own.InFlight), &g.prior
+	if !g.heard {
+		prior = l
+	}
+	changed = grows(&l.Requests, before.Requests, prior.Requests, mine+limit, mine)
+	changed = grows(&l.Waiting, before.Waiting, prior.Waiting, mine+limit, mine) || changed
+	changed = grows(&l.Host, before.Host, prior.Host, most, mine) || changed
+	changed = grows(&l.Examples, before.Examples, prior.Examples, most, most) || changed
 	if l.Work >= 0 {
 		ceiling := float64(workMost)
 		if before.Work >= 0 {
@@ -133,15 +137,20 @@ func (g *guard) bound(l *Load, at *fleet.Replica, own Count) (changed bool) {
 }
 
 // grows bounds a counter by a ceiling, and by twice what it was before, with some slack, unless the
-// router's own requests explain more.
-func grows(v *float64, before, ceiling, own float64) bool {
+// router's own requests explain more. It stays what it was until the next report confirms the jump:
+// prior is what the report before this one said.
+func grows(v *float64, before, prior, ceiling, own float64) bool {
 	if before >= 0 {
 		ceiling = min(ceiling, max(2*before, own)+slack)
 	}
-	if *v <= ceiling {
+	switch {
+	case *v <= ceiling:
 		return false
+	case before >= 0 && prior <= ceiling:
+		*v = max(before, own)
+	default:
+		*v = ceiling
 	}
-	*v = ceiling
 	return true
 }
 

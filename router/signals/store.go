@@ -168,6 +168,33 @@ func (s *Store) Known(replica int, now time.Duration) Known {
 	return sum.mean(s.cores(replica))
 }
 
+// Each calls f with what is known of each replica, like [Store.Known], in a time that grows with the
+// number of replicas and no faster.
+func (s *Store) Each(now time.Duration, f func(replica int, k *Known)) {
+	for variant := range s.table.Variants {
+		var sum totals
+		list := s.table.ReplicasOf(variant)
+		heard := make([]bool, len(list))
+		for n, i := range list {
+			var known Known
+			if known, heard[n] = s.own(i, now); heard[n] {
+				sum.add(&known)
+				f(i, &known)
+			}
+		}
+		for n, i := range list {
+			if heard[n] {
+				continue
+			}
+			known := Known{Load: NewLoad()}
+			if sum.n > 0 {
+				known = sum.mean(s.cores(i))
+			}
+			f(i, &known)
+		}
+	}
+}
+
 // own returns what the replica's engine said last, unless that is too old or it has been asked in
 // vain since.
 func (s *Store) own(replica int, now time.Duration) (known Known, ok bool) {

@@ -11,8 +11,8 @@ const smoothing = 2 * time.Second
 
 // activity counts the requests of a host by model, for what the server says of its load.
 type activity struct {
-	began time.Time
 	slots float64 // requests that keep the host busy
+	speed float64 // of a request alone, as a share of a core's
 
 	mu     sync.Mutex // protects all below
 	models map[string]*modelActivity
@@ -51,8 +51,11 @@ func (r *eventRate) now(now time.Time) float64 {
 func fading(d time.Duration) float64 { return math.Exp(-max(0, d.Seconds()) / smoothing.Seconds()) }
 
 func newActivity(cores float64) *activity {
-	now := time.Now()
-	return &activity{began: now, at: now, slots: max(1, cores), models: map[string]*modelActivity{}}
+	a := &activity{at: time.Now(), slots: max(1, cores), speed: 1, models: map[string]*modelActivity{}}
+	if cores > 0 {
+		a.speed = min(1, cores)
+	}
+	return a
 }
 
 // begin counts a request of the model. The caller calls end once, with whether it failed.
@@ -126,7 +129,7 @@ func (a *activity) of(models []string, threads int) (r report) {
 	a.tick(now)
 	r.host, r.busy = a.total, a.busy
 	for _, m := range a.models {
-		r.work += float64(m.inFlight) * m.alone * float64(max(1, threads))
+		r.work += float64(m.inFlight) * m.alone * a.speed * float64(max(1, threads))
 	}
 	for _, name := range models {
 		if m := a.models[name]; m != nil {

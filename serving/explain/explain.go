@@ -39,6 +39,21 @@ type Explanation struct {
 	Alternatives []Alternative `json:"alternatives,omitempty"`
 	// Omitted counts alternatives left out, for want of room.
 	Omitted int `json:"omitted,omitempty"`
+	// Signals are what was known of the load of the variant's replicas, of the chosen one first,
+	// where the balancer chooses by that.
+	Signals []Signal `json:"signals,omitempty"`
+}
+
+// Signal is what was known of a replica's load when the choice was made.
+type Signal struct {
+	Replica string `json:"replica"`
+	// Source is where it came from, and AgeMS how old it was.
+	Source string  `json:"source"`
+	AgeMS  float64 `json:"age_ms"`
+	// Model and Host count requests, and WorkMS is outstanding work on one core.
+	Model  int     `json:"model"`
+	Host   int     `json:"host"`
+	WorkMS float64 `json:"work_ms"`
 }
 
 // Alternative is what was known of a variant when it was, or was not, chosen.
@@ -161,6 +176,10 @@ func (e *Explanation) Header() string {
 		line := ASCII(text)
 		if len(line) <= maxExplanation {
 			return line
+		}
+		if len(some.Signals) > 0 {
+			some.Signals = nil
+			continue
 		}
 		n := len(some.Alternatives)
 		if n == 0 {

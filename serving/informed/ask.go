@@ -54,6 +54,10 @@ func (f *Feed) ask(replica int, from signals.Source) <-chan struct{} {
 		return a.done
 	}
 	done := make(chan struct{})
+	if f.ctx.Err() != nil { // it is closed
+		close(done)
+		return done
+	}
 	a.done = done
 	f.ended.Go(func() {
 		defer func() {

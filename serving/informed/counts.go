@@ -64,10 +64,10 @@ func (f *Feed) collect(out scrape.Metrics) {
 	}
 	now := f.options.Clock()
 	t := f.options.Table
-	for i, r := range t.Replicas {
+	f.store.Each(now, func(i int, k *signals.Known) {
+		r := &t.Replicas[i]
 		labels := []string{r.Name, t.Variants[r.Variant].Name}
 		with := func(more ...string) []string { return append(labels[:2:2], more...) }
-		k := f.store.Known(i, now)
 		for _, s := range signals.Sources {
 			out.Flag(sourceDesc, k.Source == s, with(s.String())...)
 		}
@@ -78,7 +78,7 @@ func (f *Feed) collect(out scrape.Metrics) {
 			out.Gauge(loadDesc, k.Counters.Work.Seconds(), with("work")...)
 		}
 		f.counts[i].collect(out, with)
-	}
+	})
 	out.Counter(movedDesc, float64(f.moved.Load()))
 	for i := range t.Variants {
 		f.collectShares(out, i)

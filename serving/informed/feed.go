@@ -88,16 +88,14 @@ func (f *Feed) substitute() {
 			return
 		case <-tick.C:
 		}
-		now := f.options.Clock()
-		for i := range f.options.Table.Replicas {
-			k := f.store.Known(i, now)
+		f.store.Each(f.options.Clock(), func(replica int, k *signals.Known) {
 			if k.Source != signals.StandIn {
-				continue
+				return
 			}
-			own := f.options.Own(i).InFlight
+			own := f.options.Own(replica).InFlight
 			k.Counters.Model, k.Counters.Host = max(k.Counters.Model, own), max(k.Counters.Host, own)
-			f.balancer.hear(i, &k, balance.Published)
-		}
+			f.balancer.hear(replica, k, balance.Published)
+		})
 	}
 }
 
@@ -153,6 +151,12 @@ func (f *Feed) Header(replica int, h http.Header) {
 		return
 	}
 	f.take(replica, l, signals.Piggybacked, f.options.Own(replica))
+}
+
+// Pushed takes in what the replica's engine, or who watches it, said by itself.
+func (f *Feed) Pushed(replica int, l signals.Load) signals.Fault {
+	f.counts.report(replica, signals.Pushed)
+	return f.store.Hear(replica, l, signals.Pushed, f.options.Own(replica), f.options.Clock())
 }
 
 // Page takes in what the replica said when it was asked at intervals, when the router's own work
