@@ -33,7 +33,8 @@ type Config struct {
 	// of one that was lost. Those of an instance that is swapped notice nothing.
 	Switch time.Duration
 	// Traffic reports connections that are refused, and requests that break, to the controller, as a router
-	// does. Without it heartbeats are all that the controller sees.
+	// does, the connection of an agent whose process is gone among them. Without it heartbeats are
+	// all that the controller sees.
 	Traffic bool
 	// Patience is how long a client waits for an answer. Zero is 30 s.
 	Patience time.Duration
@@ -253,6 +254,9 @@ func (sim *simulation) lose(l *Loss) {
 	loads := s.loads
 	if !s.silent {
 		s.loaded, s.loads = map[int]bool{}, nil
+		if sim.Traffic && sim.Options.Heartbeat > 0 {
+			sim.controller.Observe(control.Event{At: sim.now, Kind: control.Refused, Replica: -1, Host: l.Server, Began: sim.now})
+		}
 	}
 	for i := range sim.apps {
 		if a := &sim.apps[i]; a.target >= 0 && sim.serverOf(a.target) == l.Server {

@@ -33,6 +33,8 @@ type agent struct {
 	since    time.Duration
 	heard    time.Duration
 	sequence uint64
+	// presences counts the connections that it has kept open.
+	presences int
 	// Gap is the longest time between two heartbeats so far.
 	gap time.Duration
 }

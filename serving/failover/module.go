@@ -5,10 +5,12 @@ package failover
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -32,6 +34,8 @@ type Options struct {
 	StateFile string
 	// Models is the folder of files that agents may fetch; empty: none.
 	Models string
+	// Dial connects to engines, to see whether they are there; nil is by TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Now is the wall clock; nil is time.Now.
 	Now func() time.Time
 	Log *slog.Logger
@@ -80,6 +84,9 @@ type Module struct {
 func New(o Options) (*Module, error) {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Dial == nil {
+		o.Dial = dial
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -192,6 +199,7 @@ func (m *Module) routes() []serving.Route {
 		{Method: http.MethodPost, Path: "/admin/agents/{host...}", Access: serving.AdminToken, About: "registers the agent of the host's engine", Handler: m.agents.register},
 		{Method: http.MethodDelete, Path: "/admin/agents/{host...}", Access: serving.AdminToken, About: "takes the host out of use, as its engine is about to end", Handler: m.agents.leave},
 		{Method: http.MethodPost, Path: "/admin/agents/{host...}/heartbeat", Access: serving.AdminToken, About: "takes a heartbeat of the host's agent", Handler: m.agents.pulse},
+		{Method: http.MethodGet, Path: "/admin/agents/{host...}/presence", Access: serving.AdminToken, About: "stays open as long as the agent's process lives", Handler: m.agents.attend},
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		list = append(list, serving.Route{Method: method, Path: "/admin/models/{name...}", Access: serving.AdminToken, About: "a model's files, as a tar, for agents", Handler: m.models.serve})

@@ -94,6 +94,9 @@ func AgentPath(host string) string { return "/admin/agents/" + url.PathEscape(ho
 // HeartbeatPath is where the host's agent sends its heartbeats.
 func HeartbeatPath(host string) string { return AgentPath(host) + "/heartbeat" }
 
+// PresencePath is what the host's agent keeps open, with its incarnation as a parameter.
+func PresencePath(host string) string { return AgentPath(host) + "/presence" }
+
 // ModelPath is where an agent gets the files of a model: a tar of its folder, whose names begin
 // below it. HEAD answers with the digest alone.
 func ModelPath(name string) string { return "/admin/models/" + url.PathEscape(name) }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	"gearshift/serving/heartbeat"
@@ -119,7 +120,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	for {
 		pace, err := a.register(ctx)
 		if err == nil {
-			err = a.beat(ctx, pace)
+			err = a.report(ctx, pace)
 		}
 		if ctx.Err() != nil {
 			a.leave(ctx)
@@ -172,6 +173,16 @@ func (a *Agent) registerOnce(ctx context.Context) (answer heartbeat.Accepted, er
 		a.loaded, a.sequence = loaded, 0
 	}
 	return answer, err
+}
+
+// report keeps the router informed, until it asks for another registration or the context ends.
+func (a *Agent) report(ctx context.Context, pace heartbeat.Accepted) error {
+	present, leave := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() { a.attend(present) })
+	defer done.Wait()
+	defer leave()
+	return a.beat(ctx, pace)
 }
 
 // beat sends a heartbeat at each interval, until the router asks for another registration, where

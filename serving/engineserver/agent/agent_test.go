@@ -26,6 +26,8 @@ type router struct {
 	accepted heartbeat.Accepted
 	// answer, if set, answers instead; false leaves the request to the router.
 	answer func(w http.ResponseWriter, r *http.Request) bool
+	// attends keeps connections of presence open.
+	attends bool
 
 	mu            sync.Mutex // protects what follows
 	network       *memnet.Listener
@@ -37,6 +39,7 @@ type router struct {
 	left          []string
 	tokens        map[string]bool
 	began         time.Time
+	present, gone []string // queries of connections of presence: all, and those that have ended
 }
 
 // start makes the router answer.
@@ -64,6 +67,10 @@ func (r *router) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 
 // ServeHTTP implements [http.Handler].
 func (r *router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	if r.attends && request.URL.Path == "/admin/agents/h1/presence" {
+		r.attend(w, request)
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tokens[request.Header.Get("Authorization")] = true
@@ -94,6 +101,17 @@ func (r *router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	default:
 		http.NotFound(w, request)
 	}
+}
+
+func (r *router) attend(w http.ResponseWriter, request *http.Request) {
+	r.mu.Lock()
+	r.present = append(r.present, request.URL.RawQuery)
+	r.mu.Unlock()
+	_ = http.NewResponseController(w).Flush()
+	<-request.Context().Done()
+	r.mu.Lock()
+	r.gone = append(r.gone, request.URL.RawQuery)
+	r.mu.Unlock()
 }
 
 // trial is an agent of host h1 and its router.
@@ -333,5 +351,30 @@ func refuse(w http.ResponseWriter, status int, said string) {
 	w.WriteHeader(status)
 	if said != "" {
 		_, _ = w.Write(wire.Error{Message: said}.JSON())
+	}
+}
+
+// TestPresence: an agent keeps one request open as long as it reports, and another one after it has
+// registered again.
+func TestPresence(t *testing.T) {
+	x, err := run(t, func(x *trial) { x.attends = true }, func(x *trial) {
+		time.Sleep(time.Minute)
+		x.mu.Lock()
+		if !slices.Equal(x.present, []string{"incarnation=7"}) || len(x.gone) > 0 {
+			t.Errorf("open %q, ended %q", x.present, x.gone)
+		}
+		x.mu.Unlock()
+		x.stop()
+		time.Sleep(time.Second)
+		x.start()
+		time.Sleep(3 * time.Second)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if len(x.present) != 2 || len(x.gone) != 1 {
+			t.Errorf("with a router that has restarted: open %q, ended %q", x.present, x.gone)
+		}
+	})
+	if err != nil || len(x.present) != 2 || len(x.gone) != 2 {
+		t.Errorf("at the end: open %q, ended %q, error %v", x.present, x.gone, err)
 	}
 }
