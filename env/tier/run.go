@@ -39,6 +39,8 @@ type run struct {
 	random   *rand.Rand
 	result   Result
 	counted  time.Duration // busy time counts from then on
+	rate     float64
+	rated    time.Duration // until when it holds, if it changes
 }
 
 // Run simulates. The same configuration gives the same result.
@@ -66,7 +68,7 @@ func Run(c *Config) (*Result, error) {
 }
 
 func newRun(c *Config) *run {
-	r := &run{Config: c, dues: newDues(len(c.Hosts)), random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 51))}
+	r := &run{Config: c, rate: c.Rate, dues: newDues(len(c.Hosts)), random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 51))}
 	law := c.Stall
 	if law == (profile.Bandwidth{}) {
 		law = profile.DefaultBandwidth
@@ -120,13 +122,13 @@ func (r *run) handle(item agenda.Item) {
 	}
 }
 
-// gap draws the time to the next request.
+// gap draws the time to the next request. The rate is that of the last tenth of a second at
+// most, since it is asked for with each request.
 func (r *run) gap(now time.Duration) time.Duration {
-	rate := r.Rate
-	if r.RateAt != nil {
-		rate = r.RateAt(now)
+	if r.RateAt != nil && now >= r.rated {
+		r.rate, r.rated = r.RateAt(now), now+100*time.Millisecond
 	}
-	return time.Duration(r.random.ExpFloat64() / rate * 1e9)
+	return time.Duration(r.random.ExpFloat64() / r.rate * 1e9)
 }
 
 // warm forgets how busy the hosts were as the warm-up ends.
