@@ -339,7 +339,7 @@ var table = []room{
 		"cmd/gearshift/reports", "cmd/gearshift/scenario", "cmd/gearshift/jobtraining", "cmd/gearshift/policies", "checkpoints", "rl", "router/modality", "workloads", "workloads/jobs", "env/jobs", "env/evaluation", "env/evaluation/report"},
 		"a report plays policies and lays out numbers: it has one trained, and serves none"},
 	{"cmd/gearshift/reports/tail", []string{
-		"cmd/gearshift/reports", "env/tier", "env/scaling", "router/tiers", "router/balance", "router/control", "router/fleet", "router/rollout", "router/signals", "workloads", "workloads/daily", "env/evaluation", "env/evaluation/report"},
+		"cmd/gearshift/reports", "env/tier", "env/scaling", "router/tiers", "router/balance", "router/control", "router/fleet", "router/placement/bands", "router/rollout", "router/signals", "workloads", "workloads/daily", "env/evaluation", "env/evaluation/report"},
 		"a report simulates tiers and lays out numbers: it trains and serves nothing"},
 	{"cmd/gearshift/reports/faillite", []string{
 		"cmd/gearshift/reports", "cmd/gearshift/scenario", "router/failover", "router/placement", "workloads", "workloads/families", "env/failover", "env/evaluation", "env/evaluation/report"},

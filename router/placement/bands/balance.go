@@ -1,6 +1,7 @@
 package bands
 
 import (
+	"slices"
 	"time"
 
 	"gearshift/router/control"
@@ -26,7 +27,7 @@ func (c *Controller) balance(now time.Duration) {
 	for _, x := range p.Plan(&o) {
 		r := &p.Replicas[x.Replica]
 		young := c.fleet.Replica(r.Model, x.To)
-		if !c.begin(&transfer{old: m.Numbers[x.Replica], young: young, use: r.Use, since: now}) {
+		if !c.begin(&transfer{old: m.Numbers[x.Replica], young: young, model: r.Model, from: r.Host, to: x.To, use: r.Use, since: now}) {
 			c.status.Failed++
 			continue
 		}
@@ -115,6 +116,7 @@ func (c *Controller) moving(number int) bool {
 
 // ahead has the problem be as it will be once the moves under way are done.
 func (c *Controller) ahead(m *Measurement) {
+	c.bar(m)
 	for i, number := range m.Numbers {
 		r := &m.Problem.Replicas[i]
 		for _, x := range c.moves {
@@ -131,5 +133,31 @@ func (c *Controller) ahead(m *Measurement) {
 				}
 			}
 		}
+	}
+}
+
+// bar has nothing go where a replica of the model is being unloaded, or could not be loaded
+// lately.
+func (c *Controller) bar(m *Measurement) {
+	kept := c.barred[:0]
+	for _, b := range c.barred {
+		if b.until > c.periods {
+			kept = append(kept, b)
+			c.hold(m, b.number, b.model, b.host)
+		}
+	}
+	c.barred = kept
+	for _, x := range c.moves {
+		if x.phase == unloading {
+			c.hold(m, x.old, x.model, x.from)
+		}
+	}
+}
+
+// hold has a replica be where there is none, so that no other goes there.
+func (c *Controller) hold(m *Measurement, number, model, host int) {
+	if !slices.Contains(m.Numbers, number) {
+		m.Problem.Replicas = append(m.Problem.Replicas, Replica{Model: model, Host: host, Use: make([]float64, len(c.settings.Options.Resources)), Fixed: true})
+		m.Numbers = append(m.Numbers, number)
 	}
 }

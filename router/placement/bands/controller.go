@@ -75,6 +75,7 @@ type Controller struct {
 	periods  int
 	epoch    uint64
 	moves    []*transfer
+	barred   []barred
 	seen     map[int]*seen // by number
 	status   Status
 }
@@ -100,12 +101,17 @@ const (
 // transfer is one under way.
 type transfer struct {
 	old, young int // numbers
+	model      int
+	from, to   int // hosts
 	use        []float64
 	phase      phase
 	since      time.Duration
 	ended      bool // the action that the phase waits for
 	failed     bool
 }
+
+// barred is a host to which a model was not to be loaded, and is not until a period.
+type barred struct{ number, model, host, until int }
 
 // Status is what the controller has done so far.
 type Status struct {
@@ -205,6 +211,7 @@ func (c *Controller) proceed(m *transfer, now time.Duration) bool {
 func (c *Controller) giveUp(m *transfer) bool {
 	if m.phase == loading {
 		c.act(control.Unload, m.young)
+		c.barred = append(c.barred, barred{m.young, m.model, m.to, c.periods + c.settings.Rest})
 	} else {
 		c.fleet.SetDrained(m.old, false)
 	}

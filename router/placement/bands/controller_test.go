@@ -29,6 +29,7 @@ type replicas struct {
 
 type state struct {
 	there, up, drained bool
+	leaves             bool // it is being unloaded
 	inFlight           int
 }
 
@@ -52,7 +53,7 @@ func (f *replicas) SetDrained(r int, drained bool) {
 func (f *replicas) Act(a control.Action) error {
 	s := f.state[a.Replica]
 	switch {
-	case a.Verb == control.Load && !s.there:
+	case a.Verb == control.Load && !s.there && !s.leaves:
 		if f.loads++; f.refuses > 0 && f.loads%f.refuses == 0 {
 			return errors.New("it does not want to")
 		}
@@ -65,7 +66,7 @@ func (f *replicas) Act(a control.Action) error {
 	case a.Verb == control.Activate && s.there && !s.up:
 		s.up, s.inFlight = true, 3
 	case a.Verb == control.Unload && s.there && s.inFlight == 0:
-		s = state{}
+		s = state{leaves: true}
 		f.events = append(f.events, control.Event{At: f.now, Kind: control.Unloaded, Replica: a.Replica, Action: a})
 	case a.Verb == control.Unload && !s.there:
 		return errors.New("it is cold")
@@ -133,6 +134,9 @@ func (f *replicas) play(c *Controller, until time.Duration) {
 		var later []control.Event
 		for _, e := range f.events {
 			if e.At <= f.now {
+				if e.Kind == control.Unloaded {
+					f.state[e.Replica] = state{}
+				}
 				c.Observe(e)
 			} else {
 				later = append(later, e)

@@ -125,10 +125,12 @@ func (x *planner) limits(k int) {
 		switch {
 		case c == 0:
 			x.above[h*n+k] = math.Inf(1)
-		case r.Even: // where all hosts together are above the limit, none can be below it
+		case r.Held:
+			x.above[h*n+k] = c * r.Limit
+		case r.Even: // where all hosts together are above the limit, not all can be below it
 			x.above[h*n+k] = c * max(x.mean[k], min(r.Limit, x.mean[k]*(1+x.o.Band)))
 		default:
-			x.above[h*n+k] = c * r.Limit
+			x.above[h*n+k] = c * max(x.mean[k], r.Limit)
 		}
 	}
 }

@@ -19,6 +19,7 @@ type section struct {
 var sections = []section{
 	{"knowledge", (*study).knowledge},
 	{"loads", (*study).loads},
+	{"waterfall", (*study).waterfall},
 	{"theory", (*study).closedForms},
 	{"replicas", (*study).replicas},
 	{"tiers", (*study).tiers},

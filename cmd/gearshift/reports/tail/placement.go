@@ -1,0 +1,57 @@
+package tail
+
+import (
+	"gearshift/env/tier"
+	"gearshift/router/control"
+	"gearshift/router/fleet"
+	"gearshift/router/placement/bands"
+)
+
+// placed is a simulated tier as a controller of placements sees it.
+type placed struct {
+	*tier.Tier
+	config    *tier.Config
+	bandwidth bool // whether it is a resource
+}
+
+// Measure implements [bands.Fleet].
+func (p placed) Measure() *bands.Measurement {
+	x := &bands.Measurement{}
+	for h, host := range p.config.Hosts {
+		load := p.HostLoad(h)
+		y := bands.Host{Capacity: p.vector(host.Cores, float64(host.Memory), host.Bandwidth)}
+		cpu, bandwidth := load.CPU, load.Bandwidth
+		for m := range p.config.Models {
+			number := p.Replica(m, h)
+			if p.State(number) == fleet.Cold {
+				continue
+			}
+			r := p.ReplicaLoad(number)
+			x.Problem.Replicas = append(x.Problem.Replicas, bands.Replica{Model: m, Host: h, Use: p.vector(r.CPU, float64(p.config.Models[m].Memory), r.Bandwidth)})
+			x.Numbers = append(x.Numbers, number)
+			cpu, bandwidth = cpu-r.CPU, bandwidth-r.Bandwidth
+		}
+		y.Other = p.vector(max(0, cpu), 0, max(0, bandwidth))
+		x.Problem.Hosts = append(x.Problem.Hosts, y)
+	}
+	return x
+}
+
+// vector is what there is, or is used, of each resource.
+func (p placed) vector(cpu, memory, bandwidth float64) []float64 {
+	if p.bandwidth {
+		return []float64{cpu, memory, bandwidth}
+	}
+	return []float64{cpu, memory}
+}
+
+// balanced has a controller move replicas of the tier in each of its periods.
+func balanced(c *tier.Config, bandwidth bool) {
+	o := bands.DefaultOptions()
+	if !bandwidth {
+		o.Resources = o.Resources[:2]
+	}
+	c.Control = func(t *tier.Tier) control.Controller {
+		return bands.New(placed{Tier: t, config: c, bandwidth: bandwidth}, bands.Settings{Options: o, Period: c.Period, Threshold: 0.2, AtOnce: 8})
+	}
+}

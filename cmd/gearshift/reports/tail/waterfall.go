@@ -1,0 +1,144 @@
+package tail
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
+	"gearshift/env/tier"
+)
+
+// measured is the runs of measures, by measure and seed.
+type measured struct {
+	list    []measure
+	all     int // the step with all measures
+	carried [][]float64
+	// least and most are runs at the load that the first measure carries, and at the one that all
+	// steps together do, on the same tier.
+	least, most [][]*tier.Result
+}
+
+// measured runs all measures on all tiers.
+func (s *study) measured(ctx context.Context, steps, others []measure) (*measured, error) {
+	d := &measured{list: append(steps, others...), all: len(steps) - 1}
+	var jobs []job
+	for i := range d.list {
+		d.carried = append(d.carried, make([]float64, len(s.seeds)))
+		d.least, d.most = append(d.least, make([]*tier.Result, len(s.seeds))), append(d.most, make([]*tier.Result, len(s.seeds)))
+		for j, seed := range s.seeds {
+			jobs = append(jobs, func(ctx context.Context) (err error) {
+				d.carried[i][j], err = s.dayCarried(ctx, d.list[i], seed)
+				return err
+			})
+		}
+	}
+	if err := s.all(ctx, "days", jobs); err != nil {
+		return nil, err
+	}
+	jobs = nil
+	for i := range d.list {
+		for j, seed := range s.seeds {
+			jobs = append(jobs, func(context.Context) (err error) {
+				d.least[i][j], err = s.summed(d.list[i], d.carried[0][j], seed)
+				return err
+			}, func(context.Context) (err error) {
+				d.most[i][j], err = s.summed(d.list[i], d.carried[d.all][j], seed)
+				return err
+			})
+		}
+	}
+	return d, s.all(ctx, "equal loads", jobs)
+}
+
+// summed is a day of whose response times only the one is kept within which 99 % were answered.
+func (s *study) summed(m measure, load float64, seed uint64) (*tier.Result, error) {
+	r, err := s.day(m, load, seed)
+	if err == nil {
+		r.Times = []time.Duration{r.Quantile(0.99)}
+	}
+	return r, err
+}
+
+// mean is that of what is worked out of the runs.
+func mean(runs []*tier.Result, f func(r *tier.Result) float64) float64 {
+	sum := 0.0
+	for _, r := range runs {
+		sum += f(r) / float64(len(runs))
+	}
+	return sum
+}
+
+func p99(r *tier.Result) float64 { return 1000 * r.Quantile(0.99).Seconds() }
+
+// gain is how much more one measure carries than another, relative to that, over the tiers.
+func (d *measured) gain(of, over int) evaluation.Interval {
+	list := make([]float64, len(d.carried[of]))
+	for j := range list {
+		list[j] = d.carried[of][j]/d.carried[over][j] - 1
+	}
+	return evaluation.Bootstrap(list)
+}
+
+// waterfall is what each measure adds.
+func (s *study) waterfall(ctx context.Context, r *report.Report) error {
+	d, err := s.measured(ctx, steps(), others())
+	if err != nil {
+		return err
+	}
+	x := s.uneven(0)
+	r.Sections = append(r.Sections, report.Section{
+		ID: "waterfall", Title: "What each measure adds",
+		Text: fmt.Sprintf("Simulated days of %v on %d hosts of 2, 4 and 8 cores. %d models have %d replicas, which were counted and placed by estimates of their work that are wrong by %.0f %% (the coefficient of variation); clients are 1,000. A day has two peaks, each model its own time, and 6 hosts have a job that takes .4 of their memory's bandwidth for a third of it. Placement runs %d times a day. Each step is in addition to those above it. Loads are those of the highest peak, as a share of all cores.",
+			s.dayTakes(), x.Hosts, x.Models, x.Replicas, 100*x.Error, perDay),
+		Tables: []report.Table{
+			d.table("waterfall", "Step by step", 0, d.all+1),
+			d.table("others", "Other choices, and other combinations", d.all+1, len(d.list)),
+			d.orders(),
+		},
+	})
+	d.even(s, r)
+	r.Verdict = append(r.Verdict, d.verdict()...)
+	return nil
+}
+
+// table is that of some of the measures.
+func (d *measured) table(id, title string, from, to int) report.Table {
+	t := report.Table{ID: id, Title: title, Columns: []report.Column{
+		report.TextColumn("measure", "Measure"),
+		report.IntervalColumn("carried", "Load carried", "", 3),
+		report.IntervalColumn("gain", "More than the first", "%", 1),
+		report.NumberColumn("timeouts_least", "Timeouts at the load of the first", "", 6),
+		report.NumberColumn("p99_least", "p99 there", "ms", 1),
+		report.NumberColumn("timeouts_most", "Timeouts at the load that all steps carry", "", 6),
+		report.NumberColumn("p99_most", "p99 there", "ms", 1),
+		report.NumberColumn("polls", "Questions per request", "", 2),
+	}, Note: "The load carried is the highest at which at most one request in a thousand of a day takes longer than 250 ms. Intervals: 95 % bootstrap over the tiers."}
+	for i := from; i < to; i++ {
+		carried, gain := evaluation.Bootstrap(d.carried[i]), d.gain(i, 0)
+		t.Rows = append(t.Rows, []report.Cell{
+			report.Text(d.list[i].name), report.Interval(carried.Mean, carried.Lo, carried.Hi),
+			report.Interval(100*gain.Mean, 100*gain.Lo, 100*gain.Hi),
+			report.Number(mean(d.least[i], (*tier.Result).TimeoutShare)), report.Number(mean(d.least[i], p99)),
+			report.Number(mean(d.most[i], (*tier.Result).TimeoutShare)), report.Number(mean(d.most[i], p99)),
+			report.Number(mean(d.most[i], func(r *tier.Result) float64 { return float64(r.Polls+r.Probes) / float64(max(1, r.Requests)) })),
+		})
+	}
+	return t
+}
+
+// verdict says what all measures come to.
+func (d *measured) verdict() []string {
+	gain := d.gain(d.all, 0)
+	lines := []string{fmt.Sprintf("Simulated: all measures carry %.0f %% more load (%.0f to %.0f %%) than two choices by what hosts said with earlier answers: %.2f of all cores at the peak of a day, in place of %.2f.",
+		100*gain.Mean, 100*gain.Lo, 100*gain.Hi, evaluation.Bootstrap(d.carried[d.all]).Mean, evaluation.Bootstrap(d.carried[0]).Mean)}
+	for _, x := range []struct {
+		words string
+		runs  [][]*tier.Result
+	}{{"the load that the first carries", d.least}, {"the load that all carry", d.most}} {
+		lines = append(lines, fmt.Sprintf("At %s, %.5f of the requests time out with all measures and %.5f without; p99 is %.0f and %.0f ms.", x.words,
+			mean(x.runs[d.all], (*tier.Result).TimeoutShare), mean(x.runs[0], (*tier.Result).TimeoutShare), mean(x.runs[d.all], p99), mean(x.runs[0], p99)))
+	}
+	return lines
+}
