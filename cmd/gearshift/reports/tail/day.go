@@ -92,8 +92,8 @@ func (s *study) uneven(seed uint64) tier.Drawing {
 // dayTakes is how long a simulated day takes.
 func (s *study) dayTakes() time.Duration { return 3 * s.length }
 
-// day runs a day: a load of 1 is as many requests at the peak as all cores can do.
-func (s *study) day(m measure, load float64, seed uint64) (*tier.Result, error) {
+// playDay runs a day: a load of 1 is as many requests at the peak as all cores can do.
+func (s *study) playDay(m measure, load float64, seed uint64) (*tier.Result, error) {
 	c, err := s.uneven(seed).Draw()
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (s *study) dayCarried(ctx context.Context, m measure, seed uint64) (float64
 			return 0, err
 		}
 		load := (low + high) / 2
-		r, err := s.day(m, float64(load)/100, seed)
+		r, err := s.playDay(m, float64(load)/100, seed)
 		if err != nil {
 			return 0, err
 		}
