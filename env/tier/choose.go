@@ -78,6 +78,7 @@ func (r *run) choose(client, model int, now time.Duration) (replica int, waited 
 		}
 		waited += r.PollTakes
 	}
+	r.result.Sent++
 	r.result.Polls += len(polled)
 	replica = r.Chooser.Choose(k, polled, now, r.random)
 	k.Own[replica]++

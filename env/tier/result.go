@@ -8,6 +8,8 @@ import (
 // Result is what came of a run, of the requests that are counted.
 type Result struct {
 	Requests, Timeouts int
+	// Sent counts all requests that were sent, those of the warm-up included.
+	Sent int
 	// Polls and Probes count how often hosts were asked for their counters: before a choice,
 	// and beside a request.
 	Polls, Probes int

@@ -2,6 +2,8 @@ package balance_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -107,6 +109,53 @@ func TestInformedDoesNotPollWhatIsDown(t *testing.T) {
 		for _, i := range b.Polled(0, time.Second, random<<57, nil) {
 			if v.Down[i] {
 				t.Fatalf("replica %d is down and polled", i)
+			}
+		}
+	}
+}
+
+// TestInformedServesEveryRule: whatever a rule remembers, what it picks is available, with
+// samples of a large fleet as with the whole of a small one, and a pick allocates nothing.
+func TestInformedServesEveryRule(t *testing.T) {
+	for _, x := range choosers() {
+		for _, table := range []*fleet.Table{conformance.Fleet(8), conformance.FleetOf(25, 8)} {
+			random := rand.New(rand.NewPCG(6, 7))
+			b := balance.NewInformed(x.name, table, x.chooser, nil)
+			v := &fleet.View{Table: table, InFlight: make([]int32, len(table.Replicas)), Held: make([]int32, len(table.Replicas)), Down: make([]bool, len(table.Replicas))}
+			room := make([]int, 0, 64)
+			for n := range 500 {
+				v.Now = time.Duration(n) * time.Millisecond
+				for i := range v.Down {
+					v.Down[i], v.InFlight[i] = random.IntN(3) == 0, int32(random.IntN(9))
+				}
+				v.Whole()
+				if random.IntN(2) == 0 {
+					v.Sample(table, random.Uint64())
+				}
+				variant := random.IntN(len(table.Variants))
+				for _, i := range b.Polled(variant, v.Now, random.Uint64(), room[:0]) {
+					b.Hear(i, signals.Counters{Model: random.IntN(9), Host: random.IntN(9), Work: time.Duration(random.IntN(9)) * time.Millisecond, Rate: 9, Use: random.Float64()}, balance.Polled, v.Now)
+				}
+				i := b.Pick(v, &fleet.Request{}, variant, random.Uint64())
+				if i == -1 && !v.VariantAvailable(variant) {
+					continue
+				}
+				if i < 0 || !v.Available(i) || !slices.Contains(v.ReplicasOf(variant), i) {
+					t.Fatalf("%s: picked %d", x.name, i)
+				}
+				for _, i := range b.Probed(variant, v.Now, random.Uint64(), room[:0]) {
+					b.Hear(i, signals.Counters{Model: random.IntN(9)}, balance.Probed, v.Now)
+				}
+				b.Answered(i, time.Millisecond, v.Now)
+			}
+			clear(v.Down)
+			if n := testing.AllocsPerRun(100, func() {
+				b.Polled(0, v.Now, 5, room[:0])
+				b.Pick(v, &fleet.Request{}, 0, 5)
+				b.Probed(0, v.Now, 5, room[:0])
+				b.Answered(0, time.Millisecond, v.Now)
+			}); n > 0 {
+				t.Errorf("%s: a pick allocates %v times", x.name, n)
 			}
 		}
 	}

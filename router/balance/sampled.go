@@ -16,11 +16,14 @@ type Sampled struct {
 	// Poll asks the drawn ones for their counters first. Without, the choice is by what they
 	// have said with their answers to the client's earlier requests (META-4).
 	Poll bool
+	// Part is the share of requests before which they are asked, if it is not zero. The others
+	// are chosen by what was said.
+	Part float64
 }
 
 // Polled implements [Chooser].
 func (s Sampled) Polled(k *Knowledge, _ time.Duration, random *rand.Rand, polled []int) []int {
-	if !s.Poll || s.K < 2 || len(polled) > 0 {
+	if !s.Poll || s.K < 2 || len(polled) > 0 || s.Part > 0 && random.Float64() >= s.Part {
 		return polled
 	}
 	return k.draw(s.K, random, polled)

@@ -3,16 +3,134 @@ package tail
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/env/tier"
+	"gearshift/router/balance"
+	"gearshift/router/signals"
 )
 
-// knowledge is the load that is carried, by rule and number of clients.
-func (s *study) knowledge(ctx context.Context, r *report.Report) error {
-	list := rules()
-	carried := make([][][]float64, len(list)) // by rule, number of clients and seed
+// even is the load at which balancers are compared.
+const even = 0.85
+
+// balancers compares those of others, and ours, by the load that they carry and at equal load.
+func (s *study) balancers(ctx context.Context, r *report.Report) error {
+	list := append([]rule{{byPolled, balance.Sampled{K: 2, Counter: signals.ByWork, Poll: true}}}, variations()...)
+	list = append(list, peers()...)
+	carried, err := s.carriedBy(ctx, "load carried by balancers", list)
+	if err != nil {
+		return err
+	}
+	results, err := s.played(ctx, list)
+	if err != nil {
+		return err
+	}
+	equal, err := s.evenTable(list, results)
+	if err != nil {
+		return err
+	}
+	r.Sections = append(r.Sections, report.Section{
+		ID: "balancers", Title: "Balancers",
+		Text: fmt.Sprintf("Parameters of all are tuned on tiers that are not among these. Asked is how many replicas are asked for their load for each request, before the choice or beside the request. "+
+			"Peak-EWMA and hedging learn from answers alone, so that they know little where there are many clients; Prequal's pools go stale there. Ours is %q.", byWorth),
+		Tables: []report.Table{s.carriedTable("balancers", "The load that is carried, by balancer", list, carried), equal},
+	})
+	ours := len(list) - 1
+	for k, n := range s.clients {
+		text := fmt.Sprintf("With %d clients %s carries %.3f of the cores", n, byWorth, evaluation.Bootstrap(carried[ours][k]).Mean)
+		for i := len(list) - len(peers()); i < ours; i++ {
+			x, err := evaluation.Paired(carried[ours][k], carried[i][k])
+			if err != nil {
+				return err
+			}
+			text += fmt.Sprintf(", than %s %s more", list[i].name, evaluation.Signed(x))
+		}
+		r.Verdict = append(r.Verdict, text+".")
+	}
+	return nil
+}
+
+// played is what comes of each rule at the load of even, by rule, number of clients and seed.
+func (s *study) played(ctx context.Context, list []rule) ([][][]*tier.Result, error) {
+	results := make([][][]*tier.Result, len(list))
+	var jobs []job
+	for i := range list {
+		results[i] = make([][]*tier.Result, len(s.clients))
+		for k, n := range s.clients {
+			results[i][k] = make([]*tier.Result, len(s.seeds))
+			for j, seed := range s.seeds {
+				jobs = append(jobs, func(context.Context) error {
+					x, err := s.play(list[i], n, even, seed)
+					if err == nil {
+						results[i][k][j] = brief(x)
+					}
+					return err
+				})
+			}
+		}
+	}
+	return results, s.all(ctx, "balancers at equal load", jobs)
+}
+
+// brief is the result without all times but a hundred quantiles: there are many.
+func brief(x *tier.Result) *tier.Result {
+	short := *x
+	short.Times = nil
+	for q := range 1000 {
+		short.Times = append(short.Times, x.Quantile((float64(q)+0.5)/1000))
+	}
+	return &short
+}
+
+// evenTable has timeouts and p99 at equal load, and how they differ from ours on the same tiers.
+func (s *study) evenTable(list []rule, results [][][]*tier.Result) (report.Table, error) {
+	t := report.Table{
+		ID: "even", Title: fmt.Sprintf("At a load of %.2f", even),
+		Columns: []report.Column{
+			report.TextColumn("rule", "Choice"), report.NumberColumn("clients", "Clients", "", 0),
+			report.IntervalColumn("timeouts", "Timeouts", "", 5), report.IntervalColumn("timeouts_more", "More than ours", "", 5),
+			report.IntervalColumn("p99_ms", "p99", "ms", 1), report.IntervalColumn("p99_more_ms", "More than ours", "ms", 1),
+			report.NumberColumn("tail", "Busiest 5 % of hosts", "", 3), report.NumberColumn("asked", "Asked", "", 2),
+		},
+		Note: "Means over the tiers with 95 % bootstrap intervals; differences are paired.",
+	}
+	timeouts := func(x *tier.Result) float64 { return x.TimeoutShare() }
+	p99 := func(x *tier.Result) float64 { return 1000 * x.Quantile(0.99).Seconds() }
+	ours := results[len(list)-1]
+	for i := range list {
+		for k, n := range s.clients {
+			row := []report.Cell{report.Text(list[i].name), report.Number(float64(n))}
+			for _, f := range []func(*tier.Result) float64{timeouts, p99} {
+				a, b := each(results[i][k], f), each(ours[k], f)
+				x, err := evaluation.Paired(a, b)
+				if err != nil {
+					return t, err
+				}
+				m := evaluation.Bootstrap(a)
+				row = append(row, report.Interval(m.Mean, m.Lo, m.Hi), report.Interval(x.Mean, x.Lo, x.Hi))
+			}
+			tail := evaluation.Bootstrap(each(results[i][k], (*tier.Result).Tail)).Mean
+			asked := evaluation.Bootstrap(each(results[i][k], asked)).Mean
+			t.Rows = append(t.Rows, append(row, report.Number(tail), report.Number(asked)))
+		}
+	}
+	return t, nil
+}
+
+// asked is how many replicas were asked for their load for each request.
+func asked(x *tier.Result) float64 { return float64(x.Polls+x.Probes) / float64(max(1, x.Sent)) }
+
+func each(list []*tier.Result, f func(*tier.Result) float64) (values []float64) {
+	for _, x := range list {
+		values = append(values, f(x))
+	}
+	return values
+}
+
+// carriedBy is the load that is carried, by rule, number of clients and seed.
+func (s *study) carriedBy(ctx context.Context, what string, list []rule) ([][][]float64, error) {
+	carried := make([][][]float64, len(list))
 	var jobs []job
 	for i := range list {
 		carried[i] = make([][]float64, len(s.clients))
@@ -26,13 +144,14 @@ func (s *study) knowledge(ctx context.Context, r *report.Report) error {
 			}
 		}
 	}
-	if err := s.all(ctx, "load carried", jobs); err != nil {
-		return err
-	}
+	return carried, s.all(ctx, what, jobs)
+}
+
+// carriedTable lays that out.
+func (s *study) carriedTable(id, title string, list []rule, carried [][][]float64) report.Table {
 	t := report.Table{
-		ID: "carried", Title: "The load that is carried, by the number of clients",
-		Columns: []report.Column{report.TextColumn("rule", "Choice")},
-		Note:    "A share of all cores, with 95 % bootstrap intervals over the tiers.",
+		ID: id, Title: title, Columns: []report.Column{report.TextColumn("rule", "Choice")},
+		Note: "A share of all cores, with 95 % bootstrap intervals over the tiers.",
 	}
 	for _, n := range s.clients {
 		t.Columns = append(t.Columns, report.IntervalColumn(fmt.Sprintf("clients_%d", n), fmt.Sprintf("%d clients", n), "", 3))
@@ -45,22 +164,5 @@ func (s *study) knowledge(ctx context.Context, r *report.Report) error {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	r.Sections = append(r.Sections, report.Section{
-		ID: "knowledge", Title: "What clients know",
-		Text:   "Each client sees what hosts say with its own answers. The more clients there are, the older that is, until it is worth no more than a random choice; a poll is as fresh with any number.",
-		Tables: []report.Table{t},
-	})
-	gain, err := evaluation.Paired(carried[len(list)-1][0], carried[1][0])
-	if err != nil {
-		return err
-	}
-	mean := func(rule, k int) float64 { return evaluation.Bootstrap(carried[rule][k]).Mean }
-	var words []string
-	for k, n := range s.clients {
-		words = append(words, fmt.Sprintf("%.2f of its cores with %d clients", mean(1, k), n))
-	}
-	r.Verdict = append(r.Verdict,
-		fmt.Sprintf("By what hosts last said of themselves a tier carries %s; by chance %.2f.", strings.Join(words, ", "), mean(0, 0)),
-		fmt.Sprintf("Polled and compared by work it carries %.2f: %s more with %d clients.", mean(len(list)-1, 0), evaluation.Signed(gain), s.clients[0]))
-	return nil
+	return t
 }

@@ -2,6 +2,7 @@ package tail
 
 import (
 	"context"
+	"math"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -21,25 +22,53 @@ func (s *study) play(c rule, clients int, load float64, seed uint64) (*tier.Resu
 }
 
 // carried is the highest load, in hundredths, at which few enough requests time out. More load
-// times out more, so that halving finds it.
+// times out more, so that a search finds it between one that is carried and one that is not.
 func (s *study) carried(ctx context.Context, c rule, clients int, seed uint64) (float64, error) {
-	low, high := 20, 110 // one that is carried, and one that is not
-	for high-low > 1 {
+	low, high := bound{load: 20}, bound{load: 110}
+	for n := 0; high.load-low.load > 1; n++ {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		load := (low + high) / 2
+		load := between(low, high, n)
 		r, err := s.play(c, clients, float64(load)/100, seed)
 		if err != nil {
 			return 0, err
 		}
-		if r.TimeoutShare() <= most {
-			low = load
+		share := r.TimeoutShare()
+		at := bound{load: load, excess: math.Log(max(share, 0.3/float64(max(1, r.Requests))) / most), played: true}
+		if share <= most {
+			low = at
 		} else {
-			high = load
+			high = at
 		}
 	}
-	return float64(low) / 100, nil
+	return float64(low.load) / 100, nil
+}
+
+// bound is a load between which and another the highest that is carried lies.
+type bound struct {
+	load   int     // in hundredths
+	excess float64 // logarithm of the share of timeouts, above that which a load may have
+	played bool
+}
+
+// between is the load to try next, the n-th: where the logarithm of the share of timeouts is
+// expected to be what a load may have. Every third is in the middle, so that the search ends.
+func between(low, high bound, n int) int {
+	const slope, first = 0.3, 80 // by how much the logarithm rises with a hundredth
+	next := first
+	switch {
+	case low.played && high.played && n%3 == 2:
+		next = (low.load + high.load) / 2
+	case low.played && high.played:
+		part := -low.excess / (high.excess - low.excess)
+		next = low.load + int(math.Round(part*float64(high.load-low.load)))
+	case low.played:
+		next = low.load + 1 + int(-low.excess/slope)
+	case high.played:
+		next = high.load - 1 - int(high.excess/slope)
+	}
+	return min(high.load-1, max(low.load+1, next))
 }
 
 // job is a part of the report that is computed by itself.

@@ -18,6 +18,8 @@ type section struct {
 // sections are those of the report, in their order.
 var sections = []section{
 	{"knowledge", (*study).knowledge},
+	{"balancers", (*study).balancers},
+	{"probes", (*study).probes},
 	{"loads", (*study).loads},
 	{"waterfall", (*study).waterfall},
 	{"theory", (*study).closedForms},
@@ -76,6 +78,9 @@ func (s *study) repeat() string {
 	command := fmt.Sprintf("gearshift paper tail --seeds %d", len(s.seeds))
 	if s.options.quick {
 		command += " --quick"
+	}
+	if s.options.length > 0 {
+		command += fmt.Sprintf(" --length %v", s.options.length)
 	}
 	if len(s.options.only) > 0 {
 		command += " --only " + strings.Join(s.options.only, ",")

@@ -24,7 +24,9 @@ choose between two replicas each time, after "Taming the tail utilization of ads
 
   - by what hosts said with earlier answers, or by asking them first,
   - by the requests of the model, of the host, or by the work that is outstanding for each core,
-  - with 20, 1,000 and 20,000 clients, each of which sees its own answers alone.
+  - with 20, 1,000 and 20,000 clients, each of which sees its own answers alone,
+  - by peak-EWMA, weighted round robin, Prequal, hedged requests, and ours, which asks a replica
+    where that is worth it: with as many questions as are allowed.
 
 The load that is carried is the highest at which at most one request in a thousand takes longer
 than 250 ms. Written are DIR/report.html, report.json and a CSV for each table.`,
@@ -38,17 +40,23 @@ type options struct {
 	seeds int
 	quick bool
 	only  []string
+	// length of the runs
+	length time.Duration
 }
 
 func flags(f *reports.Flags) reports.Make {
 	var o options
 	f.BoolVar(&o.quick, "quick", false, "three tiers, and shorter runs: some minutes")
+	f.DurationVar(&o.length, "length", 0, "how long requests arrive in a run (default 1m, or 10s with --quick)")
 	f.IntVar(&o.seeds, "seeds", 0, "tiers that are drawn, each with requests of its own (default 20, or 3 with --quick)")
 	f.StringSliceVar(&o.only, "only", nil, "sections to make, of "+names()+" (default all)")
 	return func(ctx context.Context, out string, by reports.Program, _ io.Writer) (*report.Report, error) {
-		length := time.Minute
-		if o.quick {
-			length = 10 * time.Second
+		length := o.length
+		if length == 0 {
+			length = map[bool]time.Duration{false: time.Minute, true: 10 * time.Second}[o.quick]
+		}
+		if length < time.Second {
+			return nil, fmt.Errorf("--length: %v must be a second or more", length)
 		}
 		if o.seeds == 0 {
 			o.seeds = map[bool]int{false: 20, true: 3}[o.quick]

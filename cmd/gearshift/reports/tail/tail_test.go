@@ -11,8 +11,7 @@ import (
 // TestReport: what is polled carries more than what is chosen by chance, and what few clients
 // are told lies between; the report has each rule and says so.
 func TestReport(t *testing.T) {
-	s := &study{options: options{only: []string{"knowledge", "loads", "theory"}}, length: 3 * time.Second, clients: []int{20}, theory: 40 * time.Second, seeds: workloads.Seeds(workloads.Training, 2),
-		count: func(string) func(int, int) { return nil }}
+	s := smallStudy(3*time.Second, "knowledge", "loads", "theory")
 	r, err := s.report(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -32,5 +31,50 @@ func TestReport(t *testing.T) {
 	}
 	if random, said, polled := carried(0), carried(1), carried(len(rules())-1); !(random < said && said < polled) {
 		t.Errorf("carried by chance %v, as last said %v, polled %v: want that order", random, said, polled)
+	}
+}
+
+// smallStudy is a study of two tiers and 20 clients with these sections.
+func smallStudy(length time.Duration, only ...string) *study {
+	return &study{options: options{only: only}, length: length, clients: []int{20}, theory: 40 * time.Second, seeds: workloads.Seeds(workloads.Training, 2),
+		count: func(string) func(int, int) { return nil }}
+}
+
+// TestBalancersAreCompared: the sections have a row for each balancer and allowance, and no rule
+// asks more than it may.
+func TestBalancersAreCompared(t *testing.T) {
+	s := smallStudy(200*time.Millisecond, "balancers", "probes")
+	r, err := s.report(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Sections) != 2 || len(r.Verdict) != 3 || len(r.Sections[1].Figures) != 1 {
+		t.Errorf("%d sections, %d figures; %q", len(r.Sections), len(r.Sections[1].Figures), r.Verdict)
+	}
+	if n, want := len(r.Sections[0].Tables[0].Rows), 1+len(variations())+len(peers()); n != want {
+		t.Errorf("%d balancers, want %d", n, want)
+	}
+	if n, want := len(r.Sections[1].Tables[0].Rows), 1+len(asking)*len(allowed); n != want {
+		t.Errorf("%d allowances, want %d", n, want)
+	}
+	for _, x := range asking {
+		for _, each := range allowed {
+			result, err := s.play(rule{x.name, x.of(each)}, 20, 0.7, s.seeds[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := asked(result); n > each*1.1 {
+				t.Errorf("%s asks %.3f for each request, allowed are %v", x.name, n, each)
+			}
+		}
+	}
+}
+
+func TestOnlyNamesSections(t *testing.T) {
+	if list, err := chosen([]string{"theory"}); err != nil || len(list) != 1 {
+		t.Errorf("%d sections, %v", len(list), err)
+	}
+	if _, err := chosen([]string{"weather"}); err == nil || !strings.Contains(err.Error(), "knowledge, ") {
+		t.Errorf("the error %v does not list the sections", err)
 	}
 }
