@@ -15,6 +15,7 @@ func (c *Controller) balance(now time.Duration) {
 	if c.status.Fault = p.Validate(&c.settings.Options); c.status.Fault != nil {
 		return
 	}
+	c.leave(m)
 	c.standIn(m)
 	c.smooth(m)
 	c.ahead(m)
@@ -55,6 +56,24 @@ func (c *Controller) begin(m *transfer) bool {
 	}
 	c.moves = append(c.moves, m)
 	return true
+}
+
+// leave has all replicas of a model stay of which another controller moves one. What that will
+// use, once it answers, is not known yet.
+func (c *Controller) leave(m *Measurement) {
+	p := &m.Problem
+	for i, is := range m.Moving {
+		if !is || c.moving(m.Numbers[i]) {
+			continue
+		}
+		for j := range p.Replicas {
+			p.Replicas[j].Fixed = p.Replicas[j].Fixed || p.Replicas[j].Model == p.Replicas[i].Model
+		}
+		if m.Unknown == nil {
+			m.Unknown = make([]bool, len(m.Numbers))
+		}
+		m.Unknown[i] = true
+	}
 }
 
 // standIn gives replicas whose use is unknown the mean of their model's others.

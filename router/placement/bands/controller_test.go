@@ -118,13 +118,14 @@ func (f *replicas) Measure() *Measurement {
 				r.Use[0], r.Use[2] = use[0]*(1+f.noise*f.random.NormFloat64()), use[2]
 			}
 			x.Problem.Replicas, x.Numbers = append(x.Problem.Replicas, r), append(x.Numbers, number)
+			x.Moving = append(x.Moving, !s.up || s.drained)
 		}
 	}
 	return x
 }
 
 // play wakes the controller for a time.
-func (f *replicas) play(c *Controller, until time.Duration) {
+func (f *replicas) play(c control.Controller, until time.Duration) {
 	for f.now < until {
 		next := min(c.Wake(f.now), until)
 		for _, e := range f.events {
@@ -244,4 +245,26 @@ func TestOthersStandIn(t *testing.T) {
 		}
 	}
 	t.Fatal("there is no such replica")
+}
+
+// TestTwoControllersDoNotChaseEachOther: two routers that move replicas of one fleet, at the same
+// time or in turn, bring it within bands and then leave it.
+func TestTwoControllersDoNotChaseEachOther(t *testing.T) {
+	for _, later := range []time.Duration{0, 10 * time.Second, 30 * time.Second} {
+		f := uneven(t)
+		f.noise = 0.03
+		a, b := New(f, Settings{Options: f.o}), New(f, Settings{Options: f.o})
+		b.due += later
+		both := control.NewSet(a, b)
+		f.play(both, time.Hour)
+		p, o := f.Measure().Problem, f.o
+		moved := a.Status().Moved + b.Status().Moved
+		if e := p.Excess(&o, nil); e > 0.02 || moved == 0 || moved > 30 {
+			t.Errorf("%v later: %.4f beyond bands after %d moves; %+v and %+v", later, e, moved, a.Status(), b.Status())
+		}
+		f.play(both, 4*time.Hour)
+		if more := a.Status().Moved + b.Status().Moved - moved; more > 4 {
+			t.Errorf("%v later: %d moves in three hours in which nothing changed, after %d", later, more, moved)
+		}
+	}
 }

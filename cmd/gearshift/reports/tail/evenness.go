@@ -78,7 +78,7 @@ func (d *measured) busy(cores []float64) report.Table {
 		for _, q := range shown {
 			row = append(row, report.Number(mean(d.least[i], func(r *tier.Result) float64 { return quantile(peak(r), q.at) })))
 		}
-		tail := func(r *tier.Result) float64 { return (&tier.Result{Utilisation: peak(r)}).Tail() }
+		tail := func(r *tier.Result) float64 { return busiestOf(peak(r)) }
 		t.Rows = append(t.Rows, append(row, report.Number(mean(d.least[i], tail)),
 			report.Number(100*mean(d.least[i], func(r *tier.Result) float64 { return max(0, tail(r)/target-1) })),
 			report.Number(mean(d.least[i], func(r *tier.Result) float64 { return variation(r, cores) })),

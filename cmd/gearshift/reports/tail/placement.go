@@ -28,7 +28,7 @@ func (p placed) Measure() *bands.Measurement {
 			}
 			r := p.ReplicaLoad(number)
 			x.Problem.Replicas = append(x.Problem.Replicas, bands.Replica{Model: m, Host: h, Use: p.vector(r.CPU, float64(p.config.Models[m].Memory), r.Bandwidth)})
-			x.Numbers = append(x.Numbers, number)
+			x.Numbers, x.Moving = append(x.Numbers, number), append(x.Moving, p.State(number) != fleet.Up)
 			cpu, bandwidth = cpu-r.CPU, bandwidth-r.Bandwidth
 		}
 		y.Other = p.vector(max(0, cpu), 0, max(0, bandwidth))

@@ -100,7 +100,7 @@ func (s *study) waterfall(ctx context.Context, r *report.Report) error {
 	})
 	d.even(s, r)
 	r.Verdict = append(r.Verdict, d.verdict()...)
-	return nil
+	return s.headroom(ctx, r)
 }
 
 // table is that of some of the measures.

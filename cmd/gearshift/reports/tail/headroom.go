@@ -1,0 +1,53 @@
+package tail
+
+import (
+	"context"
+
+	"gearshift/env/evaluation/report"
+	"gearshift/env/tier"
+)
+
+// headroom is what has to be bought for the sake of the busiest hosts, as load grows (META-20).
+func (s *study) headroom(ctx context.Context, r *report.Report) error {
+	list, loads := steps(), []float64{0.3, 0.45, 0.6, 0.75, 0.9}
+	list = []measure{list[0], list[len(list)-1]}
+	list[1].name = "all measures"
+	seeds := s.seeds[:min(len(s.seeds), 5)]
+	runs := make([][][]*tier.Result, len(list)) // by measure, load and seed
+	var jobs []job
+	for i := range list {
+		runs[i] = make([][]*tier.Result, len(loads))
+		for k, load := range loads {
+			runs[i][k] = make([]*tier.Result, len(seeds))
+			for j, seed := range seeds {
+				jobs = append(jobs, func(context.Context) (err error) {
+					runs[i][k][j], err = s.summed(list[i], load, seed)
+					return err
+				})
+			}
+		}
+	}
+	if err := s.all(ctx, "headroom", jobs); err != nil {
+		return err
+	}
+	t := report.Table{ID: "headroom", Title: "The busiest hosts as load grows", Columns: []report.Column{
+		report.TextColumn("measure", "Measure"), report.NumberColumn("load", "Load at the peak", "", 2),
+		report.NumberColumn("p50", "p50", "", 3), report.NumberColumn("p95", "p95", "", 3), report.NumberColumn("tail", "Mean of the busiest 5 %", "", 3),
+		report.NumberColumn("headroom", "Capacity to add", "%", 1),
+	}, Note: "Hosts in the evening. Capacity is added to all hosts alike until the busiest 5 % are used to .7."}
+	for i := range list {
+		for k, load := range loads {
+			at := func(f func(hosts []float64) float64) float64 {
+				return mean(runs[i][k], func(r *tier.Result) float64 { return f(peak(r)) })
+			}
+			t.Rows = append(t.Rows, []report.Cell{report.Text(list[i].name), report.Number(load),
+				report.Number(at(func(x []float64) float64 { return quantile(x, 0.5) })), report.Number(at(func(x []float64) float64 { return quantile(x, 0.95) })),
+				report.Number(at(busiestOf)), report.Number(at(func(x []float64) float64 { return 100 * max(0, busiestOf(x)/target-1) }))})
+		}
+	}
+	r.Sections = append(r.Sections, report.Section{ID: "headroom", Title: "Headroom to buy", Tables: []report.Table{t}})
+	return nil
+}
+
+// busiestOf is the mean of the busiest twentieth of hosts.
+func busiestOf(hosts []float64) float64 { return (&tier.Result{Utilisation: hosts}).Tail() }
