@@ -53,7 +53,7 @@ type Store struct {
 	staleAfter atomic.Int64
 	// OnHeard, if set before the first signal, is called with each that is used, and how it came; of
 	// one that stands in, how the replica was asked. Calls for one replica may overlap.
-	OnHeard func(replica int, k *Known, by Source)
+	OnHeard func(replica int, k Known, by Source)
 	// Named, if set before the first signal, returns the name by which the replica's engine knows the
 	// model that it has now, where that changes. It is called from any goroutine.
 	Named func(replica int) string
@@ -116,7 +116,7 @@ func (s *Store) Hear(replica int, l Load, from Source, own Count, now time.Durat
 		s.fault(replica, from, fault)
 	}
 	if s.OnHeard != nil {
-		s.OnHeard(replica, &known, from)
+		s.OnHeard(replica, known, from)
 	}
 	return fault
 }
@@ -135,7 +135,7 @@ func (s *Store) Miss(replica int, by Source, now time.Duration) {
 	e.missed = true
 	e.mu.Unlock()
 	if known := s.Known(replica, now); known.Source == StandIn && s.OnHeard != nil {
-		s.OnHeard(replica, &known, by)
+		s.OnHeard(replica, known, by)
 	}
 }
 

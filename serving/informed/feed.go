@@ -188,7 +188,7 @@ func (f *Feed) Answered(replica int, took time.Duration) {
 
 // heard passes on to the balancer what a replica said. What it said before a choice goes there with
 // that choice.
-func (f *Feed) heard(replica int, k *signals.Known, by signals.Source) {
+func (f *Feed) heard(replica int, k signals.Known, by signals.Source) {
 	if f.balancer == nil || by == signals.Asked {
 		return
 	}
@@ -199,5 +199,5 @@ func (f *Feed) heard(replica int, k *signals.Known, by signals.Source) {
 	case signals.Probed:
 		how = balance.Probed
 	}
-	f.balancer.hear(replica, k, how)
+	f.balancer.hear(replica, &k, how)
 }

@@ -101,13 +101,44 @@ func parseText(text string) (signals.Load, error) {
 		if !ok {
 			continue
 		}
-		number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		if err != nil && !errors.Is(err, strconv.ErrRange) { // an overflow is infinite, which is refused later
-			continue
+		if number, ok := parseNumber(strings.TrimSpace(value)); ok {
+			r.take(strings.TrimPrefix(strings.TrimSpace(name), named), number)
 		}
-		r.take(strings.TrimPrefix(strings.TrimSpace(name), named), number)
 	}
 	return r.end()
+}
+
+// parseNumber reads a number. One that overflows is infinite, which is refused later.
+func parseNumber(text string) (float64, bool) {
+	if v, ok := parseShort(text); ok {
+		return v, true
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+// parseShort reads what nearly all numbers are: some digits, with a point among them. There are few
+// enough for the quotient to be the nearest number to what they say.
+func parseShort(text string) (v float64, ok bool) {
+	const most = 15
+	digits, scale, point := uint64(0), 1.0, false
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= '0' && c <= '9':
+			digits = 10*digits + uint64(c-'0')
+			if point {
+				scale *= 10
+			}
+		case c == '.' && !point:
+			point = true
+		default:
+			return 0, false
+		}
+	}
+	if len(text) == 0 || len(text) > most || text == "." {
+		return 0, false
+	}
+	return float64(digits) / scale, true
 }
 
 // object is the JSON form. Triton and others put values of their own beside ORCA's.

@@ -3,7 +3,9 @@ package loads_test
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -83,6 +85,25 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 	if loads.Write(loads.None, &full) != "" {
 		t.Error("a header is written for a client that does not ask")
+	}
+}
+
+// Short numbers are read in a quick way, and come to the same as in the usual one.
+func TestNumbers(t *testing.T) {
+	texts := []string{"0", "1", "12.5", "0.1", ".5", "5.", ".", "", "1.2.3", "999999999999999", "99999999999999.9", "123456789012345678", "1e3", "-4", "+4", "NaN", "0x10", "1_0", "007.250"}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		texts = append(texts, strconv.FormatFloat(random.Float64()*math.Pow(10, float64(random.IntN(9))), 'f', random.IntN(7), 64))
+	}
+	for _, text := range texts {
+		want, wantErr := strconv.ParseFloat(text, 64)
+		l, err := loads.Parse("eps=" + text)
+		switch {
+		case (err == nil) != (wantErr == nil):
+			t.Errorf("%q: error %v, want %v", text, err, wantErr)
+		case err == nil && want >= 0 && l.Errors != want:
+			t.Errorf("%q: %v, want %v", text, l.Errors, want)
+		}
 	}
 }
 
