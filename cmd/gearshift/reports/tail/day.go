@@ -41,18 +41,18 @@ func steps() []measure {
 // others are what the steps are held against, to see in which order measures help, and how the
 // choices of others do where replicas are placed alike.
 func others() []measure {
-	return []measure{
+	list := []measure{
 		{"use", "polled, by how busy cores were of late", byUse{balance.Sampled{K: 2, Poll: true}}, asExpected},
 		{"three", "three choices, polled, by host", polled(3, signals.ByHost), asExpected},
 		{"hardware", "weights by hardware, polled, by host", balance.Hardware{Sampled: balance.Sampled{K: 2, Counter: signals.ByHost, Poll: true}}, asExpected},
 		{"header_placed", "as last said, by host, with placement", balance.Sampled{K: 2, Counter: signals.ByHost}, byBandwidth},
 		{"host_placed", "polled, by host, with placement", polled(2, signals.ByHost), byBandwidth},
 		{"model_placed", "polled, by model, with placement", polled(2, signals.ByModel), byBandwidth},
-		{"probing", "probes by their worth, one a request, with placement", balance.Probing{Budget: 1, Look: 4, Relax: 100 * time.Millisecond, Rounds: 4, Counter: signals.ByWork}, byBandwidth},
-		{"prequal", "Prequal, three probes a request, with placement", balance.Prequal{Probes: 3, Pool: 16, Least: 2, Age: time.Second, Reuse: 3, Remove: 1, Quantile: 0.84, Requests: signals.ByHost, Drain: true}, byBandwidth},
-		{"ewma", "peak-EWMA, with placement", balance.PeakEWMA{K: 2, Decay: 10 * time.Second, Start: 20 * time.Millisecond}, byBandwidth},
-		{"weighted", "weighted round robin, with placement", balance.Weighted{Blackout: 10 * time.Second, Expiry: 3 * time.Minute, Update: time.Second, Penalty: 1}, byBandwidth},
 	}
+	for _, x := range append(peers(), rule{"probing by worth, one a request", probing(1)}) {
+		list = append(list, measure{x.name, x.name + ", with placement", x.chooser, byBandwidth})
+	}
+	return list
 }
 
 func polled(k int, c signals.Counter) balance.Chooser {
