@@ -30,7 +30,6 @@ func statements() []statement {
 	list := []statement{
 		{"META-4", "fresh loads are better than those said with earlier answers", "fresh", "header", load},
 		{"META-5", "a third choice adds little", "three", "fresh", load},
-		{"META-5", "weights by hardware add little", "hardware", "fresh", load},
 		{"META-6", "outstanding requests are better than how busy cores were", "fresh", "use", load},
 		{"META-7", "placement within bands helps a lot", "placement", "work", load},
 		{"META-8", "bandwidth as a resource of placement helps", "bandwidth", "placement", load},
