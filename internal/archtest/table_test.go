@@ -236,7 +236,7 @@ var table = []room{
 		"it remembers where something is kept: what is kept stays with the engine"},
 	{"serving/modality", []string{"router/modality", "serving/inference", "serving/scrape", "serving/wire"},
 		"a job is planned, sent and put together here: who may send one, and how its body comes in, is the server's business"},
-	{"serving/overview", []string{"serving/modality", "router/fleet", "serving/engines", "serving/informed", "serving/figures", "serving/metrics", "serving/wire", "serving/work"},
+	{"serving/overview", []string{"serving/modality", "router/fleet", "serving/engines", "serving/figures", "serving/metrics", "serving/wire", "serving/work"},
 		"it reads what the other rooms keep, and changes nothing"},
 	{"serving/recording", []string{"router", "router/fleet", "serving/experience", "serving/work", "serving/scrape"},
 		"it sees what a decision sees, and changes none: who serves, and what is served, is not its business"},
@@ -266,6 +266,8 @@ var table = []room{
 		"a module of the server: the controller decides, the lifecycles of engines carry out, and requests are split where they are routed"},
 	{"serving/rebalancing", []string{"router/control", "router/fleet", "router/placement/bands", "serving", "serving/engines", "serving/scrape", "serving/work"},
 		"a module of the server: the controller of bands decides, and what it decides is carried out by the lifecycles of engines"},
+	{"serving/tail", []string{"router/fleet", "serving", "serving/scrape", "serving/work"},
+		"a module of the server: it counts what hosts have answered, and changes nothing"},
 	{"serving/debug", []string{"serving"},
 		"a module of the server: it shows what the process does, and knows nothing of requests"},
 	{"cmd/gearshift/scenario", []string{
@@ -304,7 +306,7 @@ var table = []room{
 	{"cmd/gearshift/serverapp", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/onnxruntime", "cmd/gearshift/strategies",
 		"router/fleet", "router/modality", "router/policy", "router/profile", "router/drift", "router", "workloads", "env/engine",
-		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/engines", "serving/experience", "serving/recording", "serving/tracing", "serving/wire", "serving/dashboard", "serving/debug", "serving/config", "serving/failover", "serving/rollout", "serving/rebalancing", "serving/modality", "serving", "checkpoints", "serving/informed"},
+		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/engines", "serving/experience", "serving/recording", "serving/tracing", "serving/wire", "serving/dashboard", "serving/debug", "serving/config", "serving/failover", "serving/rollout", "serving/rebalancing", "serving/tail", "serving/modality", "serving", "checkpoints", "serving/informed"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
 	{"cmd/gearshift/operate", []string{
 		"cmd/gearshift/cli", "cmd/gearshift/gate", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/scenario", "router/policy", "env/evaluation", "env/objective", "router/placement/replicas", "workloads", "serving/config", "serving/failover", "serving/rollout", "serving/keys", "serving/leasing", "serving/overview", "serving/setting", "serving/trial", "checkpoints", "checkpoints/onnx"},

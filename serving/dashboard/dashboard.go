@@ -27,6 +27,8 @@ type Dashboard struct {
 	// Failover, if set, is how applications stand that survive their hosts, to be encoded as JSON.
 	// It is called from any goroutine.
 	Failover func() any
+	// Tail, if set, is how busy the busiest hosts are, in the same way.
+	Tail func() any
 
 	table *fleet.Table
 	about About

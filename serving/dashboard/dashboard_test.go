@@ -116,6 +116,18 @@ func TestFailoverIsShown(t *testing.T) {
 	}
 }
 
+// The page shows how busy the busiest hosts are, where somebody measures it.
+func TestTheTailIsShown(t *testing.T) {
+	g := newRig(t, "")
+	if text := g.admin("GET", "/admin/dashboard").Body.String(); strings.Contains(text, `"tail"`) {
+		t.Errorf("without a measurement: %s", text)
+	}
+	g.page.Tail = func() any { return map[string]float64{"top": 0.5} }
+	if text := g.admin("GET", "/admin/dashboard").Body.String(); !strings.Contains(text, `"tail":{"top":0.5}`) {
+		t.Errorf("with one: %s", text)
+	}
+}
+
 // shown is what the page gets, as far as the tests look.
 type shown struct {
 	Boot    int64

@@ -30,8 +30,10 @@ type data struct {
 	Recent   []Decision      `json:"decisions"`
 	Revision uint64          `json:"revision"`
 	// Failover is how applications stand; left out where none survives its host.
-	Failover any              `json:"failover,omitempty"`
-	Limits   map[string]int64 `json:"limits"`
+	Failover any `json:"failover,omitempty"`
+	// Tail is how busy the busiest hosts are.
+	Tail   any              `json:"tail,omitempty"`
+	Limits map[string]int64 `json:"limits"`
 }
 
 type taskData struct {
@@ -51,6 +53,9 @@ func (d *Dashboard) Data(status overview.Status, policies trial.Policies, query 
 	}
 	if d.Failover != nil {
 		out.Failover = d.Failover()
+	}
+	if d.Tail != nil {
+		out.Tail = d.Tail()
 	}
 	for _, h := range d.table.Hosts {
 		out.Hosts = append(out.Hosts, h.Name)

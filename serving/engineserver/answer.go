@@ -2,7 +2,6 @@ package engineserver
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"gearshift/serving/backend"
 	"gearshift/serving/repository"
 	"gearshift/serving/wire"
 )
@@ -40,21 +38,10 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r, task{lease, names, body, fail})
 }
 
-// naming is how a request and the server call the model that answers, and how much is asked of it.
+// naming is how a request and the server call the model that answers.
 type naming struct {
-	asked    string // by the request
-	variant  string // the model that has the lease
-	examples int    // the units of work: answers, or inputs
-}
-
-// examplesOf counts the units of work of a request.
-func examplesOf(path string, r *wire.Request) int {
-	if path != backend.ClassifyPath {
-		return max(1, r.Answers())
-	}
-	var list struct{ Inputs []json.RawMessage }
-	_ = json.Unmarshal(r.Body, &list) // the engine says what is wrong with it
-	return max(1, len(list.Inputs))
+	asked   string // by the request
+	variant string // the model that has the lease
 }
 
 // task is a request on its way to the engine that answers it.
@@ -68,7 +55,7 @@ type task struct {
 // answer has the lease's engine answer, with the trouble that befalls the request.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, t task) {
 	failed := true
-	end := s.activity.begin(t.variant, t.examples)
+	end := s.activity.begin(t.variant)
 	defer func() { end(failed) }()
 	trouble := s.faults.draw()
 	if !trouble.before(w, r) {
@@ -138,7 +125,7 @@ func (s *Server) lease(path string, body []byte) (lease *repository.Lease, n nam
 		return nil, n, http.StatusBadRequest, &wire.Error{Type: wire.InvalidRequest, Message: err.Error()}
 	}
 	name := request.Model
-	n.asked, n.examples = name, examplesOf(path, request)
+	n.asked = name
 	if m := s.sharedNamed(name); m != nil {
 		if name, err = m.answers(path, request); err != nil {
 			return nil, n, http.StatusBadRequest, &wire.Error{Type: wire.InvalidRequest, Code: "input_missing", Message: err.Error()}

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 	"sort"
+	"time"
 
 	"gearshift/env/engine"
 	"gearshift/router/fleet"
@@ -141,6 +142,28 @@ func (s *Scenario) FleetRate() float64 {
 		sum += rate
 	}
 	return sum
+}
+
+// HostTime returns how long an answer with so many tokens takes of a replica's host at its best: in
+// the largest batch whose requests are in time, or alone where none is. A host whose answers take
+// all of its time has no room left.
+func (s *Scenario) HostTime() func(replica, tokens int) time.Duration {
+	mean := s.meanRequest()
+	seconds := make([]float64, 0, len(s.Replicas))
+	for _, c := range s.Capacities(s.meanDeadline()) {
+		rate := c.Rate
+		if rate == 0 {
+			rate = rateOf(1, c.Alone, mean)
+		}
+		seconds = append(seconds, 1/rate)
+	}
+	return func(replica, tokens int) time.Duration {
+		part := 1.0
+		if tokens > 0 {
+			part = float64(tokens) / mean.output
+		}
+		return time.Duration(seconds[replica] * part * float64(time.Second))
+	}
 }
 
 // Combination is a variant of a model with modalities, as a replica of it runs on a host.

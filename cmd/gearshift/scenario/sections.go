@@ -10,7 +10,7 @@ import (
 
 // sections returns the registered parts of the file, in the order in which they are judged.
 func sections() []registered {
-	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), rolloutSection()}
+	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), rolloutSection(), tailSection()}
 }
 
 // evaluationSection describes how policies are judged.
@@ -137,4 +137,22 @@ func (s *Scenario) Rebalancing() (settings bands.Settings, on bool) {
 	}
 	settings.Options.Band = float64(r.Band) / 100
 	return settings, r.Period > 0
+}
+
+// Tail is what the page and the metrics hold the busiest hosts against.
+type Tail struct {
+	// Target is the utilisation up to which they are to be used.
+	Target Part `yaml:"target"`
+}
+
+func tailSection() registered {
+	return section[Tail]{
+		key:     "serving.tail",
+		initial: func() Tail { return Tail{Target: 70} },
+		check:   (*checker).tail,
+	}
+}
+
+func (c *checker) tail(t *Tail) {
+	c.judgeIf(t.Target < 1, "serving.tail.target", "want a share from 1%% to 100%%, not %v%%", float64(t.Target))
 }

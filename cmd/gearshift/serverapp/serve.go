@@ -138,6 +138,9 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	if moves != nil {
 		options.Modules = append(options.Modules, moves)
 	}
+	if options.Modules, err = withTail(options.Modules, s, r.core.Table(), moves, versions); err != nil {
+		return err
+	}
 	options.Modality = jobsConfig(s, r.core.Table(), backends, o.storeOfFallbacks(), log)
 	if err := planByStored(&options.Modality, &checkpoints.Store{Path: o.Store}, log); err != nil {
 		return fmt.Errorf("%s: %w", o.Scenario, err)

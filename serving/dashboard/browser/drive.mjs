@@ -204,6 +204,27 @@ await step("applications that lost their host are shown, the worst first, and th
   await page.locator("#failover").waitFor({ state: "hidden" });
 });
 
+await step("the busiest hosts are shown with what capacity they ask for, moves and versions", async () => {
+  const host = (name, utilisation) => ({ name, utilisation, replicas: [`small@${name}`] });
+  const point = (ago_s) => ({ ago_s, p50: 0.3, p95: 0.6, top: 0.84, mean: 0.4 });
+  const tail = {
+    p50: 0.3, p95: 0.6, top: 0.84, mean: 0.4, target: 0.7, buy: 0.2, buy_if_even: -0.429,
+    hosts: [host("h9", 0.84), host("h2", 0.3), host("<b>h3</b>", 0.1)], history: [point(20), point(10)],
+    moves: [{ replica: "small@h9", doing: "unload" }],
+    versions: [{ model: "large", version: "2", from: "1", state: "rolling", stale_s: 75, waits: "h2 is busy", changes: 1, failures: 0, rolls: 1, rollbacks: 0,
+      locations: [{ host: "h9", replica: "large@h9", version: "1", doing: "shifts", share: 0.25, utilisation: 0.4 }] }],
+  };
+  await disguise((text) => JSON.stringify({ ...JSON.parse(text), tail }));
+  await page.getByText("of 3 hosts the busiest 5 % are 84.0 % busy").waitFor();
+  assert.match(await page.locator("#tail-note").innerText(), /for 70.0 %: add 20.0 % to every host, 42.9 % of every host to spare if all/);
+  assert.deepEqual(await page.locator("#tail-panel tbody th").allInnerTexts(), ["h9", "h2", "<b>h3</b>"]);
+  assert.match(await page.locator("#tail-panel").innerText(), /unload small@h9/);
+  assert.match(await page.locator("#versions-panel").innerText(), /1 → 2[\s\S]*rolling[\s\S]*1 min 15 s[\s\S]*h9: shifts, 25.0 % of requests/);
+  await fits();
+  await accessible();
+  await page.unroute(feed);
+});
+
 await step("a router that comes back with other sizes is shown afresh to those who are signed in", async () => {
   let loads = 0;
   page.on("load", () => loads++);

@@ -9,6 +9,7 @@ import { Feed } from './feed.js';
 import { Fleet, condition } from './fleet.js';
 import { History } from './history.js';
 import { policy } from './policy.js';
+import { tail } from './tail.js';
 import { totals } from './totals.js';
 
 const COLUMNS = 60;
@@ -130,6 +131,7 @@ const feed = new Feed({
     totals(data);
     policy(data);
     failover(data.failover);
+    tail(data.tail, data.now_ms);
     text($('heard'), '');
   },
   gone(seconds) {

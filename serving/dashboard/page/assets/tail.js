@@ -1,0 +1,58 @@
+// The busiest hosts: how busy they are, what capacity that asks for, what is being moved, and the
+// versions that change.
+
+import { $, attr, el, text } from './dom.js';
+import { duration, percent, plural } from './format.js';
+import { Chart } from './charts.js';
+
+const MOST = 10; // hosts shown at once
+let chart = null;
+
+// headroom says what to add to every host, or what could go.
+const headroom = (share) => (share >= 0 ? `add ${percent(share)} to every host` : `${percent(-share)} of every host to spare`);
+
+function draw(now, nowMS) {
+  chart ??= new Chart($('tail-chart'), {
+    title: 'Utilisation of hosts', top: 1, tick: (x) => `${Math.round(100 * x)} %`, label: (v) => (v === null ? '–' : percent(v)), speak: (words) => text($('spoken'), words),
+    series: [['busiest 5 %', 'top', 2], ['p95', 'p95', 1], ['p50', 'p50', 0]].map(([name, key, index]) => ({ name, index, colour: `var(--v${index})`, value: (c) => c[key] })),
+  });
+  chart.update(now.history.map((p) => ({ ...p, at: nowMS / 1000 - p.ago_s, step: 10 })));
+}
+
+function table(title, head, rows) {
+  return [el('h3', {}, title), el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': title }, el('table', {}, el('caption', { class: 'unseen' }, title),
+    el('thead', {}, el('tr', {}, ...head.map((h) => el('th', { scope: 'col' }, h)))), el('tbody', {}, ...rows)))];
+}
+
+function host(h, now) {
+  const moves = (now.moves ?? []).filter((m) => m.replica.endsWith(`@${h.name}`)).map((m) => `${m.doing} ${m.replica}`);
+  return el('tr', { 'data-host': h.name }, el('th', { scope: 'row' }, h.name),
+    el('td', { class: h.utilisation > now.target ? 'num warn' : 'num' }, percent(h.utilisation)),
+    el('td', {}, h.replicas.join(', ') || 'nothing'), el('td', {}, moves.join(', ') || '–'));
+}
+
+function version(v) {
+  const changing = v.locations.filter((l) => l.doing).map((l) => `${l.host}: ${l.doing}` + (l.share ? `, ${percent(l.share)} of requests` : ''));
+  return el('tr', { 'data-model': v.model }, el('th', { scope: 'row' }, v.model), el('td', {}, v.from && v.from !== v.version ? `${v.from} → ${v.version}` : v.version),
+    el('td', {}, v.state), el('td', { class: v.overdue ? 'warn' : null }, v.stale_s ? duration(v.stale_s) : '–'),
+    el('td', {}, changing.join('; ') || v.waits || v.reason || '–'));
+}
+
+let drawn = ''; // what the tables show
+
+export function tail(now, nowMS) {
+  const shown = Boolean(now) && now.hosts.length > 1 && now.history.length > 0;
+  $('tail').hidden = !shown;
+  if (!shown) return;
+  text($('tail-note'), `of ${plural(now.hosts.length, 'host')} the busiest 5 % are ${percent(now.top)} busy, half are below ${percent(now.p50)}; ` +
+    `for ${percent(now.target)}: ${headroom(now.buy)}, ${headroom(now.buy_if_even)} if all were as busy as the mean`);
+  attr($('tail-note'), 'class', now.top > now.target ? 'warn' : 'muted');
+  draw(now, nowMS);
+  const is = JSON.stringify([now.hosts.slice(0, MOST), now.moves, now.versions]);
+  if (is === drawn) return;
+  drawn = is;
+  $('tail-panel').replaceChildren(...table('Hosts, the busiest first', ['Host', 'Busy', 'Replicas', 'Moves'], now.hosts.slice(0, MOST).map((h) => host(h, now))));
+  const versions = now.versions ?? [];
+  $('versions-panel').hidden = versions.length === 0;
+  if (versions.length) $('versions-panel').replaceChildren(...table('Versions', ['Model', 'Version', 'State', 'Waited', 'More'], versions.map(version)));
+}
