@@ -64,7 +64,7 @@ func (d *measured) even(s *study, r *report.Report) {
 
 // busy is how hosts are used in the evening, by measure, at the load that the first carries.
 func (d *measured) busy(cores []float64) report.Table {
-	t := report.Table{ID: "evenness", Title: "Utilisation of hosts", Columns: []report.Column{report.TextColumn("measure", "Measure")}}
+	t := report.Table{ID: "utilisation", Title: "Utilisation of hosts", Columns: []report.Column{report.TextColumn("measure", "Measure")}}
 	for _, q := range shown {
 		t.Columns = append(t.Columns, report.NumberColumn(q.name, q.name, "", 3))
 	}
@@ -99,7 +99,7 @@ func (d *measured) figures() (list []report.Figure) {
 		id, title string
 		run       *tier.Result
 	}{{"before", "Before: hosts over the day", d.least[0][0]}, {"after", "After: with all measures, at the same load", d.least[d.all][0]}} {
-		f := report.Figure{ID: "day_" + x.id, Title: x.title, Half: true, X: report.Axis{Label: "part of the day"}, Y: report.Axis{Label: "utilisation", Range: &report.Range{Min: 0, Max: 1}}}
+		f := report.Figure{ID: "day-" + x.id, Title: x.title, Half: true, X: report.Axis{Label: "part of the day"}, Y: report.Axis{Label: "utilisation", Range: &report.Range{Min: 0, Max: 1}}}
 		for _, q := range []struct {
 			name string
 			at   float64

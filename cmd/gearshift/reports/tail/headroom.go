@@ -30,7 +30,7 @@ func (s *study) headroom(ctx context.Context, r *report.Report) error {
 	if err := s.all(ctx, "headroom", jobs); err != nil {
 		return err
 	}
-	t := report.Table{ID: "headroom", Title: "The busiest hosts as load grows", Columns: []report.Column{
+	t := report.Table{ID: "busiest", Title: "The busiest hosts as load grows", Columns: []report.Column{
 		report.TextColumn("measure", "Measure"), report.NumberColumn("load", "Load at the peak", "", 2),
 		report.NumberColumn("p50", "p50", "", 3), report.NumberColumn("p95", "p95", "", 3), report.NumberColumn("tail", "Mean of the busiest 5 %", "", 3),
 		report.NumberColumn("headroom", "Capacity to add", "%", 1),

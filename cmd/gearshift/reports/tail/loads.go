@@ -26,7 +26,7 @@ func (s *study) loads(ctx context.Context, r *report.Report) error {
 	if err := s.all(ctx, "loads", jobs); err != nil {
 		return err
 	}
-	t := report.Table{ID: "loads", Title: fmt.Sprintf("%d clients, the first of the tiers", n), Columns: []report.Column{
+	t := report.Table{ID: "by-load", Title: fmt.Sprintf("%d clients, the first of the tiers", n), Columns: []report.Column{
 		report.TextColumn("rule", "Choice"), report.NumberColumn("load", "Load", "", 2),
 		report.NumberColumn("timeouts", "Timeouts", "", 5), report.NumberColumn("p99_ms", "p99", "ms", 1),
 		report.NumberColumn("tail", "Busiest 5 % of hosts", "", 3), report.NumberColumn("polls", "Polls per request", "", 2),

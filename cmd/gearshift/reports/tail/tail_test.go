@@ -16,6 +16,9 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := r.Validate(); err != nil {
+		t.Error(err)
+	}
 	if len(r.Sections) != 3 || len(r.Verdict) != 3 || !strings.Contains(r.Verdict[0], "with 20 clients; by chance 0.") {
 		t.Errorf("%d sections; %q", len(r.Sections), r.Verdict)
 	}
@@ -47,6 +50,9 @@ func TestBalancersAreCompared(t *testing.T) {
 	r, err := s.report(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := r.Validate(); err != nil {
+		t.Error(err)
 	}
 	if len(r.Sections) != 2 || len(r.Verdict) != 3 || len(r.Sections[1].Figures) != 1 {
 		t.Errorf("%d sections, %d figures; %q", len(r.Sections), len(r.Sections[1].Figures), r.Verdict)

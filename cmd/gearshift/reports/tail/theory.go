@@ -37,7 +37,7 @@ func (s *study) closedForms(ctx context.Context, r *report.Report) error {
 	if err := s.all(ctx, "theory", jobs); err != nil {
 		return err
 	}
-	t := report.Table{ID: "theory", Title: "Mean response time, 500 hosts of one core, in service times", Columns: []report.Column{
+	t := report.Table{ID: "closed-forms", Title: "Mean response time, 500 hosts of one core, in service times", Columns: []report.Column{
 		report.TextColumn("rule", "Choice"), report.NumberColumn("load", "Load", "", 2),
 		report.BesideColumn("simulated", "Simulated, and theory for infinitely many hosts", "", 3),
 	}}

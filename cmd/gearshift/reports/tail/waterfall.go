@@ -87,20 +87,25 @@ func (s *study) waterfall(ctx context.Context, r *report.Report) error {
 	if err != nil {
 		return err
 	}
+	d.lay(s, r)
+	return s.headroom(ctx, r)
+}
+
+// lay lays the runs out.
+func (d *measured) lay(s *study, r *report.Report) {
 	x := s.uneven(0)
 	r.Sections = append(r.Sections, report.Section{
 		ID: "waterfall", Title: "What each measure adds",
 		Text: fmt.Sprintf("Simulated days of %v on %d hosts of 2, 4 and 8 cores. %d models have %d replicas, which were counted and placed by estimates of their work that are wrong by %.0f %% (the coefficient of variation); clients are 1,000. A day has two peaks, each model its own time, and 6 hosts have a job that takes .4 of their memory's bandwidth for a third of it. Placement runs %d times a day. Each step is in addition to those above it. Loads are those of the highest peak, as a share of all cores.",
 			s.dayTakes(), x.Hosts, x.Models, x.Replicas, 100*x.Error, perDay),
 		Tables: []report.Table{
-			d.table("waterfall", "Step by step", 0, d.all+1),
-			d.table("others", "Other choices, and other combinations", d.all+1, len(d.list)),
+			d.table("steps", "Step by step", 0, d.all+1),
+			d.table("other-choices", "Other choices, and other combinations", d.all+1, len(d.list)),
 			d.orders(),
 		},
 	})
 	d.even(s, r)
 	r.Verdict = append(r.Verdict, d.verdict()...)
-	return s.headroom(ctx, r)
 }
 
 // table is that of some of the measures.

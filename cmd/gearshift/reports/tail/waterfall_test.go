@@ -15,7 +15,7 @@ import (
 func TestWaterfall(t *testing.T) {
 	s := &study{length: 1500 * time.Millisecond, seeds: workloads.Seeds(workloads.Training, 2), count: func(string) func(int, int) { return nil }}
 	list := steps()
-	d, err := s.measured(t.Context(), []measure{list[0], list[len(list)-1]}, nil)
+	d, err := s.measured(t.Context(), []measure{list[0], list[len(list)-1]}, list[1:2])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,15 +35,18 @@ func TestWaterfall(t *testing.T) {
 			t.Errorf("tier %d: from p5 to p95 hosts differ by %.3f, before by %.3f", j, spread(after), spread(before))
 		}
 	}
-	r := &report.Report{}
-	d.even(s, r)
-	if n := len(d.table("x", "", 0, 2).Rows); n != 2 || len(d.orders().Rows) != 0 || len(r.Sections[0].Figures) != 2 {
-		t.Errorf("%d rows of 2 measures, %d orders, %d figures", n, len(d.orders().Rows), len(r.Sections[0].Figures))
+	r := &report.Report{Title: "x", Scenario: "x", Repeat: "x"}
+	d.lay(s, r)
+	if err := s.headroom(t.Context(), r); err != nil {
+		t.Fatal(err)
 	}
-	if err := s.headroom(t.Context(), r); err != nil || len(r.Sections[1].Tables[0].Rows) != 10 {
-		t.Errorf("%v, %d sections", err, len(r.Sections))
+	if err := r.Validate(); err != nil {
+		t.Error(err)
 	}
-	if v := d.verdict(); len(v) != 3 || !strings.HasPrefix(v[0], "Simulated: all measures carry ") {
+	if n := len(r.Sections[0].Tables[0].Rows); n != 2 || len(r.Sections) != 3 || len(r.Sections[2].Tables[0].Rows) != 10 {
+		t.Errorf("%d rows of 2 measures, %d sections", n, len(r.Sections))
+	}
+	if v := r.Verdict; len(v) != 3 || !strings.HasPrefix(v[0], "Simulated: all measures carry ") {
 		t.Errorf("%q", v)
 	}
 }
