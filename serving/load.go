@@ -124,6 +124,14 @@ func (s *Server) pushLoad(c *gin.Context) {
 	c.Status(http.StatusNoContent)
 }
 
+// statuses returns what is known of the load of each replica, where a balancer chooses by that.
+func (s *Server) statuses(now time.Duration) []*informed.Status {
+	if s.balancer == nil && !s.feed.Asks() {
+		return make([]*informed.Status, len(s.table.Replicas))
+	}
+	return s.feed.Statuses(now)
+}
+
 // lessons teaches the balancer how long answers took.
 type lessons struct{ *informed.Feed }
 

@@ -56,6 +56,14 @@ func TestReplicasAreAskedForTheirLoad(t *testing.T) {
 		if got := w.Header().Get("endpoint-load-metrics"); got != "" {
 			t.Errorf("%s: a client that does not ask gets %q", name, got)
 		}
+		var status struct {
+			Replicas []struct {
+				Signal *informed.Status
+			}
+		}
+		if err := json.Unmarshal(g.do("GET", "/v1/gearshift/status", "").Body.Bytes(), &status); err != nil || len(status.Replicas) != 3 || status.Replicas[0].Signal == nil || status.Replicas[0].Signal.Requests != 3 { // as much as the limit of 2 allows others
+			t.Errorf("%s: %v, %+v", name, err, status)
+		}
 		text := g.do("GET", "/metrics", "").Body.String()
 		if !strings.Contains(text, `gearshift_signal_load{counter="model",replica="`) || !strings.Contains(text, `source="piggybacked"`) {
 			t.Errorf("%s: there is no signal: %s", name, text)

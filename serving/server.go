@@ -211,7 +211,7 @@ func New(o Options) (*Server, error) {
 	s.metrics.Registry.MustRegister(s.memory.Metrics(), s.clients.Metrics(), s.feed.Metrics())
 	s.proxy = s.newProxy(trusted)
 	s.overview = overview.New(overview.Options{
-		Router: s.router, Metrics: s.metrics, Engines: s.engines, Held: s.adapter.Held, Context: s.contexts.of,
+		Router: s.router, Metrics: s.metrics, Engines: s.engines, Held: s.adapter.Held, Context: s.contexts.of, Signals: s.statuses,
 		Jobs:     func() []modality.Queue { return s.jobs.Queues() },
 		Draining: s.draining.Load, Fail: s.fail, Clock: s.clock, Started: started,
 	})

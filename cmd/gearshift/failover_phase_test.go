@@ -3,9 +3,11 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,7 +52,8 @@ type phase struct {
 type loss struct {
 	kind     string
 	host     int
-	at, back time.Time // when it was lost, and when what had befallen it ended
+	at, back time.Time     // when it was lost, and when what had befallen it ended
+	refuses  time.Duration // of one killed: how long after that its port refused
 	affected []failover.Application
 	after    *failover.Situation // just before it came back
 }
@@ -225,6 +228,7 @@ func (p *phase) lose(kind string, host int) {
 	switch kind {
 	case killed:
 		_ = e.command.Process.Kill()
+		x.refuses = p.refuses(host, x.at)
 	case stopped:
 		_ = e.command.Process.Signal(syscall.SIGSTOP)
 	default:
@@ -244,6 +248,24 @@ func (p *phase) lose(kind string, host int) {
 	}
 	x.back = time.Now()
 	p.losses = append(p.losses, x)
+}
+
+// refuses waits until the port of a host's killed engine refuses connections, and returns how long that
+// took: the system gives its memory back first.
+func (p *phase) refuses(host int, killed time.Time) time.Duration {
+	u, err := url.Parse(p.net.reach(host))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for end := killed.Add(p.lasts()); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		conn, err := net.DialTimeout("tcp", u.Host, p.lasts())
+		if err == nil {
+			_ = conn.Close()
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			break
+		}
+	}
+	return time.Since(killed)
 }
 
 // recovers waits as long as a loss lasts, and until the failover is over.

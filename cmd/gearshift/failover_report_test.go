@@ -234,7 +234,7 @@ func (p *phase) simulate(judged bool) {
 	}
 	c := envfailover.Config{System: s.FailoverSystem(true), Options: s.FailoverOptions(), Length: p.took, Seed: 1, Traffic: true}
 	for _, x := range p.losses {
-		c.Losses = append(c.Losses, envfailover.Loss{Server: x.host, From: x.at.Sub(p.began), To: x.back.Sub(p.began), Silent: x.kind != killed})
+		c.Losses = append(c.Losses, envfailover.Loss{Server: x.host, From: x.at.Sub(p.began), To: x.back.Sub(p.began), Silent: x.kind != killed, Refuses: x.refuses})
 	}
 	c.Losses = append(c.Losses, p.stalls()...)
 	result, err := envfailover.Run(c)

@@ -71,17 +71,21 @@ func TestVersionsAfterTrouble(t *testing.T) {
 	time.Sleep(time.Second) // anywhere in it
 	x.router.kill()
 	x.serve()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		out := succeed(t, "models", "ls", "--admin", x.admin)
-		if strings.Contains(out, "2 of 2") && strings.Contains(out, "steady") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after a restart of the router: %s\n%s", out, x.router.log)
+	x.steady("2")
+	x.all("2")
+
+	again := strings.TrimPrefix(x.engines[0].url, "http://")
+	x.engines[0].kill()
+	x.engines[0].process = startProcess(t, "engine", "--repository", x.dir, "--load", "v", "--addr", again) // the first version
+	x.engines[0].listens(t)
+	for tries, index := 0, ""; !strings.Contains(index, `[{"name":"v@2"`); tries++ {
+		if tries > 400 {
+			t.Fatalf("the engine that came back has %s\n%s", index, x.router.log)
 		}
 		time.Sleep(50 * time.Millisecond)
+		index = x.engines[0].expect(t, "POST", "/v2/repository/index", `{"ready": true}`, http.StatusOK)
 	}
+	x.steady("2")
 	x.all("2")
 	succeed(t, "models", "rollback", "v", "--wait", "--admin", x.admin)
 	x.all("1")
@@ -93,6 +97,7 @@ func TestVersionsAfterTrouble(t *testing.T) {
 // versionsCheck is two engines and a router.
 type versionsCheck struct {
 	t          *testing.T
+	dir        string // of models
 	scenario   string
 	state      string
 	engines    []*engineProcess
@@ -110,6 +115,7 @@ func newVersionsCheck(t *testing.T, way string) *versionsCheck {
 	t.Setenv("GEARSHIFT_ADMIN_TOKEN", testToken)
 	x := &versionsCheck{t: t, answers: map[string]string{}, state: filepath.Join(t.TempDir(), "versions.db")}
 	dir := makeVersions(t)
+	x.dir = dir
 	var upstreams strings.Builder
 	for h := range 2 {
 		p := startProcess(t, "engine", "--repository", dir, "--load", "v", "--addr", "127.0.0.1:0")
@@ -147,6 +153,7 @@ workload: {output_tokens: {distribution: none}}
 rollout: {warmup: 100ms, shares: [0.2], tries: 2, retry_after: 200ms, slower: 20, utilisation: 1%[2]s}
 serving:
   backend: upstream
+  lifecycle: {poll_interval: 200ms}
   upstreams:
 %[3]s`, memory, more, upstreams.String()))
 	x.serve()
@@ -159,6 +166,22 @@ func (x *versionsCheck) serve() {
 	x.router = startProcess(x.t, "serve", "--scenario", x.scenario, "--addr", "127.0.0.1:0", "--admin-addr", admin,
 		"--store", filepath.Join(x.t.TempDir(), "store.db"), "--rollout-state", x.state)
 	x.url, x.admin = "http://"+x.router.listens(x.t), "http://"+admin
+}
+
+// steady waits until both engines have the version.
+func (x *versionsCheck) steady(version string) {
+	x.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		out := succeed(x.t, "models", "ls", "--admin", x.admin)
+		if strings.Contains(out, "2 of 2") && strings.Contains(out, "steady") && strings.Contains(out, "v      "+version) {
+			return
+		}
+		if time.Now().After(deadline) {
+			x.t.Fatalf("not steady: %s\n%s", out, x.router.log)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 // makeVersions makes a folder with two versions of a model, and a damaged one.

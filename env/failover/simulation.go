@@ -50,6 +50,9 @@ type Loss struct {
 	// Silent is a loss without a sign: nothing is refused, and what was loaded still is at the
 	// return. Otherwise the process is gone, its port refuses, and at the return nothing is loaded.
 	Silent bool
+	// Refuses is how long after From its port does: a system gives the memory of a process that is
+	// killed back before it closes its connections.
+	Refuses time.Duration
 }
 
 // Once is the loss of servers for good, all at one time: within a second after the first minute, so that it
@@ -65,6 +68,7 @@ func Once(seed uint64, silent bool, servers ...int) (losses []Loss) {
 // The kinds of items on the agenda, in the order of equal times.
 const (
 	serverLost agenda.Kind = iota
+	serverRefuses
 	serverBack
 	actionEnds
 	clientsSwitch
@@ -160,6 +164,9 @@ func newSimulation(c Config) (*simulation, error) {
 			return nil, fmt.Errorf("loss %d: server %d from %v to %v; want one of %d servers, and a time after", i, l.Server, l.From, l.To, len(sim.servers))
 		}
 		sim.agenda.Add(agenda.Item{At: l.From, Kind: serverLost, Index: i})
+		if l.Refuses > 0 && !l.Silent {
+			sim.agenda.Add(agenda.Item{At: l.From + l.Refuses, Kind: serverRefuses, Index: i})
+		}
 		if l.To > 0 {
 			sim.agenda.Add(agenda.Item{At: l.To, Kind: serverBack, Index: i})
 		}
@@ -198,6 +205,8 @@ func (sim *simulation) advance() bool {
 	switch x.Kind {
 	case serverLost:
 		sim.lose(&sim.Losses[x.Index])
+	case serverRefuses:
+		sim.refuse(&sim.Losses[x.Index])
 	case serverBack:
 		sim.restore(&sim.Losses[x.Index])
 	case actionEnds:
@@ -244,30 +253,55 @@ func (sim *simulation) observe(kind control.Kind, a *action, why string) {
 func (sim *simulation) lose(l *Loss) {
 	s := &sim.servers[l.Server]
 	if s.down++; s.down > 1 {
-		s.silent = s.silent && l.Silent
+		s.silent = s.silent && l.silentAtFirst()
 	} else {
-		s.silent, s.since = l.Silent, sim.now
+		s.silent, s.since = l.silentAtFirst(), sim.now
 		if sim.result.Losses++; sim.result.Losses == 1 {
 			sim.result.Exposed = sim.controller.Status().Unprotected
 		}
 	}
-	loads := s.loads
-	if !s.silent {
-		s.loaded, s.loads = map[int]bool{}, nil
-		if sim.Traffic && sim.Options.Heartbeat > 0 {
-			sim.controller.Observe(control.Event{At: sim.now, Kind: control.Refused, Replica: -1, Host: l.Server, Began: sim.now})
-		}
+	sim.settleOn(l.Server)
+	for _, k := range s.loads {
+		sim.actions[k].ends = -1
 	}
-	for i := range sim.apps {
-		if a := &sim.apps[i]; a.target >= 0 && sim.serverOf(a.target) == l.Server {
-			sim.settle(i)
-		}
+	if !s.silent {
+		sim.vanish(l.Server)
+	}
+}
+
+// silentAtFirst reports whether a loss begins without a sign.
+func (l *Loss) silentAtFirst() bool { return l.Silent || l.Refuses > 0 }
+
+// refuse has a server refuse that was silent so far, unless it is back.
+func (sim *simulation) refuse(l *Loss) {
+	if s := &sim.servers[l.Server]; s.down > 0 && s.silent {
+		s.silent = false
+		sim.vanish(l.Server)
+		sim.settleOn(l.Server)
+	}
+}
+
+// vanish ends a server's process: nothing is loaded there any more, its agent's connection breaks, and
+// so does what it was ordered to do.
+func (sim *simulation) vanish(on int) {
+	s := &sim.servers[on]
+	loads := s.loads
+	s.loaded, s.loads = map[int]bool{}, nil
+	if sim.Traffic && sim.Options.Heartbeat > 0 {
+		sim.controller.Observe(control.Event{At: sim.now, Kind: control.Refused, Replica: -1, Host: on, Began: sim.now})
 	}
 	for _, k := range loads {
 		a := &sim.actions[k]
-		if a.ends = -1; !s.silent {
-			a.over = true
-			sim.observe(control.ActionFailed, a, "its agent's connection broke")
+		a.over = true
+		sim.observe(control.ActionFailed, a, "its agent's connection broke")
+	}
+}
+
+// settleOn follows a change of a server for the clients that send there.
+func (sim *simulation) settleOn(on int) {
+	for i := range sim.apps {
+		if a := &sim.apps[i]; a.target >= 0 && sim.serverOf(a.target) == on {
+			sim.settle(i)
 		}
 	}
 }
@@ -290,11 +324,7 @@ func (sim *simulation) restore(l *Loss) {
 		s.incarnation++
 		sim.controller.Heard(l.Server, s.incarnation, nil, sim.now)
 	}
-	for i := range sim.apps {
-		if a := &sim.apps[i]; a.target >= 0 && sim.serverOf(a.target) == l.Server {
-			sim.settle(i)
-		}
-	}
+	sim.settleOn(l.Server)
 }
 
 func (sim *simulation) serverOf(instance int) int {

@@ -268,3 +268,17 @@ func TestBadDeployments(t *testing.T) {
 		}
 	}
 }
+
+// TestARunEndsEarly: a run that has had too many timeouts ends, and a few do not end it.
+func TestARunEndsEarly(t *testing.T) {
+	c := two()
+	c.Rate, c.Most = 150, 100 // the one core can do 100 a second
+	r := run(t, c)
+	if late := r.Timeouts; late != 101 || len(r.Series) > 10 {
+		t.Errorf("%d timeouts in %d seconds, want the run to end with 101", late, len(r.Series))
+	}
+	c.Rate = 20
+	if r := run(t, c); len(r.Series) != 20 {
+		t.Errorf("a run with %d timeouts ends after %d of 20 seconds", r.Timeouts, len(r.Series))
+	}
+}

@@ -53,6 +53,9 @@ func Run(c *Config) (*Result, error) {
 		host, due := r.dues.first()
 		item, ok := r.agenda.First()
 		switch {
+		case r.Most > 0 && r.result.Timeouts+r.result.Failed > r.Most:
+			r.sum()
+			return &r.result, nil
 		case due < control.Never && !(ok && item.At < due):
 			r.warm(due)
 			r.ended(host, due)

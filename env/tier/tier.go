@@ -95,6 +95,8 @@ type Config struct {
 	Board time.Duration
 	// Timeout is after how long a request counts as timed out. It is answered all the same.
 	Timeout time.Duration
+	// Most, if not zero, ends the run as soon as more requests than that have timed out or failed.
+	Most int
 	// Length is how long requests arrive. Those of the first Warmup are not counted.
 	Length, Warmup time.Duration
 	Seed           uint64

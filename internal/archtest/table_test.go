@@ -236,7 +236,7 @@ var table = []room{
 		"it remembers where something is kept: what is kept stays with the engine"},
 	{"serving/modality", []string{"router/modality", "serving/inference", "serving/scrape", "serving/wire"},
 		"a job is planned, sent and put together here: who may send one, and how its body comes in, is the server's business"},
-	{"serving/overview", []string{"serving/modality", "router/fleet", "serving/engines", "serving/figures", "serving/metrics", "serving/wire", "serving/work"},
+	{"serving/overview", []string{"serving/modality", "router/fleet", "serving/engines", "serving/informed", "serving/figures", "serving/metrics", "serving/wire", "serving/work"},
 		"it reads what the other rooms keep, and changes nothing"},
 	{"serving/recording", []string{"router", "router/fleet", "serving/experience", "serving/work", "serving/scrape"},
 		"it sees what a decision sees, and changes none: who serves, and what is served, is not its business"},

@@ -50,7 +50,7 @@ type Counts struct {
 // the active one where the new version replaces the old.
 type location struct {
 	active   int       // index of the replica that answers
-	versions [2]string // by replica; empty of one that has none
+	versions [2]string // by replica, that it has or had last; empty of one that had none
 	base     [2]Count  // by replica, before the version that it has
 	change
 }
@@ -151,15 +151,24 @@ func (c *Controller) Roll(i int, to string, now time.Duration) error {
 	case m.wanted == to:
 		return fmt.Errorf("%s has version %q already", name, to)
 	}
-	m.from, m.wanted, m.since, m.rolling, m.back, m.paused, m.overdue = m.wanted, to, now, true, false, false, false
-	m.tries, m.retry, m.reason = 0, 0, ""
-	m.old = Count{}
+	m.begin(to, m.wanted, now)
 	m.counts.Rolls++
-	for j := range m.locations {
-		m.locations[j].base = c.countsAt(i, j)
-	}
+	c.rebase(i)
 	c.report(Step{At: now, Kind: StepOrdered, Model: i, Location: -1, From: m.from, To: to})
 	return nil
+}
+
+// begin begins a roll to a version.
+func (m *model) begin(to, from string, now time.Duration) {
+	m.wanted, m.from, m.since, m.rolling, m.back, m.paused, m.overdue = to, from, now, true, false, false, false
+	m.tries, m.retry, m.reason, m.old = 0, 0, "", Count{}
+}
+
+// rebase has answers count from now on.
+func (c *Controller) rebase(i int) {
+	for j := range c.models[i].locations {
+		c.models[i].locations[j].base = c.countsAt(i, j)
+	}
 }
 
 // Pause keeps the model as it is: no change of a location begins, and shares stay as they are. Loads

@@ -86,7 +86,6 @@ func (p *location) acts() int {
 func (c *Controller) loaded(i, j int, now time.Duration) bool {
 	p := &c.models[i].locations[j]
 	if p.err != "" {
-		c.hold(i, j, 1-p.active, "")
 		c.failed(i, j, now)
 		p.change = change{}
 		return true
@@ -187,9 +186,6 @@ func (c *Controller) unloaded(i, j int, now time.Duration) bool {
 	}
 	before, loser := p.versions[p.active], p.loser
 	changed := loser == p.active
-	if p.err == "" {
-		c.hold(i, j, loser, "")
-	}
 	p.active = 1 - loser
 	if began := p.began; changed {
 		m.counts.Changes++

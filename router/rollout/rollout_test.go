@@ -284,6 +284,23 @@ func TestResumeFromOlderState(t *testing.T) {
 	}
 }
 
+// An engine that starts again with an older version answers at first, and gets the wanted one.
+func TestEngineThatComesBackWithAnOlderVersion(t *testing.T) {
+	w := newSimulation(t, 1, 2, 100, 40, quick())
+	w.roll(0, "2")
+	w.until(time.Minute, w.settled(0))
+	w.state[0], w.has[0], w.state[1], w.has[1] = fleet.Up, "1", fleet.Cold, "" // the first host's
+	w.next = w.now
+	w.tick()
+	if s := w.control.Status(0, w.now); !s.Rolling || s.Wanted != "2" || w.answering(0) != 2 || !strings.Contains(s.Reason, `come back with version "1"`) {
+		t.Errorf("%+v, %d answer", s, w.answering(0))
+	}
+	w.until(time.Minute, w.settled(0))
+	if got := w.versions(0); !slices.Equal(got, []string{"2", "2"}) || w.used(0) != 40 {
+		t.Errorf("versions %v, memory %d", got, w.used(0))
+	}
+}
+
 func TestFaultySystems(t *testing.T) {
 	for want, s := range map[string]*rollout.System{
 		"has no location": {Models: []rollout.Model{{Name: "a"}}},

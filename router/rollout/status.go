@@ -31,7 +31,7 @@ type LocationStatus struct {
 	Location
 	// Active is the index of the replica that answers.
 	Active int
-	// Versions are those of both replicas.
+	// Versions are those that both replicas have, or had last.
 	Versions [2]string
 	// Phase is what is being done; empty if nothing is.
 	Phase string

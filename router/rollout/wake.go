@@ -15,7 +15,7 @@ func (c *Controller) Wake(now time.Duration) (next time.Duration) {
 	next = control.Never
 	for i := range c.models {
 		c.judge(i, now)
-		c.find(i)
+		c.find(i, now)
 		for j := range c.models[i].locations {
 			for c.step(i, j, now) {
 			}
@@ -43,20 +43,25 @@ func (c *Controller) judge(i int, now time.Duration) {
 	}
 }
 
-// find has the second replica of a location answer where the first does not and the second does, as
-// after a crash: what was saved last may be a little older than what engines have.
-func (c *Controller) find(i int) {
+// find has the other replica of a location answer where the active one is not loaded and the other
+// one is: after a crash what was saved last may be a little older than what engines have, and an engine
+// that starts again may have an older version. Then the model is rolled again.
+func (c *Controller) find(i int, now time.Duration) {
 	m := &c.models[i]
 	for j := range m.locations {
 		p := &m.locations[j]
-		other := c.replica(i, j, 1-p.active)
-		if p.phase != steady || other < 0 || p.versions[1-p.active] == "" {
+		other := 1 - p.active
+		if p.phase != steady || !c.left(i, j) || p.versions[other] == "" || c.fleet.State(c.replica(i, j, p.active)) != fleet.Cold {
 			continue
 		}
-		if c.fleet.State(c.replica(i, j, p.active)) == fleet.Cold && c.fleet.State(other) == fleet.Up {
-			p.active = 1 - p.active
-			c.fleet.Weigh(other, 1)
-			c.fleet.Weigh(c.replica(i, j, 1-p.active), 0)
+		p.active = other
+		c.fleet.Weigh(c.replica(i, j, other), 1)
+		c.fleet.Weigh(c.replica(i, j, 1-other), 0)
+		if found := p.versions[other]; found != m.wanted && !m.rolling && !c.system.Models[i].RealTime {
+			m.begin(m.wanted, found, now)
+			m.reason = fmt.Sprintf("an engine has come back with version %q", found)
+			c.rebase(i)
+			c.report(Step{At: now, Kind: StepOrdered, Model: i, Location: j, From: found, To: m.wanted, Reason: m.reason})
 		}
 	}
 }
@@ -227,9 +232,7 @@ func (c *Controller) hold(i, j, k int, version string) {
 		m.old = m.old.plus(counts[k].minus(p.base[k]))
 	}
 	p.versions[k], p.base[k] = version, counts[k]
-	if version != "" {
-		c.fleet.Hold(c.system.Models[i].Locations[j].Replicas[k], version)
-	}
+	c.fleet.Hold(c.system.Models[i].Locations[j].Replicas[k], version)
 }
 
 // answering returns at how many of the model's locations something answers.

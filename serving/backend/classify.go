@@ -161,6 +161,17 @@ func TensorModalities(h http.Header, body []byte, of []string) (names []string, 
 	return names, nil
 }
 
+// TensorRows is how many rows a request of the Open Inference Protocol has, 1 at least.
+func TensorRows(h http.Header, body []byte) int {
+	rows := 1
+	if q, err := inference.ReadRequest(h, body); err == nil {
+		for i := range q.Inputs {
+			rows = max(rows, q.Inputs[i].Rows())
+		}
+	}
+	return rows
+}
+
 // simulatedLabel is the class of an input, and the modalities that it has.
 func simulatedLabel(input []byte) (label int, modalities []string) {
 	hash := fnv.New32a()

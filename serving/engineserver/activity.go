@@ -16,16 +16,18 @@ type activity struct {
 
 	mu     sync.Mutex // protects all below
 	models map[string]*modelActivity
-	total  int
+	total  int     // requests
+	units  int     // examples
 	busy   float64 // smoothed share of the slots that are in use
 	at     time.Time
 }
 
 // modelActivity counts the requests of a model.
 type modelActivity struct {
-	inFlight, answered int
+	inFlight, answered int // requests
+	units              int // examples in flight
 	rate, failing      eventRate
-	// alone estimates how many seconds a request takes with the host to itself.
+	// alone estimates how many seconds an example takes with the host to itself.
 	alone float64
 }
 
@@ -58,29 +60,32 @@ func newActivity(cores float64) *activity {
 	return a
 }
 
-// begin counts a request of the model. The caller calls end once, with whether it failed.
-func (a *activity) begin(model string) (end func(failed bool)) {
+// begin counts a request of the model with so many examples. The caller calls end once, with whether
+// it failed.
+func (a *activity) begin(model string, examples int) (end func(failed bool)) {
 	began := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tick(began)
 	m := a.model(model)
-	m.inFlight++
-	a.total++
+	add := func(requests, units int) {
+		m.inFlight, a.total = m.inFlight+requests, a.total+requests
+		m.units, a.units = m.units+units, a.units+units
+	}
+	add(1, examples)
 	return func(failed bool) {
 		now := time.Now()
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.tick(now)
-		m.inFlight--
-		a.total--
+		add(-1, -examples)
 		m.answered++
 		m.rate.add(now)
 		if failed {
 			m.failing.add(now)
 			return
 		}
-		m.learn(now.Sub(began).Seconds())
+		m.learn(now.Sub(began).Seconds() / float64(examples))
 	}
 }
 
@@ -101,7 +106,7 @@ func (a *activity) tick(now time.Time) {
 	a.at = now
 }
 
-// learn moves the estimate of a request's time down quickly and up slowly: most of what is long has
+// learn moves the estimate of an example's time down quickly and up slowly: most of what is long has
 // waited for others.
 func (m *modelActivity) learn(took float64) {
 	switch {
@@ -116,9 +121,9 @@ func (m *modelActivity) learn(took float64) {
 
 // report is what the activity says of a model and its host.
 type report struct {
-	inFlight, host, answered int
-	work                     float64 // seconds
-	busy, rate, failing      float64
+	host, units, answered int
+	work                  float64 // seconds
+	busy, rate, failing   float64
 }
 
 // of reports on the requests of some models together. Threads compute a request side by side.
@@ -127,13 +132,12 @@ func (a *activity) of(models []string, threads int) (r report) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tick(now)
-	r.host, r.busy = a.total, a.busy
+	r.host, r.units, r.busy = a.total, a.units, a.busy
 	for _, m := range a.models {
-		r.work += float64(m.inFlight) * m.alone * a.speed * float64(max(1, threads))
+		r.work += float64(m.units) * m.alone * a.speed * float64(max(1, threads))
 	}
 	for _, name := range models {
 		if m := a.models[name]; m != nil {
-			r.inFlight += m.inFlight
 			r.answered += m.answered
 			r.rate += m.rate.now(now)
 			r.failing += m.failing.now(now)

@@ -2,6 +2,7 @@ package engineserver
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"gearshift/serving/backend"
 	"gearshift/serving/repository"
 	"gearshift/serving/wire"
 )
@@ -38,10 +40,21 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r, task{lease, names, body, fail})
 }
 
-// naming is how a request and the server call the model that answers.
+// naming is how a request and the server call the model that answers, and how much is asked of it.
 type naming struct {
-	asked   string // by the request
-	variant string // the model that has the lease
+	asked    string // by the request
+	variant  string // the model that has the lease
+	examples int    // the units of work: answers, or inputs
+}
+
+// examplesOf counts the units of work of a request.
+func examplesOf(path string, r *wire.Request) int {
+	if path != backend.ClassifyPath {
+		return max(1, r.Answers())
+	}
+	var list struct{ Inputs []json.RawMessage }
+	_ = json.Unmarshal(r.Body, &list) // the engine says what is wrong with it
+	return max(1, len(list.Inputs))
 }
 
 // task is a request on its way to the engine that answers it.
@@ -55,7 +68,7 @@ type task struct {
 // answer has the lease's engine answer, with the trouble that befalls the request.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, t task) {
 	failed := true
-	end := s.activity.begin(t.variant)
+	end := s.activity.begin(t.variant, t.examples)
 	defer func() { end(failed) }()
 	trouble := s.faults.draw()
 	if !trouble.before(w, r) {
@@ -125,7 +138,7 @@ func (s *Server) lease(path string, body []byte) (lease *repository.Lease, n nam
 		return nil, n, http.StatusBadRequest, &wire.Error{Type: wire.InvalidRequest, Message: err.Error()}
 	}
 	name := request.Model
-	n.asked = name
+	n.asked, n.examples = name, examplesOf(path, request)
 	if m := s.sharedNamed(name); m != nil {
 		if name, err = m.answers(path, request); err != nil {
 			return nil, n, http.StatusBadRequest, &wire.Error{Type: wire.InvalidRequest, Code: "input_missing", Message: err.Error()}

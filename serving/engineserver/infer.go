@@ -39,7 +39,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 		failV2(w, http.StatusBadRequest, fmt.Errorf("the model %q takes no tensors; it answers %s", m.Name, backend.ChatPath))
 		return
 	}
-	s.answer(w, r, task{lease, naming{m.Name, variant}, body, failInference})
+	s.answer(w, r, task{lease, naming{m.Name, variant, backend.TensorRows(r.Header, body)}, body, failInference})
 }
 
 // failInference is a failure in the protocol's form.

@@ -13,7 +13,7 @@ func (s *Server) loadOf(name string) signals.Load {
 	l := signals.NewLoad()
 	parts := s.parts(name)
 	r := s.activity.of(parts, s.threads)
-	l.Host, l.Examples, l.Work = float64(r.host), float64(r.host), r.work
+	l.Host, l.Examples, l.Work = float64(r.host), float64(r.units), r.work
 	l.Utilization, l.Rate, l.Errors, l.Answered = r.busy, r.rate, r.failing, float64(r.answered)
 	l.CPU = s.processor.use()
 	if s.cores > 0 {

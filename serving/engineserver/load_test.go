@@ -2,13 +2,17 @@ package engineserver
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gearshift/router/signals"
+	"gearshift/serving/backend"
 	"gearshift/serving/loads"
+	"gearshift/serving/wire"
 )
 
 // said asks for an answer with the header in the form, and returns its load.
@@ -86,6 +90,36 @@ func TestTheLoadCountsTheHostsRequests(t *testing.T) {
 		_, text = r.get("GET", "/metrics", "")
 		if !strings.Contains(text, "gearshift_engine_host_requests 2") || !strings.Contains(text, "gearshift_engine_host_cores 2") {
 			t.Errorf("metrics: %s", text)
+		}
+	})
+}
+
+// A request with several inputs, or that asks for several answers, is as much work as several requests.
+func TestTheUnitOfWorkIsTheExample(t *testing.T) {
+	for body, want := range map[[2]string]int{
+		{chat, ask}: 1,
+		{chat, `{"model":"small",` + hello + `,"n":3}`}:                                  3,
+		{backend.ClassifyPath, `{"model":"small","input":"x"}`}:                          1,
+		{backend.ClassifyPath, `{"model":"small","inputs":[{"text":"x"},{"text":"y"}]}`}: 2,
+	} {
+		r, err := wire.ParseRequest([]byte(body[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := examplesOf(body[0], r); got != want {
+			t.Errorf("%s: %d examples, want %d", body[1], got, want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		a := newActivity(2)
+		end := a.begin("m", 4)
+		time.Sleep(80 * time.Millisecond)
+		end(false)
+		defer a.begin("m", 1)(false)
+		defer a.begin("n", 3)(false)
+		defer a.begin("m", 2)(false)
+		if r := a.of([]string{"m"}, 1); r.host != 3 || r.units != 6 || math.Abs(r.work-3*0.02) > 1e-9 || r.answered != 1 {
+			t.Errorf("%+v; want 3 requests, 6 examples, and 20 ms for each of the three of the known model", r)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/engines"
+	"gearshift/serving/informed"
 	"gearshift/serving/metrics"
 	"gearshift/serving/modality"
 	"gearshift/serving/wire"
@@ -26,6 +27,8 @@ type Options struct {
 	// Context is how many tokens a prompt and its answer may have together on the replica;
 	// zero if that is not known.
 	Context func(replica int) int
+	// Signals are what is known of the load of each replica; nil where that is nothing.
+	Signals func(now time.Duration) []*informed.Status
 	// Jobs are the workers of models whose inputs are chosen.
 	Jobs func() []modality.Queue
 	// Draining reports whether the server is shutting down.

@@ -4,6 +4,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/engines"
 	"gearshift/serving/figures"
+	"gearshift/serving/informed"
 	"gearshift/serving/metrics"
 	"gearshift/serving/modality"
 )
@@ -55,6 +56,8 @@ type ReplicaStatus struct {
 	// take at the moment; none if as long.
 	Slowdown *float64 `json:"slowdown,omitempty"`
 	engines.Status
+	// Signal is what is known of its load, where a balancer chooses by that.
+	Signal *informed.Status `json:"signal,omitempty"`
 	// Lifecycle is whether its model is loaded, and what is done about it.
 	Lifecycle engines.LifecycleStatus `json:"lifecycle"`
 }
@@ -68,12 +71,12 @@ func (o *Overview) Status() Status {
 		Policy: o.Router.PolicyName(), UptimeS: (now - o.Started).Seconds(),
 		Draining: o.Draining(), ArrivalRate: v.Rate, Placement: o.Router.Ledger().Epoch(), Queue: o.Metrics.Queue.Status(), Jobs: o.Jobs(),
 	}
-	statuses, lifecycles := o.Engines.Statuses(now), o.Engines.Lifecycles()
+	statuses, lifecycles, signals := o.Engines.Statuses(now), o.Engines.Lifecycles(), o.Signals(now)
 	for i, r := range o.table.Replicas {
 		out.InFlight += v.Own(i)
 		out.Replicas = append(out.Replicas, ReplicaStatus{
 			Name: r.Name, Variant: o.table.Variants[r.Variant].Name, Host: o.table.Hosts[r.Host].Name,
-			Up: !v.Down[i], Drained: o.Router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: o.kvUse(i), Context: o.Context(i), Drift: o.driftOf(i), Slowdown: o.slowdownOf(i), Status: statuses[i], Lifecycle: lifecycles[i],
+			Up: !v.Down[i], Drained: o.Router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: o.kvUse(i), Context: o.Context(i), Drift: o.driftOf(i), Slowdown: o.slowdownOf(i), Status: statuses[i], Signal: signals[i], Lifecycle: lifecycles[i],
 		})
 	}
 	sums := o.Metrics.Totals()

@@ -41,18 +41,17 @@ func steps() []measure {
 // others are what the steps are held against, to see in which order measures help, and how the
 // choices of others do where replicas are placed alike.
 func others() []measure {
-	return []measure{
+	list := []measure{
 		{"use", "polled, by how busy cores were of late", byUse{balance.Sampled{K: 2, Poll: true}}, asExpected},
 		{"three", "three choices, polled, by host", polled(3, signals.ByHost), asExpected},
-		{"hardware", "weights by hardware, polled, by host", balance.Hardware{Sampled: balance.Sampled{K: 2, Counter: signals.ByHost, Poll: true}}, asExpected},
 		{"header_placed", "as last said, by host, with placement", balance.Sampled{K: 2, Counter: signals.ByHost}, byBandwidth},
 		{"host_placed", "polled, by host, with placement", polled(2, signals.ByHost), byBandwidth},
 		{"model_placed", "polled, by model, with placement", polled(2, signals.ByModel), byBandwidth},
-		{"probing", "probes by their worth, one a request, with placement", balance.Probing{Budget: 1, Look: 4, Relax: 100 * time.Millisecond, Rounds: 4, Counter: signals.ByWork}, byBandwidth},
-		{"prequal", "Prequal, three probes a request, with placement", balance.Prequal{Probes: 3, Pool: 16, Least: 2, Age: time.Second, Reuse: 3, Remove: 1, Quantile: 0.84, Requests: signals.ByHost, Drain: true}, byBandwidth},
-		{"ewma", "peak-EWMA, with placement", balance.PeakEWMA{K: 2, Decay: 10 * time.Second, Start: 20 * time.Millisecond}, byBandwidth},
-		{"weighted", "weighted round robin, with placement", balance.Weighted{Blackout: 10 * time.Second, Expiry: 3 * time.Minute, Update: time.Second, Penalty: 1}, byBandwidth},
 	}
+	for _, x := range peers() {
+		list = append(list, measure{x.name, x.name + ", with placement", x.chooser, byBandwidth})
+	}
+	return list
 }
 
 func polled(k int, c signals.Counter) balance.Chooser {
@@ -90,10 +89,11 @@ func (s *study) uneven(seed uint64) tier.Drawing {
 }
 
 // dayTakes is how long a simulated day takes.
-func (s *study) dayTakes() time.Duration { return 3 * s.length }
+func (s *study) dayTakes() time.Duration { return 2 * s.length }
 
-// playDay runs a day: a load of 1 is as many requests at the peak as all cores can do.
-func (s *study) playDay(m measure, load float64, seed uint64) (*tier.Result, error) {
+// playDay runs a day: a load of 1 is as many requests at the peak as all cores can do. It ends
+// early, if wanted, where too many requests time out for the load to be carried.
+func (s *study) playDay(m measure, load float64, seed uint64, early bool) (*tier.Result, error) {
 	c, err := s.uneven(seed).Draw()
 	if err != nil {
 		return nil, err
@@ -105,27 +105,34 @@ func (s *study) playDay(m measure, load float64, seed uint64) (*tier.Result, err
 	if m.places != asExpected {
 		balanced(c, m.places == byBandwidth)
 	}
+	if early {
+		requests, step := 0.0, length/200
+		for at := c.Warmup; at < length; at += step {
+			requests += c.RateAt(at) * step.Seconds()
+		}
+		c.Most = 1 + int(1.05*most*requests)
+	}
 	return tier.Run(c)
 }
 
-// dayCarried is the highest load of a day, in hundredths, at which few enough of its requests
-// time out.
+// dayCarried is the highest load of a day, in steps of two hundredths, at which few enough of
+// its requests time out.
 func (s *study) dayCarried(ctx context.Context, m measure, seed uint64) (float64, error) {
-	low, high := 20, 110
+	low, high := 10, 56
 	for high-low > 1 {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		load := (low + high) / 2
-		r, err := s.playDay(m, float64(load)/100, seed)
+		middle := (low + high) / 2
+		r, err := s.playDay(m, float64(middle)/50, seed, true)
 		if err != nil {
 			return 0, err
 		}
 		if r.TimeoutShare() <= most {
-			low = load
+			low = middle
 		} else {
-			high = load
+			high = middle
 		}
 	}
-	return float64(low) / 100, nil
+	return float64(low) / 50, nil
 }

@@ -54,7 +54,7 @@ func (s *study) measured(ctx context.Context, steps, others []measure) (*measure
 
 // summed is a day of whose response times only the one is kept within which 99 % were answered.
 func (s *study) summed(m measure, load float64, seed uint64) (*tier.Result, error) {
-	r, err := s.playDay(m, load, seed)
+	r, err := s.playDay(m, load, seed, false)
 	if err == nil {
 		r.Times = []time.Duration{r.Quantile(0.99)}
 	}
