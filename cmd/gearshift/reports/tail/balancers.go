@@ -14,10 +14,23 @@ import (
 // even is the load at which balancers are compared.
 const even = 0.85
 
+// variations is the load that is carried by what was tried beyond two choices.
+func (s *study) variations(ctx context.Context, r *report.Report) error {
+	list := variations()
+	carried, err := s.carriedBy(ctx, "load carried by variations", list)
+	if err != nil {
+		return err
+	}
+	r.Sections = append(r.Sections, report.Section{
+		ID: "variations", Title: "Beyond two choices",
+		Tables: []report.Table{s.carriedTable("more-choices", "The load that is carried with more choices, hedged requests and weights by hardware", list, carried)},
+	})
+	return nil
+}
+
 // balancers compares those of others, and ours, by the load that they carry and at equal load.
 func (s *study) balancers(ctx context.Context, r *report.Report) error {
-	list := append([]rule{{byPolled, balance.Sampled{K: 2, Counter: signals.ByWork, Poll: true}}}, variations()...)
-	list = append(list, peers()...)
+	list := append([]rule{{byPolled, balance.Sampled{K: 2, Counter: signals.ByWork, Poll: true}}}, peers()...)
 	carried, err := s.carriedBy(ctx, "load carried by balancers", list)
 	if err != nil {
 		return err
@@ -34,7 +47,7 @@ func (s *study) balancers(ctx context.Context, r *report.Report) error {
 		ID: "balancers", Title: "Balancers",
 		Text: fmt.Sprintf("Parameters of all are tuned on tiers that are not among these. Asked is how many replicas are asked for their load for each request, before the choice or beside the request. "+
 			"Peak-EWMA and hedging learn from answers alone, so that they know little where there are many clients; Prequal's pools go stale there. Ours is %q.", byWorth),
-		Tables: []report.Table{s.carriedTable("balancers", "The load that is carried, by balancer", list, carried), equal},
+		Tables: []report.Table{s.carriedTable("by-balancer", "The load that is carried, by balancer", list, carried), equal},
 	})
 	ours := len(list) - 1
 	for k, n := range s.clients {
@@ -86,7 +99,7 @@ func brief(x *tier.Result) *tier.Result {
 // evenTable has timeouts and p99 at equal load, and how they differ from ours on the same tiers.
 func (s *study) evenTable(list []rule, results [][][]*tier.Result) (report.Table, error) {
 	t := report.Table{
-		ID: "even", Title: fmt.Sprintf("At a load of %.2f", even),
+		ID: "equal-load", Title: fmt.Sprintf("At a load of %.2f", even),
 		Columns: []report.Column{
 			report.TextColumn("rule", "Choice"), report.NumberColumn("clients", "Clients", "", 0),
 			report.IntervalColumn("timeouts", "Timeouts", "", 5), report.IntervalColumn("timeouts_more", "More than ours", "", 5),

@@ -85,7 +85,7 @@ func (s *study) points(to *curve, allowance int, c rule, clients []int) (jobs []
 // probesReport lays out what the rules carry.
 func (s *study) probesReport(r *report.Report, clients []int, curves []curve) error {
 	t := report.Table{
-		ID: "probes", Title: "The load that is carried, by what may be asked for each request",
+		ID: "by-questions", Title: "The load that is carried, by what may be asked for each request",
 		Columns: []report.Column{report.TextColumn("rule", "Choice"), report.NumberColumn("allowed", "Allowed", "", 1), report.NumberColumn("asked", "Asked, at most", "", 2)},
 		Note:    "A share of all cores, with 95 % bootstrap intervals over the tiers. Asked is the most that it is with any number of clients.",
 	}
@@ -122,7 +122,7 @@ func (s *study) probesReport(r *report.Report, clients []int, curves []curve) er
 // figure is the load that is carried with a number of clients, by what may be asked.
 func figure(clients, k int, curves []curve) report.Figure {
 	f := report.Figure{
-		ID: fmt.Sprintf("probes_%d", clients), Title: fmt.Sprintf("%d clients", clients),
+		ID: fmt.Sprintf("questions-%d", clients), Title: fmt.Sprintf("%d clients", clients),
 		X: report.Axis{Label: "questions for each request"}, Y: report.Axis{Label: "load carried"},
 	}
 	for i := range asking {

@@ -62,12 +62,20 @@ func peers() []rule {
 	}
 }
 
-// prequal is Prequal with so many probes for each request, tuned.
+// prequal is Prequal with so many probes for each request, tuned. An answer is used once if there
+// are enough, else as often as it must be.
 func prequal(probes float64) balance.Prequal {
-	return balance.Prequal{
-		Probes: probes, Pool: 16, Least: 2, Age: time.Second, Reuse: 3, Remove: min(1, probes/3), Quantile: 0.84,
+	p := balance.Prequal{
+		Probes: probes, Pool: 16, Least: 1, Age: time.Second, Reuse: 1, Remove: 1, Quantile: 0.84,
 		Requests: signals.ByHost, Drain: true,
 	}
+	if probes < 2 {
+		p.Reuse, p.Remove = max(3, int(2/probes)), 0
+	}
+	if probes < 0.5 {
+		p.Age = 5 * time.Second
+	}
+	return p
 }
 
 // probing is ours with so many questions for each request.

@@ -18,6 +18,7 @@ type section struct {
 // sections are those of the report, in their order.
 var sections = []section{
 	{"knowledge", (*study).knowledge},
+	{"variations", (*study).variations},
 	{"balancers", (*study).balancers},
 	{"probes", (*study).probes},
 	{"loads", (*study).loads},

@@ -46,7 +46,7 @@ func smallStudy(length time.Duration, only ...string) *study {
 // TestBalancersAreCompared: the sections have a row for each balancer and allowance, and no rule
 // asks more than it may.
 func TestBalancersAreCompared(t *testing.T) {
-	s := smallStudy(200*time.Millisecond, "balancers", "probes")
+	s := smallStudy(200*time.Millisecond, "variations", "balancers", "probes")
 	r, err := s.report(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -54,13 +54,13 @@ func TestBalancersAreCompared(t *testing.T) {
 	if err := r.Validate(); err != nil {
 		t.Error(err)
 	}
-	if len(r.Sections) != 2 || len(r.Verdict) != 3 || len(r.Sections[1].Figures) != 1 {
-		t.Errorf("%d sections, %d figures; %q", len(r.Sections), len(r.Sections[1].Figures), r.Verdict)
+	if len(r.Sections) != 3 || len(r.Verdict) != 3 || len(r.Sections[2].Figures) != 1 {
+		t.Errorf("%d sections, %d figures; %q", len(r.Sections), len(r.Sections[2].Figures), r.Verdict)
 	}
-	if n, want := len(r.Sections[0].Tables[0].Rows), 1+len(variations())+len(peers()); n != want {
+	if n, want := len(r.Sections[0].Tables[0].Rows)+len(r.Sections[1].Tables[0].Rows), len(variations())+1+len(peers()); n != want {
 		t.Errorf("%d balancers, want %d", n, want)
 	}
-	if n, want := len(r.Sections[1].Tables[0].Rows), 1+len(asking)*len(allowed); n != want {
+	if n, want := len(r.Sections[2].Tables[0].Rows), 1+len(asking)*len(allowed); n != want {
 		t.Errorf("%d allowances, want %d", n, want)
 	}
 	for _, x := range asking {
