@@ -55,7 +55,7 @@ func variations() []rule {
 // peers are balancers of others, tuned on tiers of which none is reported, and ours.
 func peers() []rule {
 	return []rule{
-		{byPeak, balance.PeakEWMA{K: 2, Decay: 10 * time.Second, Start: 30 * time.Millisecond}},
+		{byPeak, balance.PeakEWMA{K: 4, Decay: 10 * time.Second, Start: 30 * time.Millisecond}},
 		{byTurns, balance.Weighted{Blackout: 500 * time.Millisecond, Expiry: time.Minute, Update: time.Second, Penalty: 1}},
 		{byPool, prequal(3)},
 		{byWorth, probing(0.4)},

@@ -69,7 +69,7 @@ func TestBalancersAreCompared(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := asked(result); n > each*1.1 {
+			if n := asked(result); n > each+0.05 {
 				t.Errorf("%s asks %.3f for each request, allowed are %v", x.name, n, each)
 			}
 		}
