@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Executes the notebooks: decision_surface on the report in the folder given, modality and failover
-# on those that GEARSHIFT_MODALITY_REPORT and GEARSHIFT_FAILOVER_REPORT name, or on quick ones that
-# are made first. Copies with outputs go to notebooks-out; the notebooks themselves stay as they are.
+# Executes the notebooks: decision_surface on the report in the folder given, modality, failover and
+# tail on those that GEARSHIFT_MODALITY_REPORT, GEARSHIFT_FAILOVER_REPORT and GEARSHIFT_TAIL_REPORT
+# name, or on quick ones that are made first. Copies with outputs go to notebooks-out; the notebooks themselves stay as they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -45,6 +45,12 @@ if [ ! -f "$failover/csv/testbed.csv" ]; then
 fi
 GEARSHIFT_FAILOVER_REPORT=$(cd "$failover" && pwd)
 export GEARSHIFT_FAILOVER_REPORT
+tail=${GEARSHIFT_TAIL_REPORT:-$out/tail}
+if [ ! -f "$tail/csv/replica-cases.csv" ]; then
+	bin/gearshift paper tail --quick --seeds 2 --only knowledge,replicas,tiers --out "$tail"
+fi
+GEARSHIFT_TAIL_REPORT=$(cd "$tail" && pwd)
+export GEARSHIFT_TAIL_REPORT
 for notebook in notebooks/*.ipynb; do
 	echo "notebooks: $notebook"
 	"$python" -m nbconvert --log-level=ERROR --to notebook --execute --ExecutePreprocessor.kernel_name=python3 \

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	sentences   = 12 // of the verdict, at most
+	sentences   = 24 // of the verdict, at most
 	maxDecimals = 9
 )
 

@@ -22,7 +22,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		`report: no scenario`:                                    func(r *Report) { r.Scenario = "" },
 		`report: no way to repeat it`:                            func(r *Report) { r.Repeat = "" },
 		`report: no sections`:                                    func(r *Report) { r.Sections = nil },
-		`report: a verdict of 0 sentences: want 1 to 12`:         func(r *Report) { r.Verdict = nil },
+		`report: a verdict of 0 sentences: want 1 to 24`:         func(r *Report) { r.Verdict = nil },
 		`report: no sentence 2 of the verdict`:                   func(r *Report) { r.Verdict[1] = "" },
 		`section "Stable": want an ID of lower-case words`:       func(r *Report) { r.Sections[0].ID = "Stable" },
 		`section "verdict": the page itself has the same ID`:     func(r *Report) { r.Sections[0].ID = "verdict" },
