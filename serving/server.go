@@ -21,6 +21,7 @@ import (
 
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
+	"gearshift/router/signals"
 	"gearshift/serving/access"
 	"gearshift/serving/admission"
 	"gearshift/serving/catalogue"
@@ -242,6 +243,9 @@ func New(o Options) (*Server, error) {
 
 // Engines are the engines behind the replicas, for modules with a controller of their own.
 func (s *Server) Engines() *engines.Engines { return s.engines }
+
+// LoadOf is what is known of the load of a replica's engine.
+func (s *Server) LoadOf(replica int) signals.Known { return s.feed.Known(replica) }
 
 // Clock is the server's.
 func (s *Server) Clock() work.Clock { return s.clock }

@@ -262,7 +262,7 @@ var table = []room{
 		"a state is bytes and a term: what they mean is the controller's business"},
 	{"serving/failover", []string{"router/control", "router/failover", "router/fleet", "serving", "serving/engines", "serving/statefile", "serving/heartbeat", "serving/scrape", "serving/wire"},
 		"a module of the server: the controller decides, and what it decides is carried out by the lifecycles of engines"},
-	{"serving/rollout", []string{"router/control", "router/rollout", "router/fleet", "serving", "serving/config", "serving/engines", "serving/statefile", "serving/scrape", "serving/wire", "serving/work", "internal/splitmix"},
+	{"serving/rollout", []string{"router/control", "router/rollout", "router/fleet", "router/signals", "serving", "serving/config", "serving/engines", "serving/statefile", "serving/scrape", "serving/wire", "serving/work", "internal/splitmix"},
 		"a module of the server: the controller decides, the lifecycles of engines carry out, and requests are split where they are routed"},
 	{"serving/rebalancing", []string{"router/control", "router/fleet", "router/placement/bands", "serving", "serving/engines", "serving/scrape", "serving/work"},
 		"a module of the server: the controller of bands decides, and what it decides is carried out by the lifecycles of engines"},

@@ -119,7 +119,7 @@ func (p *location) state() LocationState {
 }
 
 // settling is how long a controller that has resumed waits before it begins anything, so that the
-// states of replicas are known.
+// states of replicas are known; no longer than between two attempts.
 const settling = 3 * time.Second
 
 // Resume goes on where another controller was. It is called before the first [Controller.Wake], at the time 0 of
@@ -141,7 +141,8 @@ func (c *Controller) Resume(s State, now time.Duration) error {
 			return errors.New("it has no version of " + x.Name)
 		}
 		m.wanted, m.from, m.previous, m.since = x.Wanted, x.From, x.Previous, now-time.Duration(x.Age)
-		m.retry = now + settling
+		settled := now + min(settling, c.options.RetryAfter)
+		m.retry = settled
 		m.rolling, m.back, m.paused, m.reason, m.counts = x.Rolling, x.Back, x.Paused, x.Reason, x.Counts
 		for j, at := range x.Locations {
 			if at.Active < 0 || at.Active > 1 || c.replica(i, j, at.Active) < 0 {
@@ -151,7 +152,7 @@ func (c *Controller) Resume(s State, now time.Duration) error {
 			p.active, p.versions = at.Active, at.Versions
 			c.tell(i, j)
 			if at.Emptied {
-				p.change = change{phase: reloading, to: p.versions[p.active], began: now, since: now + settling}
+				p.change = change{phase: reloading, to: p.versions[p.active], began: now, since: settled}
 			}
 		}
 	}

@@ -75,7 +75,7 @@ type Fleet interface {
 type Options struct {
 	// AtOnce is the most locations that are being changed at a time.
 	AtOnce int
-	// Utilisation is that of a host from which on no change begins there.
+	// Utilisation is that of a host from which on no change begins there; 1 does not hold it up.
 	Utilisation float64
 	// StaleAfter is how long a version may be wanted without being everywhere. After that changes
 	// begin whatever the utilisation is, unless OnlyReport is set. Zero is no bound.

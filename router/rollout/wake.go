@@ -196,7 +196,7 @@ func (c *Controller) try(i, j int, now time.Duration) (why string) {
 	if n := c.units(); n >= c.options.AtOnce && !together {
 		return fmt.Sprintf("changes are under way: at most %d at once", c.options.AtOnce)
 	}
-	if busy := c.fleet.Busy(at.Host); busy >= c.options.Utilisation && !m.back && (!c.late(m, now) || c.options.OnlyReport) {
+	if busy := c.fleet.Busy(at.Host); busy >= c.options.Utilisation && c.options.Utilisation < 1 && !m.back && (!c.late(m, now) || c.options.OnlyReport) {
 		return fmt.Sprintf("a host is at %.0f %%; changes begin below %.0f %%", 100*busy, 100*c.options.Utilisation)
 	}
 	other := 1 - p.active

@@ -15,6 +15,7 @@ import (
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/rollout"
+	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/engines"
@@ -53,6 +54,7 @@ type Module struct {
 	ledger     *fleet.Ledger
 	table      *fleet.Table
 	clock      func() time.Duration
+	reported   func(replica int) signals.Known
 	log        *slog.Logger
 	metrics    *metrics
 	saver      *saver
@@ -139,7 +141,7 @@ func (m *Module) findLocations() {
 
 // Join implements [serving.Module].
 func (m *Module) Join(s *serving.Server) serving.Parts {
-	m.engines, m.clock = s.Engines(), s.Clock()
+	m.engines, m.clock, m.reported = s.Engines(), s.Clock(), s.LoadOf
 	if m.resumed {
 		m.takeOver()
 	}

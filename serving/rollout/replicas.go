@@ -9,6 +9,7 @@ import (
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/rollout"
+	"gearshift/router/signals"
 )
 
 // order is what a replica's lifecycle is to do, or does.
@@ -132,32 +133,41 @@ type busy struct {
 // remembered is over how long the utilisation of a host is smoothed.
 const remembered = 10 * time.Second
 
-// sample looks at how busy hosts are: the part of the requests that their replicas work on at a time
-// that they have.
+// sample looks at how busy hosts are.
 func (m *Module) sample(now time.Duration) {
 	for h := range m.busy {
 		b := &m.busy[h]
-		has, slots := 0, 0
-		for _, r := range m.table.ReplicasOn(h) {
-			n := m.ledger.InFlightOn(r)
-			if m.engines.Placed(r) == fleet.Up && m.parts0(r) {
-				slots += m.options.Slots[r]
-			}
-			has += n
-		}
-		x := 0.0
-		if slots > 0 {
-			x = min(1, float64(has)/float64(slots))
-		}
 		passed := (now - b.at).Seconds()
 		// At first it is a plain mean: what was before the router began is not known.
-		b.mean += (x - b.mean) * max(1-math.Exp(-passed/remembered.Seconds()), min(1, passed/max(now.Seconds(), 1e-9)))
+		b.mean += (m.use(h) - b.mean) * max(1-math.Exp(-passed/remembered.Seconds()), min(1, passed/max(now.Seconds(), 1e-9)))
 		b.at = now
 	}
 }
 
-// parts0 reports whether the replica counts towards what its host can do at a time: of two of one
+// use is how busy the host is now: the part of the requests that its replicas work on at a time that
+// they have, or the part of its processors that an engine says is busy, whichever is more.
+func (m *Module) use(host int) (share float64) {
+	has, slots := 0, 0
+	for _, r := range m.table.ReplicasOn(host) {
+		has += m.ledger.InFlightOn(r)
+		if m.engines.Placed(r) != fleet.Up {
+			continue
+		}
+		if m.counted(r) {
+			slots += m.options.Slots[r]
+		}
+		if k := m.reported(r); k.Source > signals.StandIn {
+			share = max(share, k.Load.CPU)
+		}
+	}
+	if slots > 0 {
+		share = max(share, float64(has)/float64(slots))
+	}
+	return min(1, share)
+}
+
+// counted reports whether the replica counts towards what its host can do at a time: of two of one
 // location only the one that answers more does.
-func (m *Module) parts0(r int) bool {
+func (m *Module) counted(r int) bool {
 	return m.options.Names[r] == nil || m.parts[r] > 0.5
 }
