@@ -29,9 +29,10 @@ var byNames = [...]string{load: "load carried", latency: "p99", busiest: "busies
 func statements() []statement {
 	list := []statement{
 		{"META-4", "fresh loads are better than those said with earlier answers", "fresh", "header", load},
-		{"META-5", "a third choice adds little", "three", "fresh", load},
+		{"META-5", "a third choice is better, marginally", "three", "fresh", load},
 		{"META-6", "outstanding requests are better than how busy cores were", "fresh", "use", load},
-		{"META-7", "placement within bands helps a lot", "placement", "work", load},
+		{"META-7", "placement within bands is better, where loads are fresh", "placement", "work", load},
+		{"META-7", "the same, where they are those said with earlier answers", "header_placed", "header", load},
 		{"META-8", "bandwidth as a resource of placement helps", "bandwidth", "placement", load},
 		{"META-8", "bandwidth as a resource of placement helps", "bandwidth", "placement", latency},
 		{"META-9", "without placement, the host's counter is better than the model's", "fresh", "model", load},
