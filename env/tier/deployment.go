@@ -20,6 +20,8 @@ type deployed struct {
 	models     []deployment // by model
 	slots      []slot       // by model and host
 	loading    []float64    // by host, seconds of a core that loads took in the period
+	loads      int          // actions that were done until the last period ended
+	unloads    int
 	controller control.Controller
 	now, wakes time.Duration // when it was woken, and will be next
 }

@@ -111,6 +111,9 @@ func TestAReplicaIsLoadedAndUnloaded(t *testing.T) {
 	if r.Failed != 0 || r.Loads != 1 || r.Unloads != 1 || len(r.Series) != 20 {
 		t.Errorf("%d failed, %d loads, %d unloads, %d moments", r.Failed, r.Loads, r.Unloads, len(r.Series))
 	}
+	if r.Series[3].Loads+r.Series[4].Loads != 1 || r.Series[11].Unloads+r.Series[12].Unloads != 1 {
+		t.Errorf("the series has the load and the unload elsewhere: %+v", r.Series)
+	}
 	if math.Abs(r.Series[3].Utilisation[1]-1) > 0.01 || r.Series[1].Utilisation[1] != 0 {
 		t.Errorf("the host that loads is busy %v, and %v while it reads from disk", r.Series[3].Utilisation[1], r.Series[1].Utilisation[1])
 	}

@@ -59,7 +59,7 @@ func (d Drawing) Draw() (*Config, error) {
 		return nil, err
 	}
 	random := rand.New(rand.NewPCG(splitmix.Mix(d.Seed), 52))
-	others := rand.New(rand.NewPCG(splitmix.Mix(d.Seed), 53)) // what is drawn besides leaves the rest as it is
+	others := rand.New(rand.NewPCG(splitmix.Mix(d.Seed), 53)) // a stream of its own, so that the rest is the same without these draws
 	c := &Config{}
 	for i := range d.Hosts {
 		cores := d.Kinds[i%len(d.Kinds)]

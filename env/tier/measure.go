@@ -25,7 +25,7 @@ type ReplicaLoad struct {
 	Requests float64
 }
 
-// ModelLoad is what became of the requests for a model in the last period.
+// ModelLoad counts the requests for a model that ended in the last period.
 type ModelLoad struct {
 	Answered, Timeouts, Failed int
 	// Took is how long answers took, together.
@@ -55,7 +55,8 @@ func (m *measured) advance(passed float64, h *host) {
 // measure ends a period.
 func (r *run) measure(now time.Duration) {
 	seconds := r.Period.Seconds()
-	x := Moment{At: now, Loads: r.result.Loads, Unloads: r.result.Unloads}
+	x := Moment{At: now, Loads: r.result.Loads - r.deployed.loads, Unloads: r.result.Unloads - r.deployed.unloads}
+	r.deployed.loads, r.deployed.unloads = r.result.Loads, r.result.Unloads
 	for i := range r.hosts {
 		h := &r.hosts[i]
 		h.advance(now)
@@ -72,9 +73,6 @@ func (r *run) measure(now time.Duration) {
 		d := &r.deployed.models[i]
 		x.Requests, x.Timeouts, x.Failed = x.Requests+d.load.Answered+d.load.Failed, x.Timeouts+d.load.Timeouts, x.Failed+d.load.Failed
 		d.last, d.load = d.load, ModelLoad{}
-	}
-	for _, earlier := range r.result.Series {
-		x.Loads, x.Unloads = x.Loads-earlier.Loads, x.Unloads-earlier.Unloads
 	}
 	r.result.Series = append(r.result.Series, x)
 	r.share(now)
@@ -148,5 +146,5 @@ func (t *Tier) HostLoad(host int) HostLoad {
 // ReplicaLoad returns what was measured of a replica in the last period.
 func (t *Tier) ReplicaLoad(replica int) ReplicaLoad { return t.r.deployed.slots[replica].last }
 
-// ModelLoad returns what became of a model's requests in the last period.
+// ModelLoad returns how a model's requests ended in the last period.
 func (t *Tier) ModelLoad(model int) ModelLoad { return t.r.deployed.models[model].last }

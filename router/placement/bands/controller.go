@@ -29,8 +29,9 @@ type Measurement struct {
 	// Unknown is set for replicas whose use could not be measured. The mean of the model's other
 	// replicas stands in for it.
 	Unknown []bool
-	// Moving is set for replicas that are being loaded or unloaded, whoever began it; nil if none
-	// is. What another controller moves is left alone: all replicas of that model stay.
+	// Moving is set for replicas that are being loaded or unloaded, by this controller or
+	// another; nil if none is. What another one moves is left alone: all replicas of that model
+	// stay.
 	Moving []bool
 }
 
