@@ -26,7 +26,9 @@ choose between two replicas each time, after "Taming the tail utilization of ads
   - by the requests of the model, of the host, or by the work that is outstanding for each core,
   - with 20, 1,000 and 20,000 clients, each of which sees its own answers alone,
   - by peak-EWMA, weighted round robin, Prequal, hedged requests, and ours, which asks a replica
-    where that is worth it: with as many questions as are allowed.
+    where that is worth it: with as many questions as are allowed,
+  - on a day with two peaks, measure by measure: with replicas that were placed beforehand, or are
+    moved within load bands, by processors and by memory bandwidth.
 
 The load that is carried is the highest at which at most one request in a thousand takes longer
 than 250 ms. Written are DIR/report.html, report.json and a CSV for each table.`,
