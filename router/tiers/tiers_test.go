@@ -44,8 +44,8 @@ func TestPickFollowsShares(t *testing.T) {
 	}
 }
 
-// fleet is tiers that really can compute so much, and what routers send to them.
-type fleet struct {
+// tested is tiers that really can compute so much, and what routers send to them.
+type tested struct {
 	real    []float64
 	load    float64
 	routers []*router
@@ -63,7 +63,7 @@ type router struct {
 
 func (r *router) Weigh(shares []float64) { r.shares = append(r.shares[:0], shares...) }
 
-func (f *fleet) Utilisation(tier int) (float64, bool) {
+func (f *tested) Utilisation(tier int) (float64, bool) {
 	i := len(f.history) - 1 - f.lag
 	if i < 0 || f.blind == tier+1 {
 		return 0, false
@@ -72,7 +72,7 @@ func (f *fleet) Utilisation(tier int) (float64, bool) {
 }
 
 // period has the load be answered, and wakes the routers.
-func (f *fleet) period(now time.Duration) {
+func (f *tested) period(now time.Duration) {
 	used := make([]float64, len(f.real))
 	for _, r := range f.routers {
 		for i, x := range r.shares {
@@ -88,9 +88,9 @@ func (f *fleet) period(now time.Duration) {
 	}
 }
 
-func newFleet(t *testing.T, o tiers.Options, real []float64, declared []tiers.Tier, parts ...float64) *fleet {
+func newFleet(t *testing.T, o tiers.Options, real []float64, declared []tiers.Tier, parts ...float64) *tested {
 	t.Helper()
-	f := &fleet{real: real, load: 50}
+	f := &tested{real: real, load: 50}
 	for _, part := range parts {
 		r := &router{part: part}
 		c, err := tiers.New(declared, o, f, r)
@@ -105,12 +105,12 @@ func newFleet(t *testing.T, o tiers.Options, real []float64, declared []tiers.Ti
 }
 
 // spread is how far the busiest tier is from the idlest, relative to it.
-func (f *fleet) spread() float64 {
+func (f *tested) spread() float64 {
 	last := f.history[len(f.history)-1]
 	return slices.Max(last)/slices.Min(last) - 1
 }
 
-func (f *fleet) run(from, periods int) {
+func (f *tested) run(from, periods int) {
 	for i := range periods {
 		f.period(time.Duration(from+i+1) * tiers.Defaults.Period)
 	}

@@ -16,11 +16,13 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/placement/bands"
 	changes "gearshift/router/rollout"
+	"gearshift/router/tiers"
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/rebalancing"
 	"gearshift/serving/rollout"
 	"gearshift/serving/tail"
+	"gearshift/serving/tiering"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/metrics.txt")
@@ -38,7 +40,7 @@ type absent struct{}
 func (absent) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("no engine") }
 
 // newServer is a router of two hosts that shows its busiest hosts, and changes placements and
-// versions.
+// versions, and divides requests among tiers.
 func newServer(t *testing.T) *serving.Server {
 	t.Helper()
 	table, err := fleet.NewTable([]fleet.Task{{Name: "task", Deadline: time.Second, Weight: 1, Quality: []float64{1}}},
@@ -70,11 +72,18 @@ func newServer(t *testing.T) *serving.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	groups := []tiers.Tier{{Name: "a", Compute: 1}, {Name: "b", Compute: 1}}
+	divides, err := tiering.New(tiering.Options{
+		Ledger: ledger, Tiers: groups, Of: []int{0, 1}, Controller: tiers.Defaults, Balancer: tiers.NewBalancer(balance.SmallestBatch{}, []int{0, 1}, 2),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := config.Default()
 	c.Metrics, c.Gauges.Interval, c.Health.ProbeModels = config.MetricsOpen, 0, false
 	s, err := serving.New(serving.Options{
 		Config: c, Router: core, AdminToken: "a-token-of-enough-characters", Backends: []serving.Backend{{Transport: absent{}}, {Transport: absent{}}},
-		Modules: []serving.Module{busy, moves, versions},
+		Modules: []serving.Module{busy, moves, versions, divides},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +100,7 @@ func TestMetrics(t *testing.T) {
 	var text strings.Builder
 	for line := range strings.Lines(w.Body.String()) {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		for _, of := range []string{"gearshift_tail_", "gearshift_rebalancing_", "gearshift_rollout_"} {
+		for _, of := range []string{"gearshift_tail_", "gearshift_tier_", "gearshift_rebalancing_", "gearshift_rollout_"} {
 			if strings.HasPrefix(name, of) {
 				fmt.Fprintln(&text, name, "0")
 			}

@@ -1,16 +1,20 @@
 package scenario
 
 import (
+	"maps"
+	"slices"
 	"time"
 
+	"gearshift/router/fleet"
 	"gearshift/router/placement/bands"
+	"gearshift/router/tiers"
 	"gearshift/serving/config"
 	"gearshift/workloads"
 )
 
 // sections returns the registered parts of the file, in the order in which they are judged.
 func sections() []registered {
-	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), rolloutSection(), tailSection()}
+	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), rolloutSection(), tailSection(), tiersSection()}
 }
 
 // evaluationSection describes how policies are judged.
@@ -155,4 +159,81 @@ func tailSection() registered {
 
 func (c *checker) tail(t *Tail) {
 	c.judgeIf(t.Target < 1, "serving.tail.target", "want a share from 1%% to 100%%, not %v%%", float64(t.Target))
+}
+
+// Tiers are groups of hosts among which a router divides its requests.
+type Tiers struct {
+	Groups []Tier `yaml:"groups"`
+	// Period is how often shares are corrected, and Gain by which part of a tier's distance.
+	Period time.Duration `yaml:"period"`
+	Gain   float64       `yaml:"gain"`
+}
+
+// Tier is one of them.
+type Tier struct {
+	Name  string   `yaml:"name"`
+	Hosts []string `yaml:"hosts,flow"`
+}
+
+func tiersSection() registered {
+	return section[Tiers]{
+		key: "serving.tiers",
+		initial: func() Tiers {
+			return Tiers{Groups: []Tier{}, Period: tiers.Defaults.Period, Gain: tiers.Defaults.Gain}
+		},
+		check: (*checker).tiers,
+	}
+}
+
+func (c *checker) tiers(x *Tiers) {
+	const key = "serving.tiers"
+	if len(x.Groups) == 0 {
+		return
+	}
+	c.judgeIf(len(x.Groups) < 2 || len(x.Groups) > 16, child(key, "groups"), "want from 2 to 16 tiers, found %d", len(x.Groups))
+	c.judgeIf(x.Period < time.Second || x.Period > time.Hour, child(key, "period"), "want a time from 1s to 1h, not %v", x.Period)
+	c.judgeIf(!(x.Gain > 0 && x.Gain <= 1), child(key, "gain"), "want a number above 0 and at most 1, not %v", x.Gain)
+	in := map[string]int{}
+	for _, g := range x.Groups {
+		for _, h := range g.Hosts {
+			in[h]++
+		}
+	}
+	for _, h := range c.s.Hosts {
+		c.judgeIf(in[h.Name] != 1, child(key, "groups"), "want each host in one tier; %q is in %d", h.Name, in[h.Name])
+		c.judgeIf(h.Compute == 0, child(key, "groups"), "divides requests by what hosts compute; %q has no compute", h.Name)
+		delete(in, h.Name)
+	}
+	for _, h := range slices.Sorted(maps.Keys(in)) {
+		c.judgeIf(true, child(key, "groups"), "unknown host %q", h)
+	}
+	if _, asks, err := c.s.rule(); asks && err == nil {
+		c.judgeIf(true, child(key, "groups"), "needs a serving.balancer that does not ask engines for their load, not %q", c.s.Serving.Balancer)
+	}
+	c.judgeIf(c.s.Serving.Server.Affinity.On(), child(key, "groups"), "draws a tier for each request, which serving.affinity does not allow; want one of the two")
+}
+
+// ServingTiers returns the tiers of a router, with what they compute, and the tier of each replica;
+// none if it has none.
+func (s *Scenario) ServingTiers(t *fleet.Table) (list []tiers.Tier, of []int, o tiers.Options) {
+	x := Of[Tiers](s)
+	on := map[string]int{}
+	for i, g := range x.Groups {
+		list = append(list, tiers.Tier{Name: g.Name})
+		for _, h := range g.Hosts {
+			on[h] = i
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil, o
+	}
+	for i := range s.Hosts {
+		list[on[s.Hosts[i].Name]].Compute += float64(s.Hosts[i].Compute)
+	}
+	for i := range t.Replicas {
+		of = append(of, on[t.Hosts[t.Replicas[i].Host].Name])
+	}
+	o = tiers.Defaults
+	o.Period, o.Gain = x.Period, x.Gain
+	return list, of, o
 }

@@ -15,6 +15,7 @@ import (
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
+	"gearshift/router/tiers"
 	"gearshift/serving"
 	"gearshift/serving/agents"
 	"gearshift/serving/backend"
@@ -29,30 +30,43 @@ import (
 
 // NewCore returns the router with a rule as its fallback and no policy yet.
 func NewCore(s *scenario.Scenario, rule string, log *slog.Logger) (*router.Core, error) {
-	core, _, err := newCore(s, rule, log)
-	return core, err
+	x, err := newCore(s, rule, log)
+	return x.core, err
 }
 
-// newCore returns also the core's balancer, if that chooses by what engines say of their load.
-func newCore(s *scenario.Scenario, rule string, log *slog.Logger) (*router.Core, *informed.Balancer, error) {
+// assembled is a core, with its balancers that others have a part in.
+type assembled struct {
+	core *router.Core
+	// hears chooses by what engines say of their load; nil if the core's balancer does not.
+	hears *informed.Balancer
+	// tiers divides requests among tiers; nil without any.
+	tiers *tiers.Balancer
+}
+
+func newCore(s *scenario.Scenario, rule string, log *slog.Logger) (x assembled, err error) {
 	table := s.ServingTable()
 	rules, err := s.Maker(table)
 	if err != nil {
-		return nil, nil, err
+		return x, err
 	}
 	fallback, err := rules.Parse(rule)
 	if err != nil {
-		return nil, nil, err
+		return x, err
 	}
 	balancer, hears, err := s.Informed(table)
+	x.hears = hears
 	if hears == nil && err == nil {
 		balancer, err = s.Balancer()
 	}
 	if err != nil {
-		return nil, nil, err
+		return x, err
 	}
-	core, err := joined(s, table, fallback, balancer, log)
-	return core, hears, err
+	if list, of, _ := s.ServingTiers(table); len(list) > 0 {
+		x.tiers = tiers.NewBalancer(balancer, of, len(list))
+		balancer = x.tiers
+	}
+	x.core, err = joined(s, table, fallback, balancer, log)
+	return x, err
 }
 
 // joined makes the core of its parts.

@@ -15,6 +15,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
+	"gearshift/router/tiers"
 	"gearshift/serving"
 	"gearshift/serving/address"
 	"gearshift/serving/backend"
@@ -42,6 +43,8 @@ type Reloader struct {
 	fallback  fallback // that the core has
 	// balancer is the core's, if that chooses by what engines say of their load.
 	balancer *informed.Balancer
+	// tiers is what divides requests among tiers; nil without any.
+	tiers *tiers.Balancer
 	// seen is the identity of the stored policy that was last found to be wanted.
 	seen string
 	// objectives may be asked for at any time.

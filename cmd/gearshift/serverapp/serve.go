@@ -138,6 +138,9 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	if moves != nil {
 		options.Modules = append(options.Modules, moves)
 	}
+	if options.Modules, err = withTiers(options.Modules, s, r); err != nil {
+		return err
+	}
 	if options.Modules, err = withTail(options.Modules, s, r.core.Table(), moves, versions); err != nil {
 		return err
 	}
@@ -175,15 +178,15 @@ func startRouting(o Options, s *scenario.Scenario, log *slog.Logger) (*Reloader,
 	if err != nil {
 		return nil, err
 	}
-	core, hears, err := newCore(s, fallback.rule, log)
+	x, err := newCore(s, fallback.rule, log)
 	if err != nil {
 		return nil, err
 	}
-	r, err := NewReloader(o, s, core, log)
+	r, err := NewReloader(o, s, x.core, log)
 	if err != nil {
 		return nil, err
 	}
-	r.fallback, r.balancer = fallback, hears
+	r.fallback, r.balancer, r.tiers = fallback, x.hears, x.tiers
 	return r, r.Choose()
 }
 

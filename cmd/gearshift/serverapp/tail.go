@@ -8,6 +8,7 @@ import (
 	"gearshift/serving/rebalancing"
 	"gearshift/serving/rollout"
 	"gearshift/serving/tail"
+	"gearshift/serving/tiering"
 )
 
 // withTail adds what shows how busy the busiest hosts are, on the page too, with the replicas that
@@ -28,6 +29,19 @@ func withTail(modules []serving.Module, s *scenario.Scenario, t *fleet.Table, mo
 		if page, ok := x.(*dashboard.Dashboard); ok {
 			page.Tail = func() any { return m.Situation() }
 		}
+	}
+	return append(modules, m), nil
+}
+
+// withTiers adds what corrects the shares of tiers, if the scenario has any.
+func withTiers(modules []serving.Module, s *scenario.Scenario, r *Reloader) ([]serving.Module, error) {
+	if r.tiers == nil {
+		return modules, nil
+	}
+	list, of, o := s.ServingTiers(r.core.Table())
+	m, err := tiering.New(tiering.Options{Ledger: r.core.Ledger(), Tiers: list, Of: of, Controller: o, Balancer: r.tiers})
+	if err != nil {
+		return nil, err
 	}
 	return append(modules, m), nil
 }

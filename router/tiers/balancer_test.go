@@ -1,0 +1,76 @@
+package tiers_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"gearshift/router/balance"
+	"gearshift/router/fleet"
+	"gearshift/router/tiers"
+)
+
+// view is of one variant on n hosts, half of which are in each of two tiers.
+func view(n int) (v *fleet.View, of []int) {
+	t := &fleet.Table{Variants: []fleet.Variant{{Name: "m"}}, Tasks: []fleet.Task{{Name: "t", Deadline: time.Second, Weight: 1, Quality: []float64{1}}}}
+	var hosts []fleet.Host
+	var replicas []fleet.Replica
+	for i := range n {
+		hosts, replicas, of = append(hosts, fleet.Host{Name: string(rune('a' + i))}), append(replicas, fleet.Replica{Name: "m@" + string(rune('a'+i)), Host: i}), append(of, i*2/n)
+	}
+	table, err := fleet.NewTable(t.Tasks, t.Variants, hosts, replicas)
+	if err != nil {
+		panic(err)
+	}
+	v = &fleet.View{}
+	fleet.NewLedger(table).View(0, v)
+	return v, of
+}
+
+// TestRequestsDivideByShares: the first tier gets its share, each replica of a tier as much as the
+// others, and the view is as it was.
+func TestRequestsDivideByShares(t *testing.T) {
+	v, of := view(6)
+	b := tiers.NewBalancer(balance.PowerOfK{K: 2}, of, 2)
+	b.Weigh([]float64{0.75, 0.25})
+	random, counts := rand.New(rand.NewPCG(1, 2)), make([]float64, 6)
+	const n = 60_000
+	for range n {
+		counts[b.Pick(v, &fleet.Request{}, 0, random.Uint64())]++
+	}
+	for i, c := range counts {
+		want := []float64{0.25, 0.25 / 3}[of[i]]
+		if math.Abs(c/n/want-1) > 0.05 {
+			t.Errorf("replica %d of tier %d gets %.4f of the requests, want %.4f", i, of[i], c/n, want)
+		}
+	}
+	if slices.Contains(v.Down, true) {
+		t.Errorf("replicas are left hidden: %v", v.Down)
+	}
+	if b.Name() != (balance.PowerOfK{K: 2}).Name() {
+		t.Errorf("it is called %q", b.Name())
+	}
+	r := &fleet.Request{}
+	if n := testing.AllocsPerRun(100, func() { b.Pick(v, r, 0, 7) }); n != 0 {
+		t.Errorf("%v allocations for a choice", n)
+	}
+}
+
+// TestATierThatIsDownGetsNothing: its share goes to the others, also where those have none.
+func TestATierThatIsDownGetsNothing(t *testing.T) {
+	v, of := view(4)
+	b := tiers.NewBalancer(balance.SmallestBatch{}, of, 2)
+	b.Weigh([]float64{1, 0})
+	v.Down[0], v.Down[1] = true, true
+	for random := range uint64(100) {
+		if i := b.Pick(v, &fleet.Request{}, 0, random<<58); i < 2 {
+			t.Fatalf("replica %d is picked", i)
+		}
+	}
+	v.Down[2], v.Down[3] = true, true
+	if i := b.Pick(v, &fleet.Request{}, 0, 1); i != -1 {
+		t.Errorf("replica %d is picked, of none that is up", i)
+	}
+}
