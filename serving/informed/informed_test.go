@@ -48,6 +48,13 @@ func (e *engine) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(text)), Header: http.Header{}}, nil
 }
 
+// questions returns how often it was asked.
+func (e *engine) questions() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.asked
+}
+
 func (e *engine) set(requests int, takes time.Duration, status int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -168,7 +175,7 @@ func TestReplicasAreAskedBeforeTheChoice(t *testing.T) {
 		}
 		all := 0
 		for _, e := range r.engines {
-			all += e.asked
+			all += e.questions()
 		}
 		if all != 100 {
 			t.Errorf("%d questions for 50 choices of two", all)
@@ -192,8 +199,8 @@ func TestASlowReplicaIsWaitedForBriefly(t *testing.T) {
 			t.Errorf("of the slow one %+v is known", k)
 		}
 		r.Before(r.t.Context(), 0, 2)
-		if r.engines[1].asked != 1 {
-			t.Errorf("the slow one was asked %d times at once", r.engines[1].asked)
+		if r.engines[1].questions() != 1 {
+			t.Errorf("the slow one was asked %d times at once", r.engines[1].questions())
 		}
 		time.Sleep(2 * time.Second) // the question has been given up
 		r.engines[1].set(0, 0, 0)
@@ -218,7 +225,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 			}
 			asked := 0
 			for _, e := range r.engines {
-				asked += e.asked
+				asked += e.questions()
 			}
 			if most := probes*requests + 9; float64(asked) > most || float64(asked) < 0.5*probes*requests {
 				t.Errorf("%s: %d questions for %d requests, of at most %v for each", name, asked, requests, probes)
@@ -287,13 +294,13 @@ func TestAServerWithoutThePageIsLeftAlone(t *testing.T) {
 		for n := range uint64(20) {
 			r.Before(r.t.Context(), 0, n)
 		}
-		if r.engines[1].asked != 1 {
-			t.Errorf("a server that has no such page was asked %d times", r.engines[1].asked)
+		if r.engines[1].questions() != 1 {
+			t.Errorf("a server that has no such page was asked %d times", r.engines[1].questions())
 		}
 		time.Sleep(2 * time.Minute)
 		r.Before(r.t.Context(), 0, 99)
-		if r.engines[1].asked != 2 {
-			t.Errorf("two minutes later it was asked %d times", r.engines[1].asked)
+		if r.engines[1].questions() != 2 {
+			t.Errorf("two minutes later it was asked %d times", r.engines[1].questions())
 		}
 	})
 }
