@@ -73,7 +73,7 @@ func (f *Feed) ask(replica int, from signals.Source) <-chan struct{} {
 		case err == nil:
 			f.counts.probe(replica, answeredProbe)
 			f.counts.report(replica, from)
-			f.store.Hear(replica, l, from, most(own, f.options.Own(replica)), now)
+			f.store.Hear(replica, l, from, own.Most(f.options.Own(replica)), now)
 		case errors.Is(err, errNoPage):
 			f.counts.probe(replica, failedProbe)
 			a.lacks.Store(int64(now + lacksFor))
@@ -84,9 +84,6 @@ func (f *Feed) ask(replica int, from signals.Source) <-chan struct{} {
 	})
 	return done
 }
-
-// most returns the larger of each count: those around the time at which a replica answered.
-func most(a, b signals.Count) signals.Count { return a.Most(b) }
 
 // get asks the replica's server for the load of its model, on a connection that is kept.
 func (f *Feed) get(replica int) (l signals.Load, err error) {
