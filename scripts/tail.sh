@@ -14,7 +14,7 @@ if ! [[ $rounds =~ ^[1-9][0-9]*$ ]]; then
 fi
 tags=$(scripts/tags.sh)
 if [[ -n ${QUICK:-} ]]; then
-	export GEARSHIFT_TAIL_RAMP=15s GEARSHIFT_TAIL_FEW=1
+	export GEARSHIFT_TAIL_RAMP=15s GEARSHIFT_TAIL_ONLY=0,4
 	rounds=1
 fi
 GEARSHIFT_TAIL=$rounds exec go test ${tags:+-tags="$tags"} -count=1 -v -timeout $((rounds * 15 + 15))m -run '^TestTailForReal$' ./cmd/gearshift

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,10 @@ type tailScheme struct {
 	name    string
 	chooser balance.Chooser
 	placed  tailPlacement
+	// held says that the simulator must be within 15 % of it. The simulator shares a host's cores
+	// among all its requests, where these engines compute those of a model one after the other:
+	// what goes to the wrong host waits longer there.
+	held bool
 }
 
 // tailSchemes lists what is compared. The first is where the text begins: two choices by counters of
@@ -26,14 +31,14 @@ func tailSchemes() []tailScheme {
 		return balance.Sampled{K: 2, Counter: by, Poll: poll}
 	}
 	return []tailScheme{
-		{"header, host", sampled(signals.ByHost, false), byCapacity},
-		{"header, model", sampled(signals.ByModel, false), byCapacity},
-		{"poll, host", sampled(signals.ByHost, true), byCapacity},
-		{"poll, model", sampled(signals.ByModel, true), byCapacity},
-		{"poll, work", sampled(signals.ByWork, true), byCapacity},
-		{"poll, work, placed by number", sampled(signals.ByWork, true), byNumber},
-		{"probing, .4 a request", balance.Probing{Budget: .4, Look: 4, Relax: time.Second, Rounds: 2, Counter: signals.ByWork}, byCapacity},
-		{"random", balance.Sampled{K: 1}, byCapacity},
+		{"header, host", sampled(signals.ByHost, false), byCapacity, false},
+		{"header, model", sampled(signals.ByModel, false), byCapacity, false},
+		{"poll, host", sampled(signals.ByHost, true), byCapacity, true},
+		{"poll, model", sampled(signals.ByModel, true), byCapacity, true},
+		{"poll, work", sampled(signals.ByWork, true), byCapacity, true},
+		{"poll, work, placed by number", sampled(signals.ByWork, true), byNumber, true},
+		{"probing, .4 a request", balance.Probing{Budget: .4, Look: 4, Relax: time.Second, Rounds: 2, Counter: signals.ByWork}, byCapacity, false},
+		{"random", balance.Sampled{K: 1}, byCapacity, false},
 	}
 }
 
@@ -57,8 +62,16 @@ func TestTailForReal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if os.Getenv("GEARSHIFT_TAIL_FEW") != "" { // what shows most, in a minute
-		schemes = []tailScheme{schemes[0], schemes[4]}
+	if text := os.Getenv("GEARSHIFT_TAIL_ONLY"); text != "" { // some of them, by their indices: 0,4
+		all := schemes
+		schemes = nil
+		for part := range strings.SplitSeq(text, ",") {
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(all) {
+				t.Fatalf("GEARSHIFT_TAIL_ONLY=%q: want numbers from 0 to %d", text, len(all)-1)
+			}
+			schemes = append(schemes, all[i])
+		}
 	}
 	x := startTailTier(t)
 	t.Logf("%d processes of %v processors; on one processor %s", len(x.hosts), tailCores, x.costs())
@@ -84,43 +97,51 @@ func TestTailForReal(t *testing.T) {
 	}
 }
 
-// tailRow says what one scheme carried.
+// tailRow says what one scheme carried: interquartile means, since other work on the machine may
+// disturb a round.
 func tailRow(name string, measured, simulated *tailRuns) string {
-	r, s := evaluation.Bootstrap(measured.carried), evaluation.Bootstrap(simulated.carried)
-	p := evaluation.Bootstrap(measured.p99)
+	r, s := evaluation.InterquartileMean(measured.carried), evaluation.InterquartileMean(simulated.carried)
+	p := evaluation.InterquartileMean(measured.p99)
 	return fmt.Sprintf("%-30s carried %.3f [%.3f, %.3f], simulated %.3f (%+.0f %%); p99 below .7 %.0f ms [%.0f, %.0f]",
 		name, r.Mean, r.Lo, r.Hi, s.Mean, 100*(s.Mean/r.Mean-1), p.Mean, p.Lo, p.Hi)
 }
 
-// judgeTail holds the rounds against what is to be shown: polling carries more than headers, and the
-// simulator is within 15 % of what was carried.
+// judgeTail holds the rounds against what is to be shown: polling carries more than headers, placement
+// by capacity more than by number, and the simulator is near what was carried.
 func judgeTail(t *testing.T, schemes []tailScheme, measured, simulated []tailRuns) {
-	for i := range schemes {
-		r, s := evaluation.Bootstrap(measured[i].carried).Mean, evaluation.Bootstrap(simulated[i].carried).Mean
-		if off := s/r - 1; off > 0.15 || off < -0.15 {
-			t.Errorf("%s: %.3f is carried, and %.3f when simulated: %+.0f %%", schemes[i].name, r, s, 100*off)
+	at := map[string]int{}
+	for i, s := range schemes {
+		at[s.name] = i
+		real := evaluation.InterquartileMean(measured[i].carried).Mean
+		if off := evaluation.InterquartileMean(simulated[i].carried).Mean/real - 1; s.held && (off > 0.15 || off < -0.15) {
+			t.Errorf("%s: %.3f is carried, and %+.0f %% of that when simulated", s.name, real, 100*off)
 		}
 	}
-	compare := func(better, worse int) evaluation.Interval {
-		d, err := evaluation.Paired(measured[better].carried, measured[worse].carried)
-		if err != nil {
-			t.Fatal(err)
+	for _, pair := range []struct {
+		better, worse string
+		must          bool
+	}{
+		{"poll, host", "header, host", true},
+		{"poll, model", "header, model", true},
+		{"poll, work", "poll, work, placed by number", true},
+		{"header, model", "header, host", false},
+		{"poll, model", "poll, host", false},
+		{"poll, work", "poll, host", false},
+		{"probing, .4 a request", "poll, work", false},
+	} {
+		b, there := at[pair.better]
+		w, both := at[pair.worse]
+		if !there || !both {
+			continue
 		}
-		t.Logf("%s carries %+.3f [%+.3f, %+.3f] more than %s", schemes[better].name, d.Mean, d.Lo, d.Hi, schemes[worse].name)
-		return d
+		d := make([]float64, len(measured[b].carried))
+		for n := range d {
+			d[n] = measured[b].carried[n] - measured[w].carried[n]
+		}
+		x := evaluation.InterquartileMean(d)
+		t.Logf("%s carries %+.3f [%+.3f, %+.3f] more than %s", pair.better, x.Mean, x.Lo, x.Hi, pair.worse)
+		if pair.must && x.Lo <= 0 {
+			t.Errorf("%s carries no more than %s", pair.better, pair.worse)
+		}
 	}
-	if len(schemes) < 8 {
-		compare(1, 0)
-		return
-	}
-	if compare(2, 0).Lo <= 0 || compare(3, 1).Lo <= 0 {
-		t.Error("polling carries no more than headers")
-	}
-	compare(1, 0) // the counters by themselves
-	compare(3, 2)
-	compare(4, 2)
-	if compare(4, 5).Lo <= 0 {
-		t.Error("placement by capacity carries no more than by number")
-	}
-	compare(6, 4)
 }
