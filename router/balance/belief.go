@@ -25,15 +25,24 @@ const (
 	prior = 2
 )
 
-// newBeliefs returns those of so many hosts of which nothing was heard. The loads of all are
-// assumed to have a mean and a deviation of unit.
+// newBeliefs returns those of so many hosts of which nothing was heard.
 func newBeliefs(hosts int, unit float64) beliefs {
-	b := beliefs{hosts: make([]belief, hosts), mean: unit, variance: unit * unit, heard: prior}
+	b := beliefs{hosts: make([]belief, hosts)}
 	for i := range b.hosts {
 		b.hosts[i] = belief{cores: 1, at: -1}
 	}
+	b.assume(unit)
 	return b
 }
+
+// assume has the loads of all have a mean and a deviation of two requests, each of so much, until
+// some are heard.
+func (b *beliefs) assume(request float64) {
+	b.mean, b.variance, b.heard = 2*request, 2*request*2*request, prior
+}
+
+// ignorant reports whether nothing was heard of any host.
+func (b *beliefs) ignorant() bool { return b.heard == prior }
 
 // hear takes in the load of a host.
 func (b *beliefs) hear(host int, load, cores float64, now time.Duration) {

@@ -51,7 +51,11 @@ func (p Probing) Memory(k *Knowledge) any {
 
 // Heard implements [Listener].
 func (p Probing) Heard(k *Knowledge, replica int, c *signals.Counters, _ Source, now time.Duration) {
-	k.memory.(*search).beliefs.hear(k.Hosts[replica], p.Counter.Load(c), c.Cores, now)
+	b := &k.memory.(*search).beliefs
+	if b.ignorant() && p.Counter == signals.ByWork && c.Host > 0 && c.Work > 0 {
+		b.assume(float64(c.Work) / float64(c.Host)) // what a request is there
+	}
+	b.hear(k.Hosts[replica], p.Counter.Load(c), c.Cores, now)
 }
 
 // begin draws the replicas that a request is chosen among, and an order of equals, in which any
