@@ -185,7 +185,7 @@ chaos: ## Engines and a router with failover, killed, stopped and started at ran
 
 .PHONY: versions
 versions: ## Versions of a model change CHANGES=10 times in each of three ways, under load with real engines: no request fails
-	GEARSHIFT_VERSIONS=$(or $(CHANGES),10) go test -count=1 -v -timeout 20m -run '^TestVersions' $(GOTAGS) ./cmd/gearshift
+	GEARSHIFT_VERSIONS=$(or $(CHANGES),10) go test -count=1 -v -timeout 20m -run '^TestVersions|^TestFlawedVersion' $(GOTAGS) ./cmd/gearshift
 
 .PHONY: outage
 outage: ## Twenty requests across a minute in which the first replica is dead, three times: what the outage adds

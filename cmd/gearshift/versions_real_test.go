@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -49,6 +54,45 @@ func TestVersionsForReal(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFlawedVersionForReal: a version that fails every other request is given up by itself, by what
+// the router has seen of both, and its clients get all their answers from the version before.
+func TestFlawedVersionForReal(t *testing.T) {
+	needONNX(t)
+	x := newVersionsCheck(t, "flawed")
+	stop := x.clients(4)
+	fail(t, []string{"models", "roll", "v", "--to", "2", "--wait", "--admin", x.admin}, "v has gone back to version 1", "requests failed", "of the version before")
+	x.all("1")
+	stop()
+	if x.asked < 100 || len(x.failed) > 0 {
+		t.Errorf("%d of %d requests failed: %v", len(x.failed), x.asked, x.failed[:min(5, len(x.failed))])
+	}
+}
+
+// flawed stands before an engine, and fails every other request for version 2, with a status that has the
+// router try another replica.
+func flawed(t *testing.T, engine string) string {
+	base, err := url.Parse(engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int64
+	through := httputil.NewSingleHostReverseProxy(base)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		if strings.HasSuffix(r.URL.Path, "/classify") && strings.Contains(string(body), `"v@2"`) && asked.Add(1)%2 == 0 {
+			http.Error(w, `{"error": {"message": "flawed"}}`, http.StatusBadGateway)
+			return
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		through.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
 }
 
 // A version that cannot be loaded changes nothing, a router that is killed during a change finishes it
@@ -128,7 +172,11 @@ func newVersionsCheck(t *testing.T, way string) *versionsCheck {
 		p := startProcess(t, "engine", "--repository", dir, "--load", "v", "--addr", "127.0.0.1:0")
 		e := &engineProcess{p, "http://" + p.listens(t)}
 		x.engines = append(x.engines, e)
-		fmt.Fprintf(&upstreams, "    \"*@h%d\": {url: %q, lifecycle: gearshift}\n", h+1, e.url)
+		at := e.url
+		if way == "flawed" {
+			at = flawed(t, at)
+		}
+		fmt.Fprintf(&upstreams, "    \"*@h%d\": {url: %q, lifecycle: gearshift}\n", h+1, at)
 	}
 	for _, version := range []string{"1", "2"} {
 		name := map[string]string{"1": "v", "2": "v@2"}[version]
@@ -142,12 +190,14 @@ func newVersionsCheck(t *testing.T, way string) *versionsCheck {
 	if x.answers["1"] == x.answers["2"] {
 		t.Fatalf("both versions answer %s", x.answers["1"])
 	}
-	memory, more := "2GiB", ""
+	memory, more := "2GiB", ", warmup: 100ms, shares: [0.2], slower: 20"
 	switch way {
 	case "in place":
 		memory = "1GiB"
 	case "together":
-		more = ", together: true"
+		more += ", together: true"
+	case "flawed":
+		more = ", warmup: 10s, shares: [0.2], slower: 100, least: 20"
 	}
 	x.scenario = write(t, "versions.yaml", fmt.Sprintf(`
 tasks: [{name: classify, total_ms: 1000, quality: {v: 1}}]
@@ -157,7 +207,7 @@ hosts: [{name: h1, memory: %[1]s}, {name: h2, memory: %[1]s}]
 replicas: [{variant: v, hosts: [h1, h2], memory: 600MiB}]
 profiles: [{variant: v, batch_ms: {1: 2, 8: 8}}]
 workload: {output_tokens: {distribution: none}}
-rollout: {warmup: 100ms, shares: [0.2], tries: 2, retry_after: 200ms, slower: 20, utilisation: 1%[2]s}
+rollout: {tries: 2, retry_after: 200ms, utilisation: 1%[2]s}
 serving:
   backend: upstream
   lifecycle: {poll_interval: 200ms}

@@ -4,10 +4,12 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"gearshift/router/fleet"
 	"gearshift/router/rollout"
 	"gearshift/serving/config"
+	"gearshift/serving/work"
 )
 
 // newModule is a module of a model at two locations, whose replicas are 0 and 2, and 1 and 3.
@@ -89,6 +91,22 @@ func TestNothingIsHiddenThatAloneAnswers(t *testing.T) {
 	ledger.SetUp(1, false)
 	if n := hidden(m); n[0] != 0 {
 		t.Errorf("hidden %v, though nothing else answers", n)
+	}
+}
+
+// Failures count where they happen, and times of answers if the first attempt gave them.
+func TestWhatIsCounted(t *testing.T) {
+	m, _ := newModule(t)
+	w := &work.Work{Attempts: 1, Waited: time.Second}
+	w.Replica = 2
+	m.Ended(w, work.Result{Outcome: work.Completed, Latency: 3 * time.Second})
+	m.Ended(w, work.Result{Outcome: work.Failed})    // counted when its attempt failed
+	m.Ended(w, work.Result{Outcome: work.Cancelled}) // says nothing of the replica
+	w.Attempts = 2
+	m.Ended(w, work.Result{Outcome: work.Completed, Latency: 9 * time.Second})
+	m.counts[2].add(true, 0)
+	if c := (replicas{m}).Count(2); c.Requests != 2 || c.Failed != 1 || math.Abs(c.Sum-math.Log(2)) > 1e-9 {
+		t.Errorf("%+v; want an answer after 2 s and a failure", c)
 	}
 }
 
