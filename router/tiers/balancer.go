@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"gearshift/internal/splitmix"
@@ -21,12 +22,13 @@ type Balancer struct {
 	tiers  []int // of each replica
 	n      int
 	shares atomic.Pointer[[]float64]
+	views  sync.Pool // of *within
 }
 
-// NewBalancer returns a balancer of n tiers. Of has the tier of each replica. All shares are equal
-// until they are set.
-func NewBalancer(within Picker, of []int, n int) *Balancer {
-	b := &Balancer{within: within, tiers: of, n: n}
+// NewBalancer returns a balancer of n tiers, within which p chooses. Of has the tier of each
+// replica. All shares are equal until they are set.
+func NewBalancer(p Picker, of []int, n int) *Balancer {
+	b := &Balancer{within: p, tiers: of, n: n, views: sync.Pool{New: func() any { return &within{} }}}
 	b.Weigh(Shares(make([]Tier, n)))
 	return b
 }
@@ -40,41 +42,38 @@ func (b *Balancer) Weigh(shares []float64) {
 	b.shares.Store(&list)
 }
 
-const (
-	most  = 16   // tiers
-	words = 4096 // replicas of a variant, which a mask on the stack has room for
-)
+// maxTiers is how many tiers there may be; of more none is drawn.
+const maxTiers = 16
 
-// Pick implements router.Balancer. Of more tiers or replicas than a mask has room for it draws
-// none.
+// within is a view of one tier.
+type within struct {
+	view fleet.View
+	down []bool
+}
+
+// Pick implements router.Balancer. The view stays as it is: others may read it meanwhile.
 func (b *Balancer) Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int {
-	of := v.ReplicasOf(variant)
-	if b.n > most || len(of) > words {
+	if b.n > maxTiers {
 		return b.within.Pick(v, r, variant, random)
 	}
+	of := v.ReplicasOf(variant)
 	tier := b.draw(v, of, random)
 	if tier < 0 {
 		return -1
 	}
-	var hidden [words / 64]uint64
-	for k, i := range of {
-		if b.tiers[i] != tier && !v.Down[i] {
-			hidden[k/64] |= 1 << (k % 64)
-			v.Down[i] = true
-		}
+	x := b.views.Get().(*within)
+	defer b.views.Put(x)
+	x.view, x.down = *v, append(x.down[:0], v.Down...)
+	x.view.Down = x.down
+	for _, i := range of {
+		x.down[i] = x.down[i] || b.tiers[i] != tier
 	}
-	picked := b.within.Pick(v, r, variant, splitmix.Next(random))
-	for k, i := range of {
-		if hidden[k/64]&(1<<(k%64)) != 0 {
-			v.Down[i] = false
-		}
-	}
-	return picked
+	return b.within.Pick(&x.view, r, variant, splitmix.Next(random))
 }
 
 // draw is a tier with an available replica, by the shares; −1 if there is none.
 func (b *Balancer) draw(v *fleet.View, of []int, random uint64) int {
-	var open [most]float64
+	var open [maxTiers]float64
 	shares, sum, any := *b.shares.Load(), 0.0, -1
 	for _, i := range of {
 		if t := b.tiers[i]; open[t] == 0 && v.Available(i) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gearshift/router/balance"
+	"gearshift/router/conformance"
 	"gearshift/router/fleet"
 	"gearshift/router/tiers"
 )
@@ -72,5 +73,20 @@ func TestATierThatIsDownGetsNothing(t *testing.T) {
 	v.Down[2], v.Down[3] = true, true
 	if i := b.Pick(v, &fleet.Request{}, 0, 1); i != -1 {
 		t.Errorf("replica %d is picked, of none that is up", i)
+	}
+}
+
+// TestConformance holds the balancer to the contract, also with shares that are all in one tier.
+func TestConformance(t *testing.T) {
+	for _, table := range []*fleet.Table{conformance.Fleet(0), conformance.Fleet(8), conformance.FleetOf(25, 8)} {
+		of := make([]int, len(table.Replicas))
+		for i := range of {
+			of[i] = table.Replicas[i].Host % 2
+		}
+		for _, shares := range [][]float64{{0.5, 0.5}, {1, 0}} {
+			b := tiers.NewBalancer(balance.PowerOfK{K: 2}, of, 2)
+			b.Weigh(shares)
+			conformance.Balancer(t, table, b)
+		}
 	}
 }
