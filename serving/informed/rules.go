@@ -69,7 +69,7 @@ func always(c balance.Chooser) Rule {
 func prequal(probes float64) Rule {
 	return Rule{Hears: true, Probes: probes, Make: func(by signals.Counter, _ []time.Duration) balance.Chooser {
 		return balance.Prequal{
-			Probes: probes, Pool: 16, Least: 2, Age: time.Second, Reuse: 3, Remove: 1, Quantile: 0.84,
+			Probes: probes, Pool: 16, Least: 2, Age: time.Second, Reuse: 1, Remove: 1, Quantile: 0.84,
 			Requests: requestsOf(by), Drain: true,
 		}
 	}}
@@ -85,7 +85,7 @@ func requestsOf(c signals.Counter) signals.Counter {
 
 func probing(probes float64) Rule {
 	return Rule{Hears: true, Polls: true, Probes: probes, Make: func(by signals.Counter, means []time.Duration) balance.Chooser {
-		return balance.Probing{Budget: probes, Look: 4, Relax: relaxation(means), Rounds: 2, Counter: by}
+		return balance.Probing{Budget: probes, Look: 8, Relax: relaxation(means), Rounds: 4, Counter: by}
 	}}
 }
 
