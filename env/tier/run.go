@@ -54,8 +54,7 @@ func Run(c *Config) (*Result, error) {
 		item, ok := r.agenda.First()
 		switch {
 		case r.Most > 0 && r.result.Timeouts+r.result.Failed > r.Most:
-			r.sum()
-			return &r.result, nil
+			return r.sum(), nil
 		case due < control.Never && !(ok && item.At < due):
 			r.warm(due)
 			r.ended(host, due)
@@ -64,8 +63,7 @@ func Run(c *Config) (*Result, error) {
 			r.warm(item.At)
 			r.handle(item)
 		default:
-			r.sum()
-			return &r.result, nil
+			return r.sum(), nil
 		}
 	}
 }
@@ -240,12 +238,15 @@ func (r *run) fail(model int, parent int32, now time.Duration) {
 	}
 }
 
-// sum concludes the result. Hosts count until the last request has arrived.
-func (r *run) sum() {
+// sum concludes the result. Hosts count until the last request has arrived. It returns a copy,
+// so that to keep the result is not to keep the run.
+func (r *run) sum() *Result {
 	slices.Sort(r.result.Times)
 	for i := range r.hosts {
 		h := &r.hosts[i]
 		r.result.Utilisation = append(r.result.Utilisation, h.busy/(h.cores*(r.Length-r.Warmup).Seconds()))
 		r.result.Answered = append(r.result.Answered, h.answered)
 	}
+	result := r.result
+	return &result
 }
