@@ -203,6 +203,13 @@ func (p *phase) checkRequests() {
 	}
 }
 
+// before is how long before the first loss the simulation begins: hosts that were slow to report as
+// they loaded their models are waited for longer for some time.
+const before = 2 * time.Minute
+
+// since is a time of the run in the simulation.
+func (p *phase) since(t time.Time) time.Duration { return t.Sub(p.began) + before }
+
 // stalls are the times in which hosts were silent that nothing had befallen: six of them share the
 // processors, and while some load models the heartbeats of others are late. The controller waits
 // longer for a host after that, so that the simulator has to know of it.
@@ -215,7 +222,7 @@ func (p *phase) stalls() (list []envfailover.Loss) {
 			}
 		}
 		silence := time.Duration(n.TookMS * float64(time.Millisecond))
-		from, to := n.Time.Add(-silence).Sub(p.began), n.Time.Sub(p.began)
+		from, to := p.since(n.Time.Add(-silence)), p.since(n.Time)
 		lost := func(x loss) bool { return x.host == host && x.at.Before(n.Time) && n.Time.Add(-silence).Before(x.back) }
 		if n.Kind == "false alarm" && host >= 0 && from > 0 && !slices.ContainsFunc(p.losses, lost) {
 			list = append(list, envfailover.Loss{Server: host, From: from, To: to, Silent: true})
@@ -232,9 +239,9 @@ func (p *phase) simulate(judged bool) {
 		p.t.Error(err)
 		return
 	}
-	c := envfailover.Config{System: s.FailoverSystem(true), Options: s.FailoverOptions(), Length: p.took, Seed: 1, Traffic: true}
+	c := envfailover.Config{System: s.FailoverSystem(true), Options: s.FailoverOptions(), Length: before + p.took, Seed: 1, Traffic: true}
 	for _, x := range p.losses {
-		c.Losses = append(c.Losses, envfailover.Loss{Server: x.host, From: x.at.Sub(p.began), To: x.back.Sub(p.began), Silent: x.kind != killed, Refuses: x.refuses})
+		c.Losses = append(c.Losses, envfailover.Loss{Server: x.host, From: p.since(x.at), To: p.since(x.back), Silent: x.kind != killed, Refuses: x.refuses})
 	}
 	c.Losses = append(c.Losses, p.stalls()...)
 	result, err := envfailover.Run(c)

@@ -236,7 +236,7 @@ func counters(l signals.Load) signals.Counters {
 func (x *tailTier) simulate(t *testing.T, s *tailScheme, pollTakes, length time.Duration, seed uint64) tailRun {
 	t.Helper()
 	c := tier.Config{
-		Clients: tailClients, Chooser: s.chooser, PollTakes: pollTakes, Timeout: x.timeout(), Length: length, Seed: seed,
+		Clients: tailClients, Chooser: s.chooser, PollTakes: pollTakes, Timeout: x.timeout(), Length: length, Seed: seed, Turns: true,
 		RateAt: func(now time.Duration) float64 { return loadAt(min(now, length), length) * x.capacity() }, Period: time.Second,
 	}
 	for _, cores := range tailCores {

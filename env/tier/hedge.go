@@ -86,6 +86,7 @@ func (r *run) cancel(x *request, replica int32, now time.Duration) {
 	for i := range h.running {
 		if h.running[i].pair == x.pair {
 			gone := h.running.take(i)
+			h.stop(&gone, r.Models)
 			h.forget(&gone, r.Models)
 			break
 		}

@@ -26,6 +26,7 @@ type host struct {
 	memory   memory
 	measured measured
 	reported reported
+	turns    *turns // nil where all requests run at a time
 }
 
 // request is one on a host; the load of a replica is one too, of no client.
@@ -115,15 +116,22 @@ func (h *host) advance(now time.Duration) {
 // add begins a request.
 func (h *host) add(r request, m *Model) {
 	r.found = int32(h.counts[r.model])
+	if r.client == nobody {
+		h.loads++
+	} else {
+		h.counts[r.model]++
+		h.work += m.Mean * time.Duration(r.carries)
+	}
+	if !h.turns.waits(&r) {
+		h.run(r, m)
+	}
+}
+
+// run has a request share the cores from now on.
+func (h *host) run(r request, m *Model) {
 	r.ends = h.received + r.work.Seconds()
 	h.running.push(r)
 	h.memory.asked += m.Bandwidth
-	if r.client == nobody {
-		h.loads++
-		return
-	}
-	h.counts[r.model]++
-	h.work += m.Mean * time.Duration(r.carries)
 }
 
 // done is the request that has ended; false if none has.
@@ -132,22 +140,29 @@ func (h *host) done(models []Model) (request, bool) {
 		return request{}, false
 	}
 	r := h.running.pop()
+	h.stop(&r, models)
 	h.forget(&r, models)
+	if next, ok := h.turns.next(&r); ok {
+		h.run(next, &models[next.model])
+	}
 	return r, true
+}
+
+// stop follows a request that runs no longer.
+func (h *host) stop(r *request, models []Model) {
+	if h.memory.asked -= models[r.model].Bandwidth; len(h.running) == 0 {
+		h.memory.asked = 0 // what additions have rounded is over
+	}
 }
 
 // forget counts a request no longer.
 func (h *host) forget(r *request, models []Model) {
-	m := &models[r.model]
-	if h.memory.asked -= m.Bandwidth; len(h.running) == 0 {
-		h.memory.asked = 0 // what additions have rounded is over
-	}
 	if r.client == nobody {
 		h.loads--
 		return
 	}
 	h.counts[r.model]--
-	h.work -= m.Mean * time.Duration(r.carries)
+	h.work -= models[r.model].Mean * time.Duration(r.carries)
 }
 
 // remove ends all requests of the model, and returns them.
@@ -164,6 +179,10 @@ func (h *host) remove(model int, models []Model) (removed []request) {
 	for i := len(kept)/2 - 1; i >= 0; i-- {
 		h.running.sink(i)
 	}
+	for i := range removed {
+		h.stop(&removed[i], models)
+	}
+	removed = append(removed, h.turns.clear(model)...)
 	for i := range removed {
 		h.forget(&removed[i], models)
 	}
@@ -185,7 +204,7 @@ func (h *host) next() time.Duration {
 // counters is what the host says to a client of the model.
 func (h *host) counters(model int) signals.Counters {
 	return signals.Counters{
-		Model: h.counts[model], Host: len(h.running) - h.loads, Work: h.work, Cores: h.cores,
+		Model: h.counts[model], Host: len(h.running) - h.loads + h.turns.length(), Work: h.work, Cores: h.cores,
 		Took: h.reported.estimate(model, h.counts[model]), Use: h.reported.use, Rate: h.reported.rate,
 	}
 }

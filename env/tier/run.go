@@ -77,6 +77,9 @@ func newRun(c *Config) *run {
 	r.stalls = newStalls(law)
 	for _, h := range c.Hosts {
 		r.hosts = append(r.hosts, host{cores: h.Cores, until: c.Length, counts: make([]int, len(c.Models)), memory: memory{bandwidth: h.Bandwidth, stalls: r.stalls}, reported: reported{takes: make([][levels]float32, len(c.Models))}})
+		if c.Turns {
+			r.hosts[len(r.hosts)-1].turns = newTurns(len(c.Models))
+		}
 		r.hosts[len(r.hosts)-1].revise()
 	}
 	r.begin()

@@ -90,6 +90,9 @@ type Config struct {
 	Period time.Duration
 	// PollTakes is how much longer a request takes that is preceded by polls.
 	PollTakes time.Duration
+	// Turns has each host run one request of a model at a time, in the order in which they came, as
+	// engines without batches do. Otherwise all that it has share its cores.
+	Turns bool
 	// Board, if not zero, is how often the clients learn what all replicas say, all at the same
 	// time; between, they learn nothing. Zero has each answer say it to the client that gets it.
 	Board time.Duration

@@ -34,6 +34,7 @@ func (c *Config) validate() error {
 	found.If(c.ShareAt != nil && c.Period == 0, "shares change at the times of a period, of which there is none")
 	c.fanoutFaults(&found)
 	if _, hedges := c.Chooser.(balance.Hedger); hedges {
+		found.If(c.Turns, "copies of requests are not simulated where requests wait for their turns; want another chooser, or no turns")
 		found.If(c.Control != nil, "copies of requests are not simulated where a controller unloads replicas; want another chooser, or no controller")
 	}
 	if err := found.Err(); err != nil {

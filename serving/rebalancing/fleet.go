@@ -58,7 +58,9 @@ func (f fleetOf) Measure() *bands.Measurement {
 			}
 		default:
 			m.Problem.Replicas = append(m.Problem.Replicas, bands.Replica{Model: r.Variant, Host: r.Host, Fixed: f.fixed(i), Use: append([]float64(nil), f.use[i]...)})
+			placed := f.engines.Placed(i)
 			m.Numbers, m.Unknown = append(m.Numbers, i), append(m.Unknown, false)
+			m.Moving = append(m.Moving, placed == fleet.Loading || placed == fleet.Draining)
 		}
 	}
 	return m
