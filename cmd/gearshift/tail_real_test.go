@@ -18,10 +18,6 @@ type tailScheme struct {
 	name    string
 	chooser balance.Chooser
 	placed  tailPlacement
-	// held says that the simulator must be within 15 % of it. The simulator shares a host's cores
-	// among all its requests, where these engines compute those of a model one after the other:
-	// what goes to the wrong host waits longer there.
-	held bool
 }
 
 // tailSchemes lists what is compared. The first is where the text begins: two choices by counters of
@@ -31,14 +27,14 @@ func tailSchemes() []tailScheme {
 		return balance.Sampled{K: 2, Counter: by, Poll: poll}
 	}
 	return []tailScheme{
-		{"header, host", sampled(signals.ByHost, false), byCapacity, false},
-		{"header, model", sampled(signals.ByModel, false), byCapacity, false},
-		{"poll, host", sampled(signals.ByHost, true), byCapacity, true},
-		{"poll, model", sampled(signals.ByModel, true), byCapacity, true},
-		{"poll, work", sampled(signals.ByWork, true), byCapacity, true},
-		{"poll, work, placed by number", sampled(signals.ByWork, true), byNumber, true},
-		{"probing, .4 a request", balance.Probing{Budget: .4, Look: 4, Relax: time.Second, Rounds: 2, Counter: signals.ByWork}, byCapacity, false},
-		{"random", balance.Sampled{K: 1}, byCapacity, false},
+		{"header, host", sampled(signals.ByHost, false), byCapacity},
+		{"header, model", sampled(signals.ByModel, false), byCapacity},
+		{"poll, host", sampled(signals.ByHost, true), byCapacity},
+		{"poll, model", sampled(signals.ByModel, true), byCapacity},
+		{"poll, work", sampled(signals.ByWork, true), byCapacity},
+		{"poll, work, placed by number", sampled(signals.ByWork, true), byNumber},
+		{"probing, .4 a request", balance.Probing{Budget: .4, Look: 4, Relax: time.Second, Rounds: 2, Counter: signals.ByWork}, byCapacity},
+		{"random", balance.Sampled{K: 1}, byCapacity},
 	}
 }
 
@@ -113,7 +109,7 @@ func judgeTail(t *testing.T, schemes []tailScheme, measured, simulated []tailRun
 	for i, s := range schemes {
 		at[s.name] = i
 		real := evaluation.InterquartileMean(measured[i].carried).Mean
-		if off := evaluation.InterquartileMean(simulated[i].carried).Mean/real - 1; s.held && (off > 0.15 || off < -0.15) {
+		if off := evaluation.InterquartileMean(simulated[i].carried).Mean/real - 1; off > 0.15 || off < -0.15 {
 			t.Errorf("%s: %.3f is carried, and %+.0f %% of that when simulated", s.name, real, 100*off)
 		}
 	}
