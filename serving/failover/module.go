@@ -61,7 +61,7 @@ type Module struct {
 	hub         *hub
 	models      models
 	agents      agents
-	saver       *saver
+	saver       *statefile.Saver[savedState]
 	subscribers atomic.Int64
 
 	// What follows is the runner's: it is used while it is locked.
@@ -178,7 +178,7 @@ func (m *Module) Close() error {
 	}
 	var err error
 	if m.saver != nil {
-		m.saver.close()
+		m.saver.Close()
 		var state failover.State
 		m.engines.Look(func() { state = m.controller.State() })
 		err = m.save(state)

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// patience is how long an answer about a load is waited for at most, whoever needs it.
+	// patience is how long an answer about a load is waited for at most.
 	patience = time.Second
 	// biggest is the most that is read of one.
 	biggest = 1 << 20

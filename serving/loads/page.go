@@ -15,7 +15,7 @@ const Path = "/v1/loads"
 
 // Page is the answer at [Path].
 type Page struct {
-	// Timestamp is for readers: whoever uses the page has a clock of its own.
+	// Timestamp is for readers. Programs that use the page have clocks of their own.
 	Timestamp string `json:"timestamp,omitempty"`
 	Ranks     int    `json:"dp_rank_count"`
 	// All is the name that stands for all models together; empty if none does.

@@ -57,7 +57,7 @@ type Module struct {
 	reported   func(replica int) signals.Known
 	log        *slog.Logger
 	metrics    *metrics
-	saver      *saver
+	saver      *statefile.Saver[rollout.State]
 	counts     []counter
 	locations  []location // of all models
 	base       []string   // by replica, what its engine calls the first version
@@ -196,7 +196,7 @@ func (m *Module) Close() error {
 	}
 	var err error
 	if m.saver != nil {
-		m.saver.close()
+		m.saver.Close()
 		var state rollout.State
 		m.engines.Look(func() { state = m.controller.State(m.clock()) })
 		err = m.save(state)

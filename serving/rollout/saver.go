@@ -2,79 +2,30 @@ package rollout
 
 import (
 	"encoding/json"
-	"sync"
 	"time"
 
 	"gearshift/router/rollout"
+	"gearshift/serving/statefile"
 )
 
-// saver writes the controller's state to its file, one after another, so that the controller does not
-// wait for the disk. What was not begun when newer state comes is left out.
-type saver struct {
-	module *Module
-	wake   chan struct{}
-	done   sync.WaitGroup
-
-	mu     sync.Mutex // protects what follows
-	next   *rollout.State
-	closed bool
-}
-
 // newSaver starts a saver; nil without a file.
-func newSaver(m *Module) *saver {
+func newSaver(m *Module) *statefile.Saver[rollout.State] {
 	if m.file == nil {
 		return nil
 	}
-	s := &saver{module: m, wake: make(chan struct{}, 1)}
-	s.done.Go(s.run)
-	return s
+	return statefile.NewSaver(func(state rollout.State) {
+		if err := m.save(state); err != nil {
+			m.metrics.unsaved.Inc()
+			m.log.Error("which versions are where is not saved; they change all the same", "error", err)
+		}
+	})
 }
 
 // keep has the state as it is now be written.
 func (m *Module) keep(now time.Duration) {
-	if m.saver == nil {
-		return
+	if m.saver != nil {
+		m.saver.Keep(m.controller.State(now))
 	}
-	state := m.controller.State(now)
-	m.saver.mu.Lock()
-	m.saver.next = &state
-	m.saver.mu.Unlock()
-	m.saver.nudge()
-}
-
-func (s *saver) nudge() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // it will look
-	}
-}
-
-func (s *saver) run() {
-	for range s.wake {
-		s.mu.Lock()
-		state, closed := s.next, s.closed
-		s.next = nil
-		s.mu.Unlock()
-		if closed {
-			return
-		}
-		if state == nil {
-			continue
-		}
-		if err := s.module.save(*state); err != nil {
-			s.module.metrics.unsaved.Inc()
-			s.module.log.Error("which versions are where is not saved; they change all the same", "error", err)
-		}
-	}
-}
-
-// close ends the saver, once it has written what it is at.
-func (s *saver) close() {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.nudge()
-	s.done.Wait()
 }
 
 // save writes the state.
