@@ -20,6 +20,8 @@ type Counters struct {
 	// Use is the share of the host's cores that was busy of late, Rate how many requests it
 	// answered per second and Errors how many it failed. Zero is unknown.
 	Use, Rate, Errors float64
+	// KVUse is the share of the KV cache in use. It decides among replicas that are equal otherwise.
+	KVUse float64
 }
 
 // Counter is which of the counters replicas are compared by.
@@ -41,32 +43,35 @@ const (
 // Compare is negative if a replica that says a is less loaded than one that says b, and
 // positive if it is more.
 func (c Counter) Compare(a, b *Counters) int {
-	switch c {
-	case ByModel:
-		if a.Model != 0 || b.Model != 0 {
-			return cmp.Compare(a.Model, b.Model)
-		}
-		return ByHost.Compare(a, b)
-	case ByWork:
-		return cmp.Compare(float64(a.Work)/a.cores(), float64(b.Work)/b.cores())
+	order := cmp.Compare(float64(a.Host)/a.cores(), float64(b.Host)/b.cores())
+	switch {
+	case c == ByModel && (a.Model != 0 || b.Model != 0):
+		order = cmp.Compare(a.Model, b.Model)
+	case c == ByWork:
+		order = cmp.Compare(float64(a.Work)/a.cores(), float64(b.Work)/b.cores())
 	}
-	return cmp.Compare(float64(a.Host)/a.cores(), float64(b.Host)/b.cores())
+	return cmp.Or(order, cmp.Compare(a.KVUse, b.KVUse))
 }
 
 // Load is what replicas are compared by, as a number. By the model's own requests, those of the
 // host count for little, so that they decide among equals.
 func (c Counter) Load(x *Counters) float64 {
+	load := float64(x.Host) / x.cores()
 	switch c {
 	case ByModel:
-		return float64(x.Model) + float64(x.Host)/x.cores()/hostsPart
+		load = float64(x.Model) + load/hostsPart
 	case ByWork:
-		return float64(x.Work) / x.cores()
+		load = float64(x.Work) / x.cores()
 	}
-	return float64(x.Host) / x.cores()
+	return load + x.KVUse/kvPart
 }
 
-// hostsPart is more requests than a core ever has.
-const hostsPart = 1 << 20
+const (
+	// hostsPart is more requests than a core ever has.
+	hostsPart = 1 << 20
+	// kvPart makes a whole KV cache count for less than any difference of the others.
+	kvPart = 1 << 30
+)
 
 func (c *Counters) cores() float64 {
 	if c.Cores > 0 {

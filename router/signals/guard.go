@@ -87,7 +87,8 @@ func (g *guard) restarted(l *Load) bool {
 func (g *guard) stands(l *Load, own Count) bool {
 	equal := g.heard && still(*l) == still(g.said)
 	g.prior, g.said = g.said, *l
-	if !equal || l.Requests < 0 && l.Host < 0 && l.Work < 0 && l.KVUse < 0 {
+	// The share of a KV cache alone is too coarse to move with each request.
+	if !equal || l.Requests < 0 && l.Host < 0 && l.Work < 0 && (l.KVUse < 0 || l.Waiting < 0) {
 		g.same, g.low, g.high = 1, own.InFlight, own.InFlight
 		return false
 	}

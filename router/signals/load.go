@@ -54,7 +54,7 @@ func (l *Load) values() [13]*float64 {
 
 // SaysLoad reports whether the Load has a counter that replicas can be compared by.
 func (l *Load) SaysLoad() bool {
-	return l.Requests >= 0 || l.Waiting >= 0 || l.Host >= 0 || l.Work >= 0 || l.Utilization >= 0 || l.CPU >= 0
+	return l.Requests >= 0 || l.Waiting >= 0 || l.Host >= 0 || l.Work >= 0 || l.Utilization >= 0 || l.CPU >= 0 || l.KVUse >= 0
 }
 
 // ModelID returns the number that stands for the name of a model in [Load.Model]. It is never zero.
@@ -84,8 +84,11 @@ func (l *Load) counters(own Count, perRequest time.Duration) Counters {
 	c := Counters{Model: int(math.Round(model)), Host: int(math.Round(host)), Cores: max(0, l.Cores)}
 	c.Work = time.Duration(host * float64(perRequest))
 	c.Rate, c.Errors = max(0, l.Rate), max(0, l.Errors)
-	if c.Use = max(0, l.Utilization); c.Use == 0 { // as gRPC has it
-		c.Use = max(0, l.CPU)
+	c.Use, c.KVUse = max(0, l.Utilization), max(0, l.KVUse)
+	for _, other := range [...]float64{l.CPU, l.KVUse} { // the first as gRPC has it
+		if c.Use == 0 {
+			c.Use = max(0, other)
+		}
 	}
 	if l.Work >= 0 {
 		c.Work = time.Duration(l.Work * float64(time.Second))

@@ -224,3 +224,30 @@ func TestHearingAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// Triton reports its KV cache and nothing else. That is no fault, however long the share stands
+// still, and decides among replicas that have as many requests.
+func TestAKVCacheAloneIsALoad(t *testing.T) {
+	s := replicas(t, 2)
+	for i := range 20 {
+		for replica, share := range []float64{0.75, 0.25} {
+			l := signals.NewLoad()
+			l.KVUse = share
+			if f := s.Hear(replica, l, signals.Piggybacked, own(i%7), time.Second); f != signals.Fine {
+				t.Fatalf("report %d: %v", i, f)
+			}
+		}
+	}
+	full, empty := s.Known(0, time.Second).Counters, s.Known(1, time.Second).Counters
+	if full.Model != 5 || full.Use != 0.75 {
+		t.Errorf("%+v: want the router's own 5 requests, and a use of .75", full)
+	}
+	for _, c := range []signals.Counter{signals.ByModel, signals.ByHost, signals.ByWork} {
+		if c.Compare(&empty, &full) >= 0 || c.Load(&empty) >= c.Load(&full) {
+			t.Errorf("by %v the fuller cache is not the more loaded of equals", c)
+		}
+	}
+	if empty.Model++; signals.ByModel.Compare(&empty, &full) <= 0 {
+		t.Error("the share of the cache counts for more than a request")
+	}
+}

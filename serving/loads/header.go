@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -152,20 +154,43 @@ func parseJSON(text string) (signals.Load, error) {
 	var r reader
 	r.begin()
 	r.takeAll(o)
-	var more object
-	if json.Unmarshal(o["named_metrics"], &more) == nil {
-		r.takeAll(more)
+	for _, name := range [...]string{"named_metrics", "namedMetrics"} {
+		var more object
+		if json.Unmarshal(o[name], &more) == nil {
+			r.takeAll(more)
+		}
 	}
 	return r.end()
 }
 
+// takeAll reads the numbers of an object in the order of their names, of which two may stand for
+// one value. Numbers may be strings, and names in camel case, as protobuf's JSON has both.
 func (r *reader) takeAll(o object) {
-	for name, raw := range o {
-		var number float64
-		if json.Unmarshal(raw, &number) == nil {
-			r.take(strings.TrimPrefix(name, named), number)
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		raw := o[name]
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			text = string(raw)
+		}
+		if number, ok := parseNumber(strings.TrimSpace(text)); ok {
+			r.take(snakeCase(strings.TrimPrefix(name, named)), number)
 		}
 	}
+}
+
+// snakeCase returns the name of a field as a protobuf definition has it.
+func snakeCase(name string) string {
+	var b strings.Builder
+	for i, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			if i > 0 {
+				b.WriteByte('_')
+			}
+			c += 'a' - 'A'
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
 }
 
 // reader puts values together by their names.

@@ -51,6 +51,23 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// Protobuf's JSON writes names in camel case, and may write numbers as strings.
+func TestHeadersInProtobufsJSON(t *testing.T) {
+	want := said(func(l *signals.Load) { l.CPU, l.Utilization, l.Rate, l.Errors, l.Requests = 0.4, 0.7, 3, 0.5, 5 })
+	for _, value := range []string{
+		`JSON {"cpuUtilization":0.4,"applicationUtilization":0.7,"rpsFractional":3,"eps":0.5,"namedMetrics":{"num_requests_running":5}}`,
+		`{"cpu_utilization":"0.4","application_utilization":"0.7","rps_fractional":"3","eps":" 5e-1 ","named_metrics":{"num_requests_running":"5"}}`,
+		`{"cpuUtilization":"0.4","memUtilization":null,"applicationUtilization":0.7,"rps":"3","eps":0.5,"requestCost":{"x":1},"namedMetrics":{"numRequestsRunning":"5"}}`,
+	} {
+		if got, err := loads.Parse(value); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", value, got, err, want)
+		}
+	}
+	if _, err := loads.Parse(`{"cpuUtilization":"much","namedMetrics":"0.5"}`); !errors.Is(err, loads.ErrNone) {
+		t.Errorf("strings that are no numbers: %v, want ErrNone", err)
+	}
+}
+
 func TestHeadersThatSayNothing(t *testing.T) {
 	for _, value := range []string{"", "TEXT ", "JSON {}", "custom=1", "named_metrics.custom=0.4", "TEXT =", "kv_cache_usage_perc", "kv_cache_usage_perc=high"} {
 		if _, err := loads.Parse(value); !errors.Is(err, loads.ErrNone) {
