@@ -41,6 +41,7 @@ func (s *Server) serveJobs(o *Options) (err error) {
 		Up:      func(replica int) bool { return ledger.State(replica) == fleet.Up },
 		Begin:   s.beginBatch,
 		Timeout: func() time.Duration { return s.settings().Timeouts.Total },
+		Memory:  s.memory.Answers,
 	})
 	if err == nil && s.jobs.On() {
 		err = s.metrics.Registry.Register(s.jobs)
@@ -291,6 +292,7 @@ func (s *Server) answerJob(c *gin.Context, job *modality.Job, size int, until ti
 	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), until-s.clock(), config.Overdue(config.PhaseTotal))
 	defer cancel()
 	r, err := s.jobs.Do(ctx, job)
+	defer r.Release()
 	spend.End(time.Now(), int64(r.Tokens))
 	if account != nil {
 		account.Job = r
@@ -320,6 +322,9 @@ func (s *Server) failJob(c *gin.Context, err error) {
 	var late config.Overdue
 	switch {
 	case errors.As(err, &refused) && refused.Load:
+		if refused.Code == "out_of_memory" {
+			s.memory.LogShortage("answers")
+		}
 		h := c.Writer.Header()
 		h.Set(access.HeaderReason, string(refused.Code))
 		h.Set("Retry-After", strconv.Itoa(int((s.settings().RetryAfter+time.Second-1)/time.Second)))

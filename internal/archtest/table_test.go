@@ -234,7 +234,7 @@ var table = []room{
 		"who waits for room, and who is refused, is decided without a look at connections or answers: what is counted is behind an interface"},
 	{"serving/responses", []string{"serving/fields", "serving/work"},
 		"it remembers where something is kept: what is kept stays with the engine"},
-	{"serving/modality", []string{"router/modality", "serving/inference", "serving/scrape", "serving/wire"},
+	{"serving/modality", []string{"router/modality", "serving/inference", "serving/memory", "serving/scrape", "serving/wire"},
 		"a job is planned, sent and put together here: who may send one, and how its body comes in, is the server's business"},
 	{"serving/overview", []string{"serving/modality", "router/fleet", "serving/engines", "serving/informed", "serving/figures", "serving/metrics", "serving/wire", "serving/work"},
 		"it reads what the other rooms keep, and changes nothing"},

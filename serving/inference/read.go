@@ -92,7 +92,7 @@ func ReadRequest(h http.Header, body []byte) (*Request, error) {
 		case "id":
 			return p.value(value, "id", "a string", &q.ID)
 		case "parameters":
-			return p.value(value, "parameters", "an object", &q.Parameters)
+			return p.parameters(value, name, &q.Parameters)
 		case "inputs":
 			return p.list(value, "input", func(value []byte) error { return p.tensor(value, "input", &q.Inputs) })
 		case "outputs":
@@ -128,7 +128,7 @@ func ReadAnswer(h http.Header, body []byte) (*Answer, error) {
 		case "id":
 			return p.value(value, name, "a string", &a.ID)
 		case "parameters":
-			return p.value(value, name, "an object", &a.Parameters)
+			return p.parameters(value, name, &a.Parameters)
 		case "outputs":
 			return p.list(value, "output", func(value []byte) error { return p.tensor(value, "output", &a.Outputs) })
 		}
@@ -181,6 +181,13 @@ func (p *parts) end() error {
 	return nil
 }
 
+// The bounds of what is decoded of a body, which takes many times the memory of its text: the members of
+// an object, and the dimensions of a shape.
+const (
+	mostMembers    = 256
+	mostDimensions = 64
+)
+
 // members calls f with each member of the object, none of which may be there twice.
 func (p *parts) members(object []byte, f func(name string, value []byte) error) (err error) {
 	seen := map[string]bool{}
@@ -190,7 +197,10 @@ func (p *parts) members(object []byte, f func(name string, value []byte) error) 
 			err = fmt.Errorf("the member %q is there twice", name)
 			return false
 		}
-		seen[name] = true
+		if seen[name] = true; len(seen) > mostMembers {
+			err = fmt.Errorf("more than %d members in an object", mostMembers)
+			return false
+		}
 		err = f(name, object[start:end])
 		return err == nil
 	})
@@ -220,6 +230,23 @@ func (p *parts) value(value []byte, where, want string, into any) error {
 	return nil
 }
 
+// parameters decodes the parameters of a body, or of a tensor.
+func (p *parts) parameters(value []byte, where string, into *map[string]json.RawMessage) error {
+	count := 0
+	wire.Members(value, func([]byte, int, int) bool { count++; return count <= mostMembers })
+	if count > mostMembers {
+		return fmt.Errorf("%s: more than %d of them", where, mostMembers)
+	}
+	return p.value(value, where, "an object", into)
+}
+
+// bounded reports whether a list has at most so many elements.
+func bounded(list []byte, most int) bool {
+	count := 0
+	wire.Elements(list, func([]byte) { count++ })
+	return count <= most
+}
+
 // mostTensors bounds those of a request.
 const mostTensors = 256
 
@@ -235,9 +262,12 @@ func (p *parts) tensor(value []byte, kind string, list *[]Tensor) error {
 		case "datatype":
 			return p.value(value, where, "a string", &t.Datatype)
 		case "shape":
+			if !bounded(value, mostDimensions) {
+				return fmt.Errorf("%s: more than %d dimensions", where, mostDimensions)
+			}
 			return p.value(value, where, "a list of whole numbers", &t.Shape)
 		case "parameters":
-			return p.value(value, where, "an object", &t.Parameters)
+			return p.parameters(value, where, &t.Parameters)
 		case "data":
 			t.Data, given = value, true
 		}
@@ -290,7 +320,7 @@ func (p *parts) wanted(value []byte, list *[]Output) error {
 		case "name":
 			return p.value(value, where, "a string", &o.Name)
 		case "parameters":
-			return p.value(value, where, "an object", &o.Parameters)
+			return p.parameters(value, where, &o.Parameters)
 		}
 		return nil
 	})

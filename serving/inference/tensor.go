@@ -124,34 +124,38 @@ func StringAt(data []byte) (int, error) {
 
 // cutText cuts a list in JSON: one of all elements, or one of lists.
 func (t *Tensor) cutText(size int) ([][]byte, error) {
-	var list [][]byte
 	wrong := fmt.Errorf("has data of another number of elements than its shape %v, %d", t.Shape, size)
 	if len(t.Data) < 2*size {
 		return nil, wrong
 	}
-	if !wire.Elements(t.Data, func(value []byte) { list = append(list, value) }) {
+	n := int(t.Shape[0])
+	each, count := size/n, 0
+	rows := make([][]byte, n)
+	var nested, mixed, uneven bool
+	if !wire.Elements(t.Data, func(value []byte) {
+		i := count
+		if count++; i == 0 {
+			nested = value[0] == '['
+		}
+		switch list := value[0] == '[' || value[0] == '{'; {
+		case nested && i < n:
+			rows[i] = value
+			uneven = uneven || leaves(value, len(t.Shape)) != each
+		case !nested && i < size && list:
+			mixed = true
+		case !nested && i < size && i%each == 0:
+			rows[i/each] = value
+		case !nested && i < size:
+			rows[i/each] = span(t.Data, rows[i/each], value)
+		}
+	}) {
 		return nil, errors.New("has no list as data")
 	}
-	n := int(t.Shape[0])
-	each := size / n
-	nested := len(list) > 0 && list[0][0] == '['
-	if nested && len(list) != n || !nested && len(list) != size {
+	switch {
+	case nested && count != n || !nested && count != size || uneven:
 		return nil, wrong
-	}
-	rows := make([][]byte, n)
-	for i := range rows {
-		if !nested {
-			rows[i] = span(t.Data, list[i*each], list[(i+1)*each-1])
-			for _, value := range list[i*each : (i+1)*each] {
-				if value[0] == '[' || value[0] == '{' {
-					return nil, errors.New("mixes lists and elements in its data")
-				}
-			}
-			continue
-		}
-		if rows[i] = list[i]; leaves(list[i], len(t.Shape)) != each {
-			return nil, wrong
-		}
+	case mixed:
+		return nil, errors.New("mixes lists and elements in its data")
 	}
 	return rows, nil
 }

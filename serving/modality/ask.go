@@ -11,11 +11,28 @@ import (
 	"time"
 )
 
-// mostAnswer bounds the answer of an engine, in bytes.
-const mostAnswer = 256 << 20
+// The bounds of an engine's answer to a batch, in bytes: for each row and for the whole of it, and the
+// share of the budget of answers, as a divisor, that no answer exceeds. An error is read up to
+// errorAnswer.
+const (
+	rowAnswer    = 4 << 20
+	wholeAnswer  = 64 << 10
+	answerShare  = 8
+	errorAnswer  = 64 << 10
+	firstReading = 4 << 10
+)
 
-// ask has the worker's engine answer a batch. A [fault] is the batch's own.
-func (s *Service) ask(m *model, worker int, c *commit, b *batch) (rows []any, err error) {
+// reply is an engine's answer to a batch.
+type reply struct {
+	rows   []any
+	tokens int
+	rest   any   // what it has beyond its rows
+	held   int64 // bytes of the budget of answers
+}
+
+// ask has the worker's engine answer a batch. A [fault] is not the engine's. The caller gives back
+// what the reply holds.
+func (s *Service) ask(m *model, worker int, c *commit, b *batch) (r *reply, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = fmt.Errorf("panic: %v", value)
@@ -32,14 +49,14 @@ func (s *Service) ask(m *model, worker int, c *commit, b *batch) (rows []any, er
 	ctx, cancel := context.WithTimeoutCause(c.of.ctx, s.timeout(), ErrSlow)
 	defer cancel()
 	defer context.AfterFunc(s.quit, cancel)()
-	rows, err = s.exchange(ctx, m, w, option, c, b)
+	r, err = s.exchange(ctx, m, w, option, c, b)
 	var own *fault
 	if asFault(err, &own) || c.of.ctx.Err() != nil {
 		end(nil)
 	} else {
 		end(err)
 	}
-	return rows, err
+	return r, err
 }
 
 // ErrSlow is the failure of an engine that takes too long.
@@ -53,7 +70,7 @@ func (s *Service) timeout() time.Duration {
 }
 
 // exchange sends the batch and reads its answer.
-func (s *Service) exchange(ctx context.Context, m *model, w *Worker, option int, c *commit, b *batch) ([]any, error) {
+func (s *Service) exchange(ctx context.Context, m *model, w *Worker, option int, c *commit, b *batch) (*reply, error) {
 	name := w.Model
 	if name == "" {
 		name = m.Name
@@ -75,26 +92,55 @@ func (s *Service) exchange(ctx context.Context, m *model, w *Worker, option int,
 		return nil, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("its answer broke off: %w", err)
-	case len(text) > mostAnswer:
-		return nil, fmt.Errorf("its answer is longer than %d bytes", mostAnswer)
-	case response.StatusCode != http.StatusOK:
+	if response.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(response.Body, errorAnswer))
+		if err != nil {
+			return nil, fmt.Errorf("its answer broke off: %w", err)
+		}
 		return nil, c.of.refused(response.StatusCode, text, b)
 	}
-	rows, tokens, rest, err := c.of.form.answer(response.Header, text, len(b.rows))
+	text, err := s.read(response.Body, len(b.rows))
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	c.of.usage += tokens
-	if c.of.first == nil {
-		c.of.first = rest
+	a := &reply{held: int64(cap(text))}
+	if a.rows, a.tokens, a.rest, err = c.of.form.answer(response.Header, text, len(b.rows)); err != nil {
+		s.memory.Give(a.held)
+		return nil, err
 	}
-	m.mu.Unlock()
-	return rows, nil
+	return a, nil
+}
+
+// read reads an engine's answer to so many rows. Its memory is charged to the budget of answers as it
+// grows; what the text has room for stays charged.
+func (s *Service) read(from io.Reader, rows int) (text []byte, err error) {
+	most := int(min(wholeAnswer+int64(rows)*rowAnswer, s.memory.Usage().Limit/answerShare))
+	for {
+		if len(text) == cap(text) {
+			size := min(max(2*cap(text), firstReading), most+1)
+			if !s.memory.Take(int64(size)) {
+				err = &fault{refusal(refusedMemory)}
+				break
+			}
+			s.memory.Give(int64(cap(text)))
+			text = append(make([]byte, 0, size), text...)
+		}
+		var n int
+		n, err = from.Read(text[len(text):cap(text)])
+		if text = text[:len(text)+n]; len(text) > most {
+			err = fmt.Errorf("its answer to %d inputs is longer than %d bytes", rows, most)
+			break
+		}
+		if err == io.EOF {
+			return text, nil
+		}
+		if err != nil {
+			err = fmt.Errorf("its answer broke off: %w", err)
+			break
+		}
+	}
+	s.memory.Give(int64(cap(text)))
+	return nil, err
 }
 
 // transport leads to the engine of the option.

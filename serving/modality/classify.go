@@ -3,6 +3,7 @@ package modality
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -59,7 +60,9 @@ func (s *Service) Classify(a Asked, body []byte) (*Job, *Refused) {
 		case "input", "text", "image", "audio", "video":
 			refused = bad("inputs", "invalid_value", `there are "inputs" and %q next to them; want one or the other`, name)
 		default:
-			l.others = append(l.others, field{name: name, value: value})
+			if l.others = append(l.others, field{name: name, value: value}); len(l.others) > mostOthers {
+				refused = bad(name, "invalid_value", "the body has more than %d members besides its inputs", mostOthers)
+			}
 		}
 		return refused == nil
 	})
@@ -90,14 +93,17 @@ func span(value []byte, name string, into *time.Duration) *Refused {
 	return nil
 }
 
-// mostInputs bounds those that a job is looked at for.
-const mostInputs = 4096
+// mostInputs bounds those that a job is looked at for, and mostOthers the members of a body besides them.
+const (
+	mostInputs = 4096
+	mostOthers = 256
+)
 
 // read reads the list, and returns which modalities each of its inputs has.
 func (l *list) read(value []byte) (there []uint64, refused *Refused) {
+	count := 0
 	if !wire.Elements(value, func(input []byte) {
-		if refused != nil || len(l.rows) >= mostInputs {
-			l.rows = append(l.rows, nil)
+		if count++; refused != nil || count > mostInputs {
 			return
 		}
 		var mask uint64
@@ -106,8 +112,8 @@ func (l *list) read(value []byte) (there []uint64, refused *Refused) {
 	}) {
 		return nil, bad("inputs", "invalid_type", `"inputs" must be a list of objects`)
 	}
-	if len(l.rows) > mostInputs {
-		return nil, bad("inputs", "job_too_large", "a list of %d inputs; at most %d are looked at", len(l.rows), mostInputs)
+	if count > mostInputs {
+		return nil, bad("inputs", "job_too_large", "a list of %d inputs; at most %d are looked at", count, mostInputs)
 	}
 	return there, refused
 }
@@ -199,28 +205,41 @@ func writeField(b *bytes.Buffer, before byte, f field) {
 	b.Write(f.value)
 }
 
-// classified is an engine's answer to a list.
-type classified struct {
-	Data  []map[string]json.RawMessage `json:"data"`
-	Usage struct {
-		Prompt int `json:"prompt_tokens"`
-	} `json:"usage"`
+// usage is what engines and the router say of tokens.
+type usage struct {
+	Prompt int `json:"prompt_tokens"`
+	Total  int `json:"total_tokens"`
 }
 
-// answer implements form.
-func (l *list) answer(_ http.Header, body []byte, n int) ([]any, int, any, error) {
-	var a classified
-	if err := json.Unmarshal(body, &a); err != nil {
+// answer implements form. A row is the text of an object, which shares the body's memory.
+func (l *list) answer(_ http.Header, body []byte, n int) (rows []any, tokens int, rest any, err error) {
+	var used usage
+	count := 0
+	if !json.Valid(body) || !wire.Members(body, func(key []byte, start, end int) bool {
+		switch value := body[start:end]; string(key) {
+		case "data":
+			rows, count = nil, 0
+			wire.Elements(value, func(row []byte) {
+				if count++; count <= n && row[0] == '{' {
+					rows = append(rows, row)
+				}
+			})
+		case "usage":
+			err = json.Unmarshal(value, &used)
+		}
+		return true
+	}) {
+		err = errors.New("it is no JSON object")
+	}
+	switch {
+	case err != nil:
 		return nil, 0, nil, fmt.Errorf("its answer is no JSON of a classification: %w", err)
+	case count != n:
+		return nil, 0, nil, fmt.Errorf("its answer has %d elements of data for %d inputs", count, n)
+	case len(rows) != n:
+		return nil, 0, nil, errors.New("its answer has elements of data that are no objects")
 	}
-	if len(a.Data) != n {
-		return nil, 0, nil, fmt.Errorf("its answer has %d elements of data for %d inputs", len(a.Data), n)
-	}
-	rows := make([]any, n)
-	for i, d := range a.Data {
-		rows[i] = d
-	}
-	return rows, max(0, a.Usage.Prompt), struct{}{}, nil
+	return rows, max(0, used.Prompt), struct{}{}, nil
 }
 
 // fault implements form.
@@ -250,33 +269,62 @@ func (l *list) fault(status int, body []byte, rows []int) *Refused {
 
 // Classification is the answer to a job of [Service.Classify], as JSON.
 func (r *Result) Classification(id string) ([]byte, error) {
-	out := struct {
-		ID      string                       `json:"id"`
-		Object  string                       `json:"object"`
-		Created int64                        `json:"created"`
-		Model   string                       `json:"model"`
-		Data    []map[string]json.RawMessage `json:"data"`
-		Usage   struct {
-			Prompt int `json:"prompt_tokens"`
-			Total  int `json:"total_tokens"`
-		} `json:"usage"`
-		Job *Result `json:"job"`
-	}{ID: "classify-" + id, Object: "list", Created: time.Now().Unix(), Model: r.Model, Job: r}
-	out.Usage.Prompt, out.Usage.Total = r.Tokens, r.Tokens
+	head, err := json.Marshal(struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Created int64  `json:"created"`
+		Model   string `json:"model"`
+	}{"classify-" + id, "list", time.Now().Unix(), r.Model})
+	if err != nil {
+		return nil, err
+	}
+	tail, err := json.Marshal(struct {
+		Usage usage   `json:"usage"`
+		Job   *Result `json:"job"`
+	}{usage{r.Tokens, r.Tokens}, r})
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	out.Grow(int(r.work.held/(1+writing)) + 512*len(r.work.answered) + len(head) + len(tail))
+	out.Write(head[:len(head)-1])
+	out.WriteString(`,"data":`)
+	before := byte('[')
 	for i, a := range r.work.answered {
-		data, ok := a.row.(map[string]json.RawMessage)
+		row, ok := a.row.([]byte)
 		if !ok {
 			return nil, fmt.Errorf("input %d has no answer", i)
 		}
-		option := r.work.model.entries[a.option].option
-		for name, value := range map[string]any{"index": i, "modalities": r.work.model.Options[option].Modalities, "variant": r.work.model.Options[option].Variant} {
-			text, err := json.Marshal(value)
-			if err != nil {
-				return nil, err
-			}
-			data[name] = text
+		out.WriteByte(before)
+		if err := writeRow(&out, row, i, &r.work.model.Options[r.work.model.entries[a.option].option]); err != nil {
+			return nil, err
 		}
-		out.Data = append(out.Data, data)
+		before = ','
 	}
-	return json.Marshal(out)
+	out.WriteString("],")
+	out.Write(tail[1:])
+	return out.Bytes(), nil
+}
+
+// writeRow writes an engine's answer to an input with what the router says of it.
+func writeRow(b *bytes.Buffer, row []byte, index int, by *Option) error {
+	own, err := json.Marshal(struct {
+		Index      int      `json:"index"`
+		Modalities []string `json:"modalities"`
+		Variant    string   `json:"variant"`
+	}{index, by.Modalities, by.Variant})
+	if err != nil {
+		return err
+	}
+	b.Write(own[:len(own)-1])
+	wire.Members(row, func(key []byte, start, end int) bool {
+		switch name := string(key); name {
+		case "index", "modalities", "variant":
+		default:
+			writeField(b, ',', field{name: name, value: row[start:end]})
+		}
+		return true
+	})
+	b.WriteByte('}')
+	return nil
 }

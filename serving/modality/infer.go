@@ -113,14 +113,25 @@ func (t *tensors) answer(h http.Header, body []byte, n int) ([]any, int, any, er
 	if len(a.Outputs) == 0 {
 		return nil, 0, nil, errors.New("its answer has no outputs")
 	}
+	for i := range t.asked.Outputs {
+		if name := t.asked.Outputs[i].Name; a.Output(name) == nil {
+			return nil, 0, nil, fmt.Errorf("its answer lacks the output %q", name)
+		}
+	}
 	rows := make([]any, n)
 	cut := make([][][]byte, len(a.Outputs))
 	for i := range a.Outputs {
-		if cut[i], err = a.Outputs[i].Cut(); err == nil && len(cut[i]) != n {
-			err = fmt.Errorf("has %d rows for %d inputs", len(cut[i]), n)
+		out := &a.Outputs[i]
+		switch asked := t.asked.Outputs; {
+		case len(asked) > 0 && !slices.ContainsFunc(asked, func(o inference.Output) bool { return o.Name == out.Name }):
+			err = errors.New("was not asked for")
+		case out.Rows() != n && len(out.Shape) > 0:
+			err = fmt.Errorf("has %d rows for %d inputs", out.Shape[0], n)
+		default:
+			cut[i], err = out.Cut()
 		}
 		if err != nil {
-			return nil, 0, nil, fmt.Errorf("its output %q %w", a.Outputs[i].Name, err)
+			return nil, 0, nil, fmt.Errorf("its output %q %w", out.Name, err)
 		}
 	}
 	for k := range rows {

@@ -239,9 +239,15 @@ func (j *Job) split(deadline float64) []*part {
 	return parts
 }
 
-// Do has the job answered. The error is a [Refused], or why the context ended.
+// Do has the job answered. The error is a [Refused], or why the context ended. The caller releases the
+// result.
 func (s *Service) Do(ctx context.Context, j *Job) (*Result, error) {
 	w, err := s.do(ctx, j)
+	if copies := writing * w.held; err == nil && s.memory.Take(copies) {
+		w.held += copies
+	} else if err == nil {
+		err = refusal(refusedMemory)
+	}
 	r := s.result(w, err)
 	s.metrics.ended(r)
 	return r, err

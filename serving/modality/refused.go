@@ -26,6 +26,7 @@ const (
 	refusedNoneUp  = "no_replica"
 	refusedClosed  = "not_ready"
 	refusedFailed  = "upstream_error"
+	refusedMemory  = "out_of_memory"
 )
 
 // refusal is that of the code.
@@ -41,6 +42,8 @@ func refusal(code string) *Refused {
 		r.Message = "no worker of the model is up"
 	case refusedClosed:
 		r.Message = "shutting down"
+	case refusedMemory:
+		r.Message = "the router has no memory left for the engines' answers to the job (serving.memory.answers); try again later"
 	}
 	return r
 }
@@ -71,7 +74,8 @@ func bad(param, code, format string, args ...any) *Refused {
 	return &Refused{Refusal: *wire.Bad(http.StatusBadRequest, param, code, format)}
 }
 
-// fault is an engine's word that a batch is itself at fault.
+// fault is an error of a batch that is not the engine's: the job's, as the engine reports it, or want of
+// memory.
 type fault struct{ refusal *Refused }
 
 func (f *fault) Error() string { return f.refusal.Message }

@@ -35,8 +35,9 @@ type Result struct {
 	// Outcome is one of [Outcomes].
 	Outcome string `json:"-"`
 	// Tokens are those that engines have counted.
-	Tokens int `json:"-"`
-	work   *work
+	Tokens  int `json:"-"`
+	work    *work
+	service *Service
 }
 
 // Outcomes are the ways in which jobs end: kept; answered late, or below the quality asked for;
@@ -87,6 +88,15 @@ type Alternative struct {
 	Possible bool `json:"possible"`
 }
 
+// writing is how many copies of the engines' answers are made to write that to the client.
+const writing = 2
+
+// Release gives back the memory of the engines' answers, which the result does not have any more.
+func (r *Result) Release() {
+	r.service.memory.Give(r.work.held)
+	r.work.held, r.work.answered, r.work.first = 0, nil, nil
+}
+
 // result is how the job ended.
 func (s *Service) result(w *work, err error) *Result {
 	m := w.model
@@ -95,7 +105,7 @@ func (s *Service) result(w *work, err error) *Result {
 	n := float64(len(w.there))
 	r := &Result{
 		Model: m.Name, Task: m.Tasks[w.task].Name, Inputs: len(w.there), MinQuality: w.MinQuality, TotalMS: short(milliseconds(w.Total)),
-		TookMS: short(milliseconds(s.options.Clock() - w.arrived)), Promised: short(w.promised / n), Strategy: map[string]int{}, Batches: w.batches, Failures: w.failures, Tokens: w.usage, work: w,
+		TookMS: short(milliseconds(s.options.Clock() - w.arrived)), Promised: short(w.promised / n), Strategy: map[string]int{}, Batches: w.batches, Failures: w.failures, Tokens: w.usage, work: w, service: s,
 	}
 	var sum float64
 	for _, a := range w.answered {

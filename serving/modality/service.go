@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"gearshift/serving/memory"
 )
 
 // Options are what a Service needs of the server around it. All but the Clock may be left out.
@@ -22,6 +24,8 @@ type Options struct {
 	Begin func(replica int, task string) (end func(error), ok bool)
 	// Timeout bounds the time of a batch. Zero is 5 minutes.
 	Timeout func() time.Duration
+	// Memory is the budget that engines' answers are charged to. Nil is one of their own.
+	Memory *memory.Answers
 }
 
 // Service plans jobs and has the workers' engines answer them. Its methods may be called from
@@ -31,6 +35,7 @@ type Service struct {
 	log     *slog.Logger
 	models  []*model
 	metrics *metrics
+	memory  *memory.Answers
 	quit    context.Context
 	stop    context.CancelFunc
 	workers sync.WaitGroup
@@ -50,7 +55,10 @@ func New(c Config, o Options) (*Service, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("cannot serve modalities: %w", err)
 	}
-	s := &Service{options: o, log: o.Log, metrics: newMetrics()}
+	s := &Service{options: o, log: o.Log, metrics: newMetrics(), memory: o.Memory}
+	if s.memory == nil {
+		s.memory = memory.NewAnswers(memory.Config{}.Resolve(0, 0).Answers)
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -120,8 +128,9 @@ type work struct {
 	on       int        // the worker that ran it
 	batches  int
 	failures int
-	usage    int // tokens that engines have counted
-	first    any // what the first answer of an engine has beyond its rows
+	usage    int   // tokens that engines have counted
+	first    any   // what the first answer of an engine has beyond its rows
+	held     int64 // bytes of the budget of answers
 }
 
 // answered is how a request was answered.
@@ -256,14 +265,18 @@ func (s *Service) serve(m *model, worker int, c *commit) {
 	for i := range c.batches {
 		b := &c.batches[i]
 		begun := s.options.Clock()
-		rows, err := s.ask(m, worker, c, b)
+		r, err := s.ask(m, worker, c, b)
 		now := s.options.Clock()
 		m.mu.Lock()
+		over := c.of.ended()
 		if c.of.batches++; err == nil {
 			m.pool.ran(worker, b, milliseconds(now-begun))
-			c.answer(m.set, b, rows)
+			if over {
+				s.memory.Give(r.held)
+			} else {
+				c.answer(m.set, b, r)
+			}
 		}
-		over := c.of.ended()
 		m.mu.Unlock()
 		if failure = err; err != nil || over {
 			break
@@ -303,11 +316,15 @@ func (s *Service) settle(m *model, worker int, c *commit, failure error) {
 }
 
 // answer notes the answers to a batch: what is left of the part has to make up for them.
-func (c *commit) answer(s *set, b *batch, rows []any) {
+func (c *commit) answer(s *set, b *batch, r *reply) {
+	c.of.usage, c.of.held = c.of.usage+r.tokens, c.of.held+r.held
+	if c.of.first == nil {
+		c.of.first = r.rest
+	}
 	e := s.entries[b.option]
 	quality := s.Tasks[e.task].Quality[s.Options[e.option].Variant]
 	for i, row := range b.rows {
-		c.of.answered[row] = answered{rows[i], b.option}
+		c.of.answered[row] = answered{r.rows[i], b.option}
 	}
 	n, answeredNow := float64(len(c.rows)), float64(len(b.rows))
 	c.part.rows = c.rows[len(b.rows):]

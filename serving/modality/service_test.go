@@ -188,10 +188,9 @@ func TestLittleTimeLittleInput(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		for i, a := range r.work.answered {
-			var label string
-			row := a.row.(map[string]json.RawMessage)
-			if err := json.Unmarshal(row["label"], &label); err != nil || !strings.HasSuffix(label, fmt.Sprint(i)) {
-				t.Errorf("input %d is answered by %s", i, row["label"])
+			var row struct{ Label string }
+			if err := json.Unmarshal(a.row.([]byte), &row); err != nil || !strings.HasSuffix(row.Label, fmt.Sprint(i)) {
+				t.Errorf("input %d is answered by %s", i, a.row)
 			}
 		}
 	})
