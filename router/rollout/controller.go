@@ -24,7 +24,7 @@ var _ control.Controller = (*Controller)(nil)
 // model is what is known of one.
 type model struct {
 	wanted, from string        // the version that all locations are to have, and that before
-	previous     string        // that a rollback leads to while no roll is under way
+	history      []string      // versions before the wanted one, the latest last: where rollbacks lead
 	since        time.Duration // when the version was wanted
 	rolling      bool
 	back         bool // the roll leads back
@@ -151,11 +151,42 @@ func (c *Controller) Roll(i int, to string, now time.Duration) error {
 	case m.wanted == to:
 		return fmt.Errorf("%s has version %q already", name, to)
 	}
+	m.remember(m.wanted)
+	c.order(i, to, now)
+	return nil
+}
+
+// remembered bounds how many versions of a model can be rolled back to, one after the other.
+const remembered = 8
+
+// remember puts a version on top of the history.
+func (m *model) remember(version string) {
+	m.history = append(m.history, version)
+	m.history = m.history[max(0, len(m.history)-remembered):]
+}
+
+// previous returns the version that a rollback leads to; empty if there is none.
+func (m *model) previous() string {
+	if len(m.history) == 0 {
+		return ""
+	}
+	return m.history[len(m.history)-1]
+}
+
+// forget takes the version that is wanted again off the top of the history.
+func (m *model) forget() {
+	if m.previous() == m.wanted && m.wanted != "" {
+		m.history = m.history[:len(m.history)-1]
+	}
+}
+
+// order begins a roll and reports it.
+func (c *Controller) order(i int, to string, now time.Duration) {
+	m := &c.models[i]
 	m.begin(to, m.wanted, now)
 	m.counts.Rolls++
 	c.rebase(i)
 	c.report(Step{At: now, Kind: StepOrdered, Model: i, Location: -1, From: m.from, To: to})
-	return nil
 }
 
 // begin begins a roll to a version.
@@ -206,7 +237,8 @@ func (c *Controller) Continue(i int, now time.Duration) error {
 	return nil
 }
 
-// Rollback orders the version before: that of the roll under way, or of the last one.
+// Rollback orders the version before: that of the roll under way, or of the last one that succeeded. Rolls
+// that went back are not in its way, and rollbacks one after the other lead further back.
 func (c *Controller) Rollback(i int, now time.Duration) error {
 	m, err := c.known(i)
 	if err != nil {
@@ -219,13 +251,11 @@ func (c *Controller) Rollback(i int, now time.Duration) error {
 	case m.rolling:
 		c.goBack(i, "by order", now)
 		return nil
-	case m.previous == "":
-		return fmt.Errorf("%s has had no other version than %q", name, m.wanted)
+	case len(m.history) == 0:
+		return fmt.Errorf("%s has version %q, and no earlier one to return to", name, m.wanted)
 	}
-	to := m.previous
-	if err := c.Roll(i, to, now); err != nil {
-		return err
-	}
+	c.order(i, m.previous(), now)
+	m.forget()
 	m.back, m.reason = true, "by order"
 	m.counts.Backs++
 	return nil
@@ -236,6 +266,7 @@ func (c *Controller) goBack(i int, reason string, now time.Duration) {
 	m := &c.models[i]
 	c.report(Step{At: now, Kind: StepWorse, Model: i, Location: -1, From: m.wanted, To: m.from, Took: now - m.since, Reason: reason})
 	m.wanted, m.from = m.from, m.wanted
+	m.forget()
 	m.back, m.paused, m.reason, m.tries, m.retry, m.overdue = true, false, reason, 0, 0, false
 	m.since = now
 	m.counts.Backs++

@@ -141,7 +141,7 @@ func TestRealTimeModelsAndFaultyOrders(t *testing.T) {
 	}
 	for want, err := range map[string]error{
 		"has version \"1\" already": w.control.Roll(0, "1", 0), "want the one to roll to": w.control.Roll(0, "", 0),
-		"nothing to pause": w.control.Pause(0, 0), "is not paused": w.control.Continue(0, 0), "no other version": w.control.Rollback(0, 0),
+		"nothing to pause": w.control.Pause(0, 0), "is not paused": w.control.Continue(0, 0), "no earlier one": w.control.Rollback(0, 0),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -230,6 +230,65 @@ func TestRollback(t *testing.T) {
 	w.until(time.Minute, w.settled(0))
 	if got := w.versions(0); !slices.Equal(got, []string{"1", "1", "1"}) {
 		t.Errorf("back after it: %v", got)
+	}
+}
+
+// A roll that fails goes back and leaves the way further back as it was; rollbacks lead through the versions
+// that were everywhere, one after the other, also after a restart.
+func TestRollbackAfterAFailedRoll(t *testing.T) {
+	w := newSimulation(t, 1, 2, 100, 40, quick())
+	rollback := func(want string) {
+		t.Helper()
+		if err := w.control.Rollback(0, w.now); err != nil {
+			t.Fatal(err)
+		}
+		w.next = w.now
+		w.until(time.Minute, w.settled(0))
+		if got := w.versions(0); !slices.Equal(got, []string{want, want}) {
+			t.Fatalf("versions %v after a rollback, want %s", got, want)
+		}
+	}
+	for _, version := range []string{"2", "3"} {
+		w.roll(0, version)
+		w.until(time.Minute, w.settled(0))
+	}
+	w.bad["4"] = "its file is damaged"
+	w.roll(0, "4")
+	w.until(time.Minute, w.settled(0))
+	if got := w.versions(0); !slices.Equal(got, []string{"3", "3"}) {
+		t.Fatalf("versions %v after a roll that failed", got)
+	}
+	rollback("2")
+	state := w.control.State(w.now)
+	if err := w.control.Resume(state, w.now); err != nil {
+		t.Fatal(err)
+	}
+	rollback("1")
+	if err := w.control.Rollback(0, w.now); err == nil || !strings.Contains(err.Error(), `has version "1", and no earlier one`) {
+		t.Errorf("a rollback of the first version: %v", err)
+	}
+}
+
+// States without a history have the one version before.
+func TestResumeFromAStateWithoutAHistory(t *testing.T) {
+	for name, c := range map[string]struct {
+		state rollout.ModelState
+		want  string
+	}{
+		"after a roll":      {rollout.ModelState{Wanted: "2", From: "1", Previous: "1"}, "1"},
+		"on the second":     {rollout.ModelState{Wanted: "3", From: "2", Previous: "1", Rolling: true}, "2"},
+		"back by order":     {rollout.ModelState{Wanted: "1", From: "2", Previous: "1", Rolling: true, Back: true}, ""},
+		"back by a failure": {rollout.ModelState{Wanted: "2", From: "3", Previous: "1", Rolling: true, Back: true}, "1"},
+		"never rolled":      {rollout.ModelState{Wanted: "1", From: "1"}, ""},
+	} {
+		w := newSimulation(t, 1, 1, 100, 40, quick())
+		c.state.Name, c.state.Locations = "a", []rollout.LocationState{{Versions: [2]string{c.state.Wanted, ""}}}
+		if err := w.control.Resume(rollout.State{Models: []rollout.ModelState{c.state}}, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.control.Status(0, 0).Previous; got != c.want {
+			t.Errorf("%s: a rollback leads to %q, want %q", name, got, c.want)
+		}
 	}
 }
 

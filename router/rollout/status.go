@@ -3,6 +3,7 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -43,7 +44,7 @@ type LocationStatus struct {
 func (c *Controller) Status(i int, now time.Duration) Status {
 	m, x := &c.models[i], &c.system.Models[i]
 	s := Status{
-		Name: x.Name, Wanted: m.wanted, Previous: m.previous, RealTime: x.RealTime,
+		Name: x.Name, Wanted: m.wanted, Previous: m.previous(), RealTime: x.RealTime,
 		Rolling: m.rolling, Back: m.back, Paused: m.paused, Waits: m.waits, Reason: m.reason, Counts: m.counts,
 	}
 	if m.rolling {
@@ -70,14 +71,32 @@ type ModelState struct {
 	Name      string          `json:"name"`
 	Wanted    string          `json:"wanted"`
 	From      string          `json:"from"`
-	Previous  string          `json:"previous,omitempty"`
-	Age       int64           `json:"age_ns,omitempty"` // for how long the version has been wanted
+	History   []string        `json:"history,omitempty"` // of versions before the wanted one, the latest last
+	Age       int64           `json:"age_ns,omitempty"`  // for how long the version has been wanted
 	Rolling   bool            `json:"rolling,omitempty"`
 	Back      bool            `json:"back,omitempty"`
 	Paused    bool            `json:"paused,omitempty"`
 	Reason    string          `json:"reason,omitempty"`
 	Counts    Counts          `json:"counts"`
 	Locations []LocationState `json:"locations"`
+
+	// Previous is the one version before the last roll, in files without a history.
+	Previous string `json:"previous,omitempty"`
+}
+
+// history returns the versions before the wanted one.
+func (x *ModelState) history() []string {
+	if x.History != nil {
+		return x.History
+	}
+	var list []string
+	if x.Previous != "" && x.Previous != x.Wanted {
+		list = append(list, x.Previous)
+	}
+	if x.Rolling && !x.Back {
+		list = append(list, x.From)
+	}
+	return list
 }
 
 // LocationState is the state of one location.
@@ -94,7 +113,7 @@ func (c *Controller) State(now time.Duration) State {
 	for i := range c.models {
 		m := &c.models[i]
 		x := ModelState{
-			Name: c.system.Models[i].Name, Wanted: m.wanted, From: m.from, Previous: m.previous,
+			Name: c.system.Models[i].Name, Wanted: m.wanted, From: m.from, History: slices.Clone(m.history),
 			Rolling: m.rolling, Back: m.back, Paused: m.paused, Reason: m.reason, Counts: m.counts,
 		}
 		if m.rolling {
@@ -140,7 +159,7 @@ func (c *Controller) Resume(s State, now time.Duration) error {
 		if x.Wanted == "" {
 			return errors.New("it has no version of " + x.Name)
 		}
-		m.wanted, m.from, m.previous, m.since = x.Wanted, x.From, x.Previous, now-time.Duration(x.Age)
+		m.wanted, m.from, m.history, m.since = x.Wanted, x.From, x.history(), now-time.Duration(x.Age)
 		settled := now + min(settling, c.options.RetryAfter)
 		m.retry = settled
 		m.rolling, m.back, m.paused, m.reason, m.counts = x.Rolling, x.Back, x.Paused, x.Reason, x.Counts

@@ -169,10 +169,6 @@ func (c *Controller) left(i, j int) bool {
 // end follows a roll after which all locations have the version.
 func (c *Controller) end(i int, now time.Duration) {
 	m := &c.models[i]
-	m.previous = m.from
-	if m.back {
-		m.previous = ""
-	}
 	m.rolling, m.back, m.paused, m.overdue, m.tries = false, false, false, false, 0
 	c.report(Step{At: now, Kind: StepDone, Model: i, Location: -1, From: m.from, To: m.wanted, Took: now - m.since, Reason: m.reason})
 }
