@@ -142,6 +142,7 @@ func (r *Repository) load(ctx context.Context, e *entry, m Model, before int64) 
 	err := r.takeSlot(ctx)
 	start := time.Now()
 	if err == nil {
+		r.log.Info("loading", "model", m.Name, "memory", Size(m.Memory))
 		engine, err = r.config.Source.Load(ctx, m, r.observer(m.Name))
 		<-r.slots
 	}

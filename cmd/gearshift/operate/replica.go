@@ -133,7 +133,7 @@ func (o *replicaOrder) run(c *cobra.Command, name string) error {
 		return err
 	}
 	if o.wait {
-		if after, err = o.settled(c.Context(), name); err != nil {
+		if after, err = o.settled(c.Context(), name, changes(c.ErrOrStderr())); err != nil {
 			return err
 		}
 	}
@@ -178,8 +178,19 @@ func (o *replicaOrder) replica(ctx context.Context, name string) (overview.Repli
 // lookAgain is the interval at which the state of a replica is asked for, with --wait.
 const lookAgain = 200 * time.Millisecond
 
-// settled waits until the order is carried out.
-func (o *replicaOrder) settled(ctx context.Context, name string) (overview.ReplicaStatus, error) {
+// changes returns a function that writes a line of progress with its note, unless the line is the last one again.
+func changes(w io.Writer) func(line, note string) {
+	last := ""
+	return func(line, note string) {
+		if line != last {
+			fmt.Fprintln(w, strings.TrimSuffix(line+"; "+note, "; -"))
+		}
+		last = line
+	}
+}
+
+// settled waits until the order is carried out, and reports the replica's state meanwhile.
+func (o *replicaOrder) settled(ctx context.Context, name string, report func(line, note string)) (overview.ReplicaStatus, error) {
 	late := time.NewTimer(o.timeout)
 	defer late.Stop()
 	for {
@@ -192,6 +203,7 @@ func (o *replicaOrder) settled(ctx context.Context, name string) (overview.Repli
 		case o.verb == "drain" && r.InFlight == 0, o.verb != "drain" && r.Lifecycle.Doing == "":
 			return r, nil
 		}
+		report(name+" is "+stateOf(&r), noteOf(&r))
 		select {
 		case <-time.After(lookAgain):
 		case <-late.C:

@@ -91,7 +91,7 @@ func modelOrder(c *cobra.Command, verb string, to ...*string) *cobra.Command {
 			return err
 		}
 		if wait {
-			if now, err = o.steady(c.Context(), now, timeout); err != nil {
+			if now, err = o.steady(c.Context(), now, timeout, changes(c.ErrOrStderr())); err != nil {
 				return err
 			}
 		}
@@ -109,9 +109,9 @@ func modelOrder(c *cobra.Command, verb string, to ...*string) *cobra.Command {
 	return c
 }
 
-// steady waits until nothing is being changed about the model. It is an error if the model has not the
-// version that was ordered.
-func (o *operator) steady(ctx context.Context, ordered rollout.Version, timeout time.Duration) (rollout.Version, error) {
+// steady waits until nothing is being changed about the model, and reports how it stands meanwhile. It is an error
+// if the model has not the version that was ordered.
+func (o *operator) steady(ctx context.Context, ordered rollout.Version, timeout time.Duration, report func(line, note string)) (rollout.Version, error) {
 	late := time.NewTimer(timeout)
 	defer late.Stop()
 	for {
@@ -121,7 +121,9 @@ func (o *operator) steady(ctx context.Context, ordered rollout.Version, timeout 
 		}
 		for i := range list {
 			switch v := &list[i]; {
-			case v.Model != ordered.Model || v.State != "steady":
+			case v.Model != ordered.Model:
+			case v.State != "steady":
+				report(fmt.Sprintf("%s to version %s: %s", v.Model, v.Version, replicasOf(v)), versionNote(v))
 			case v.Version != ordered.Version:
 				return *v, fmt.Errorf("%s has gone back to version %s: %s", v.Model, v.Version, v.Reason)
 			default:

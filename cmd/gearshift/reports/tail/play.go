@@ -86,10 +86,12 @@ func (s *study) all(ctx context.Context, what string, jobs []job) error {
 			return j(ctx)
 		})
 	}
-	for i := range jobs {
-		<-done
+	for i := range len(jobs) + 1 {
+		if i > 0 {
+			<-done
+		}
 		if count != nil {
-			count(i+1, len(jobs))
+			count(i, len(jobs))
 		}
 	}
 	return group.Wait()

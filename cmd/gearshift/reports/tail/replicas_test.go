@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"io"
 	"strings"
 	"testing"
 )
@@ -8,7 +9,7 @@ import (
 // TestReplicasAndTiers: the report has each case and series, and each division of traffic; what
 // is corrected is the most even.
 func TestReplicasAndTiers(t *testing.T) {
-	s := &study{options: options{quick: true, only: []string{"replicas", "tiers"}}, series: 1, count: func(string) func(int, int) { return nil }}
+	s := &study{options: options{quick: true, only: []string{"replicas", "tiers"}}, series: 1, count: func(string) func(int, int) { return nil }, stderr: io.Discard}
 	r, err := s.report(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -66,7 +66,8 @@ func (s *study) report(ctx context.Context) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range list {
+	for i, x := range list {
+		fmt.Fprintf(s.stderr, "section %d of %d: %s\n", i+1, len(list), x.id)
 		if err := x.make(s, ctx, r); err != nil {
 			return nil, err
 		}

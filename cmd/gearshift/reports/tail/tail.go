@@ -52,7 +52,7 @@ func flags(f *reports.Flags) reports.Make {
 	f.DurationVar(&o.length, "length", 0, "how long requests arrive in a run (default 1m, or 10s with --quick)")
 	f.IntVar(&o.seeds, "seeds", 0, "tiers that are drawn, each with requests of its own (default 20, or 3 with --quick)")
 	f.StringSliceVar(&o.only, "only", nil, "sections to make, of "+names()+" (default all)")
-	return func(ctx context.Context, out string, by reports.Program, _ io.Writer) (*report.Report, error) {
+	return func(ctx context.Context, out string, by reports.Program, stderr io.Writer) (*report.Report, error) {
 		length := o.length
 		if length == 0 {
 			length = map[bool]time.Duration{false: time.Minute, true: 10 * time.Second}[o.quick]
@@ -72,7 +72,7 @@ func flags(f *reports.Flags) reports.Make {
 		if err := reports.Begin(out); err != nil {
 			return nil, err
 		}
-		s := &study{options: o, length: length, clients: []int{20, 1000, 20_000}, theory: 4000 * time.Second, day: shortDay(), seeds: workloads.Seeds(workloads.Evaluation, o.seeds), series: 10, version: by.Version, count: by.Counting}
+		s := &study{options: o, length: length, clients: []int{20, 1000, 20_000}, theory: 4000 * time.Second, day: shortDay(), seeds: workloads.Seeds(workloads.Evaluation, o.seeds), series: 10, version: by.Version, count: by.Counting, stderr: stderr}
 		return s.report(ctx)
 	}
 }
@@ -88,6 +88,7 @@ type study struct {
 	series  int // of days, on which replicas are counted
 	version string
 	count   func(what string) func(done, total int)
+	stderr  io.Writer
 }
 
 // timeout is after how long a request counts as timed out, and most the share of those that a

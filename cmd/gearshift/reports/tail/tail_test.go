@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestReport(t *testing.T) {
 // smallStudy is a study of two tiers and 20 clients with these sections.
 func smallStudy(length time.Duration, only ...string) *study {
 	return &study{options: options{only: only}, length: length, clients: []int{20}, theory: 40 * time.Second, seeds: workloads.Seeds(workloads.Training, 2),
-		count: func(string) func(int, int) { return nil }}
+		count: func(string) func(int, int) { return nil }, stderr: io.Discard}
 }
 
 // TestBalancersAreCompared: the sections have a row for each balancer and allowance, and no rule
