@@ -19,8 +19,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/gate"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/cmd/gearshift/training"
+	"gearshift/env/evaluation"
 	"gearshift/serving/replay"
 )
 
@@ -253,18 +255,47 @@ func TestTheEndOfACalibration(t *testing.T) {
 		}
 		return turns
 	}
-	for want, turns := range map[string][]turn{
-		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 in one repetition, which may be chance: want --repetitions 3 or more": turnsOf(
-			[]float64{0.9, 0.7, 0.85}),
-		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 ± 0.0000, paired over 2 repetitions: better": turnsOf(
-			[]float64{0.9, 0.7, 0.85}, []float64{0.8, 0.6, 0.75}),
-		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 ± 0.0500, paired over 2 repetitions: level": turnsOf(
-			[]float64{0.9, 0.7, 0.8}, []float64{0.8, 0.6, 0.8}),
-		"on the engines: calibrated over the best alternative, static:small, by -0.1000 ± 0.0000, paired over 2 repetitions: worse": turnsOf(
-			[]float64{0.8, 0.9, 0.7}, []float64{0.7, 0.8, 0.6}),
+	rule := evaluation.Verdict{Policy: "calibrated@1", Rule: "slackfit:0.9", Seeds: 10, Workloads: []string{"u1"}, Margin: evaluation.Interval{Mean: 0.01, Lo: 0.005, Hi: 0.015}}
+	level := rule
+	level.Margin.Lo = -0.005
+	c := &calibration{calibrateOptions: calibrateOptions{scenario: "mine.yaml", dir: "walk", repetitions: 1}}
+	for _, x := range []struct {
+		turns          []turn
+		simulated      evaluation.Verdict
+		line, verdicts string
+	}{
+		{
+			turnsOf([]float64{0.9, 0.7, 0.85}), rule,
+			"calibrated over the best alternative, slackfit:0.9, by +0.0500 in one repetition: not settled",
+			"better in the simulator, not settled on the engines; settle it before you promote: gearshift calibrate --scenario mine.yaml --dir walk --from replay --repetitions 3\nto promote it all the same: gearshift policy promote calibrated@1 --store s.db\n",
+		},
+		{
+			turnsOf([]float64{0.9, 0.7, 0.85}, []float64{0.8, 0.6, 0.75}, []float64{0.8, 0.6, 0.75}), rule,
+			"calibrated over the best alternative, slackfit:0.9, by +0.0500 (+0.0500 to +0.0500), paired over 3 repetitions: better",
+			"better in the simulator, better on the engines; promote it: gearshift policy promote calibrated@1 --store s.db\n",
+		},
+		{ // what two repetitions differ by says little of a third
+			turnsOf([]float64{0.9, 0.7, 0.86}, []float64{0.8, 0.6, 0.74}), rule,
+			"calibrated over the best alternative, slackfit:0.9, by +0.0500 (-0.0771 to +0.1771), paired over 2 repetitions: not settled",
+			"better in the simulator, not settled on the engines; settle it before you promote: gearshift calibrate --scenario mine.yaml --dir walk --from replay --repetitions 3\nto promote it all the same: gearshift policy promote calibrated@1 --store s.db\n",
+		},
+		{
+			turnsOf([]float64{0.8, 0.9, 0.7}, []float64{0.7, 0.8, 0.6}), rule,
+			"calibrated over the best alternative, static:small, by -0.1000 (-0.1000 to -0.1000), paired over 2 repetitions: worse",
+			"better in the simulator, worse on the engines; promote the alternative: gearshift policy promote static:small --store s.db\n",
+		},
+		{
+			turnsOf([]float64{0.9, 0.7, 0.85}), level,
+			"calibrated over the best alternative, slackfit:0.9, by +0.0500 in one repetition: not settled",
+			"level in the simulator, not settled on the engines; promote the rule: gearshift policy promote slackfit:0.9 --store s.db\n",
+		},
 	} {
-		if got := onEngines(policies, turns); got != want {
-			t.Errorf("%s\nwant %s", got, want)
+		engines := onEngines(policies, x.turns)
+		if got := engines.String(); got != x.line {
+			t.Errorf("%s\nwant %s", got, x.line)
+		}
+		if got := c.verdict(x.simulated, engines, gate.PromotionIn("s.db")); got != x.verdicts {
+			t.Errorf("%s\nwant %s", got, x.verdicts)
 		}
 	}
 }

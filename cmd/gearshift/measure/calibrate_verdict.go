@@ -8,17 +8,20 @@ import (
 	"math"
 	"os"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/gate"
 	"gearshift/env/evaluation"
 )
 
-// conclude ends the walk: how the trained policy did on the engines and in the simulator,
-// and what to do next. Of what a folder does not hold, as one that was cleared, it says
-// nothing.
+// conclude ends the walk: how the trained policy did on the engines and in the simulator, the verdict of
+// both, and what to do next. It does not mention what the folder does not hold.
 func (c *calibration) conclude() {
+	var engines *comparison
 	if turns := c.replayed(); len(turns) > 0 {
-		fmt.Fprintln(c.stdout, onEngines(c.compared(), turns))
+		engines = onEngines(c.compared(), turns)
+		fmt.Fprintf(c.stdout, "on the engines: %s\n", engines)
 	}
 	store := &checkpoints.Store{Path: c.at(storeName)}
 	entry, err := store.Lookup(checkpoints.Ref{Name: calibrated, Alias: checkpoints.Newest})
@@ -26,9 +29,26 @@ func (c *calibration) conclude() {
 		return
 	}
 	if v, ok := gate.Stored(entry); ok {
-		fmt.Fprintf(c.stdout, "in the simulator: %s", gate.Conclusion(v, gate.PromotionIn(store.Path)))
+		fmt.Fprintf(c.stdout, "in the simulator: %s\nverdict: %s", gate.Line(v), c.verdict(v, engines, gate.PromotionIn(store.Path)))
 		fmt.Fprintf(c.stdout, "then serve it: gearshift serve --scenario %s --store %s\n", c.at("scenario.yaml"), store.Path)
 	}
+}
+
+// verdict returns a line with the words of the simulator and the engines, and what to promote: what the simulator
+// says, unless the engines contradict it.
+func (c *calibration) verdict(v evaluation.Verdict, engines *comparison, promote gate.Promotion) string {
+	if engines == nil || engines.best == "" {
+		return gate.Next(v, promote)
+	}
+	words := fmt.Sprintf("%s in the simulator, %s on the engines", v.Word(), engines.word())
+	switch {
+	case v.Word() != evaluation.Better || engines.word() == evaluation.Better:
+		return words + "; " + gate.Offer(v, promote) + "\n"
+	case engines.word() == evaluation.Worse:
+		return fmt.Sprintf("%s; promote the alternative: %s\n", words, promote(engines.best))
+	}
+	return fmt.Sprintf("%s; settle it before you promote: gearshift calibrate --scenario %s --dir %s --from replay --repetitions %d\nto promote it all the same: %s\n",
+		words, c.calibrateOptions.scenario, c.dir, max(3, 2*c.repetitions), promote(v.Policy))
 }
 
 // replayed returns the turns of the walk; none if they are not all there.
@@ -40,28 +60,48 @@ func (c *calibration) replayed() (turns []turn) {
 	return turns
 }
 
-// onEngines compares the trained policy, which is the first, with the alternative that
-// earned most in the replays.
-func onEngines(policies []string, turns []turn) string {
-	if len(policies) < 2 {
-		return "on the engines: there was no alternative to compare with"
-	}
+// notSettled is the word of a comparison whose interval holds zero, or that has no interval.
+const notSettled = "not settled"
+
+// comparison is the trained policy against the alternative that earned most in the replays.
+type comparison struct {
+	policy, best string // best is empty without an alternative
+	margin       evaluation.Interval
+	repetitions  int
+}
+
+// onEngines compares the trained policy, which is the first, with the alternatives.
+func onEngines(policies []string, turns []turn) *comparison {
+	c := &comparison{policy: policies[0], repetitions: len(turns) / len(policies)}
+	c.margin.Mean = math.Inf(1)
 	trained := turnReports(policies, turns, 0)
-	best, behind, within := "", math.Inf(1), 0.0
 	for i := 1; i < len(policies); i++ {
-		if by, se := ahead(trained, turnReports(policies, turns, i)); by < behind {
-			best, behind, within = policies[i], by, se
+		if by, se := ahead(trained, turnReports(policies, turns, i)); by < c.margin.Mean {
+			half := math.Inf(1) // of the interval
+			if c.repetitions > 1 {
+				half = se * distuv.StudentsT{Sigma: 1, Nu: float64(c.repetitions - 1)}.Quantile(0.975)
+			}
+			c.best, c.margin = policies[i], evaluation.Interval{Mean: by, Lo: by - half, Hi: by + half}
 		}
 	}
-	if len(trained) < 2 {
-		return fmt.Sprintf("on the engines: %s over the best alternative, %s, by %+.4f in one repetition, which may be chance: want --repetitions 3 or more", policies[0], best, behind)
+	return c
+}
+
+// word is Better, Worse or "not settled".
+func (c *comparison) word() string {
+	if word := (evaluation.Verdict{Margin: c.margin}).Word(); word != evaluation.Level {
+		return word
 	}
-	const sure = 2 // standard errors
-	word := evaluation.Level
-	if behind > sure*within {
-		word = evaluation.Better
-	} else if behind < -sure*within {
-		word = evaluation.Worse
+	return notSettled
+}
+
+// String returns the comparison in one line.
+func (c *comparison) String() string {
+	switch {
+	case c.best == "":
+		return "there was no alternative to compare with"
+	case c.repetitions < 2:
+		return fmt.Sprintf("%s over the best alternative, %s, by %+.4f in one repetition: %s", c.policy, c.best, c.margin.Mean, c.word())
 	}
-	return fmt.Sprintf("on the engines: %s over the best alternative, %s, by %+.4f ± %.4f, paired over %d repetitions: %s", policies[0], best, behind, within, len(trained), word)
+	return fmt.Sprintf("%s over the best alternative, %s, by %s, paired over %d repetitions: %s", c.policy, c.best, evaluation.Signed(c.margin), c.repetitions, c.word())
 }
