@@ -175,7 +175,11 @@ func (s *Server) fitInputs(e *proxy.Endpoint, k *call) *wire.Refusal {
 			return nil
 		}
 	}
-	return wire.Bad(http.StatusBadRequest, "input", "input_missing", fmt.Sprintf("the input has %s, which is not enough for the model", strings.Join(has, ", ")))
+	message := "the input has no text, image, audio or video; want one that the model takes"
+	if len(has) > 0 {
+		message = fmt.Sprintf("the input has %s, which is not enough for the model", strings.Join(has, ", "))
+	}
+	return wire.Bad(http.StatusBadRequest, "input", "input_missing", message)
 }
 
 // inferJob answers a request of the Open Inference Protocol.

@@ -186,6 +186,7 @@ func TestSingleInputsGoTheirWay(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"model":"large","image":"i"}`: "the input has image, which is not enough for the model",
 		`{"model":"auto","audio":"a"}`:  "the input has audio, which is not enough",
+		`{"model":"auto"}`:              "the input has no text, image, audio or video",
 	} {
 		w := g.do("POST", classify, body)
 		if message, _, _, code := readError(t, w.Body.Bytes()); w.Code != 400 || code != "input_missing" || message == "" || !strings.HasPrefix(message, want) {

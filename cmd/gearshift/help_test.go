@@ -84,6 +84,7 @@ func TestDidYouMean(t *testing.T) {
 	fail(t, []string{"scenario", "chekc"}, `did you mean "check"?`)
 	fail(t, []string{"xyzzy"}, `unknown command "xyzzy" for "gearshift"; there are`)
 	fail(t, []string{"eval", "--scenari", "tiny"}, "did you mean --scenario?")
+	fail(t, []string{"serve", "--admin", "127.0.0.1:8081"}, "did you mean --admin-addr?")
 	fail(t, []string{"eval", "--xyzzy"}, "unknown flag: --xyzzy; see gearshift eval --help")
 }
 

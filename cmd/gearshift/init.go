@@ -303,6 +303,11 @@ func (o *initOptions) name() string {
 
 // next says what was written and what to do with it.
 func (o *initOptions) next(out io.Writer, f *draft.Fleet, guesses int) error {
+	for i := range f.Engines {
+		if e := &f.Engines[i]; len(e.Unloaded) > 0 {
+			fmt.Fprintf(out, "%s: left out, as they are not loaded: %s; load them and repeat this command with --force to have them\n", e.URL, strings.Join(e.Unloaded, ", "))
+		}
+	}
 	walk := strings.TrimSuffix(filepath.Base(o.out), filepath.Ext(o.out)) + "-walk"
 	file := quoted(o.out)
 	_, err := fmt.Fprintf(out, `%s: %s, %s, %s; %s marked "# guess"

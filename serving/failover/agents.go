@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -63,11 +62,7 @@ func (a *agents) host(w http.ResponseWriter, r *http.Request) (int, bool) {
 	if h >= 0 && a.module.servers[h] >= 0 {
 		return h, true
 	}
-	var names []string
-	for i := range a.module.system.Servers {
-		names = append(names, a.module.system.Servers[i].Name)
-	}
-	serving.Fail(w, r, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "unknown_host", Message: fmt.Sprintf("the scenario has no host %q; it has %s", name, strings.Join(names, ", "))})
+	serving.Fail(w, r, http.StatusNotFound, a.module.unknownHost(name))
 	return 0, false
 }
 

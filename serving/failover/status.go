@@ -3,6 +3,7 @@ package failover
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"gearshift/router/failover"
@@ -199,7 +200,7 @@ func (m *Module) drill(w http.ResponseWriter, r *http.Request) {
 	}
 	server := m.serverNamed(body.Host)
 	if server < 0 {
-		serving.Fail(w, r, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Param: "host", Code: "unknown_host", Message: fmt.Sprintf("there is no host %q", body.Host)})
+		serving.Fail(w, r, http.StatusNotFound, m.unknownHost(body.Host))
 		return
 	}
 	var err error
@@ -232,4 +233,13 @@ func (m *Module) serverNamed(name string) int {
 		}
 	}
 	return -1
+}
+
+// unknownHost refuses a name that no host has whose failures are watched.
+func (m *Module) unknownHost(name string) wire.Error {
+	var names []string
+	for i := range m.system.Servers {
+		names = append(names, m.system.Servers[i].Name)
+	}
+	return wire.Error{Type: wire.InvalidRequest, Param: "host", Code: "unknown_host", Message: fmt.Sprintf("the scenario has no host %q; it has %s", name, strings.Join(names, ", "))}
 }

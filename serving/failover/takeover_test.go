@@ -178,7 +178,7 @@ func TestAgentsAreRefused(t *testing.T) {
 			{heartbeat.AgentPath("h1"), "no registration", http.StatusBadRequest, "cannot register the agent of h1"},
 			{heartbeat.HeartbeatPath("h1"), heartbeat.Pulse{Incarnation: 7, Sequence: 1}, http.StatusConflict, "register again"},
 			{heartbeat.HeartbeatPath("h9"), heartbeat.Pulse{Incarnation: 7, Sequence: 1}, http.StatusNotFound, "h9"},
-			{"/admin/failover/drill", map[string]string{"host": "h9"}, http.StatusNotFound, "there is no host"},
+			{"/admin/failover/drill", map[string]string{"host": "h9"}, http.StatusNotFound, `the scenario has no host \"h9\"; it has h1, h2, h3`},
 		} {
 			w := post(g.admin(), c.path, c.body)
 			if text := w.Body.String(); w.Code != c.status || !strings.Contains(text, c.want) || strings.Contains(strings.TrimSpace(text), `\n`) {

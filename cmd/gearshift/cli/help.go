@@ -138,7 +138,13 @@ func FlagFault(c *cobra.Command, err error) error {
 	if name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --"); unknown {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if meant := scenario.Closest(name, names); meant != "" {
+		meant := scenario.Closest(name, names)
+		for _, long := range names { // as --admin-addr of serve, where other commands have --admin
+			if meant == "" && strings.HasPrefix(long, name+"-") {
+				meant = long
+			}
+		}
+		if meant != "" {
 			return fmt.Errorf("%w; did you mean --%s? See %s --help", err, meant, c.CommandPath())
 		}
 	}

@@ -67,6 +67,10 @@ func (a *Asker) Ask(ctx context.Context, t Target) (draft.Engine, error) {
 	}
 	e.metrics(ctx)
 	e.ask(ctx)
+	e.repository(ctx)
+	if len(e.out.Models) == 0 && len(e.out.Unloaded) > 0 {
+		return e.out, fmt.Errorf("%s has no model loaded; its repository has %s: load them, then repeat this command", t.URL, strings.Join(e.out.Unloaded, ", "))
+	}
 	if len(e.out.Models) == 0 {
 		return e.out, fmt.Errorf("%s lists no model that answers with text; tried GET %s/models", t.URL, base)
 	}

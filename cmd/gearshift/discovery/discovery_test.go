@@ -101,6 +101,10 @@ vllm:generation_tokens_total{engine="0",model_name="meta-llama/Llama-3.1-8B"} 12
 			"GET /api/tags":  `{"models":[{"name":"mine","size":1000,"details":{"parameter_size":"494.03M","quantization_level":"Q8_0"}}]}`,
 			"POST /api/show": `{"parameters":"temperature 0.7\nnum_ctx                        16384\n","model_info":{"general.architecture":"qwen2"}}`,
 		}, draft.Engine{Kind: draft.Ollama, Models: []draft.Model{{ID: "mine", Context: 16384, Parameters: 494.03e6, WeightBytes: 1000, Quantization: "Q8_0"}}}},
+		"gearshift engine with a repository": {map[string]string{
+			"GET /v1/models":            `{"data":[{"id":"small","owned_by":"gearshift-engine"}]}`,
+			"POST /v2/repository/index": `[{"name":"small","version":"1","state":"READY"},{"name":"large","version":"1","state":"UNAVAILABLE","reason":"unloaded"}]`,
+		}, draft.Engine{Kind: draft.Gearshift, Models: []draft.Model{{ID: "small"}}, Unloaded: []string{"large"}}},
 		"another": {map[string]string{"GET /v1/models": `{"data":[{"id":"x-7b"}]}`}, draft.Engine{Kind: draft.Other, Models: []draft.Model{{ID: "x-7b"}}}},
 		// Whatever it answers elsewhere, an unknown server stays one.
 		"another that answers everything": {map[string]string{
@@ -169,6 +173,7 @@ func TestEnginesThatDoNotAnswer(t *testing.T) {
 		"another list":   {server(t, map[string]string{"GET /v1/models": `{"data":"x"}`}), "is not a list of models"},
 		"no model":       {server(t, map[string]string{"GET /v1/models": `{"data":[]}`}), "lists no model that answers with text"},
 		"no answer":      {slow.URL, "does not answer: tried GET " + slow.URL + "/v1/models for 50ms"},
+		"nothing loaded": {server(t, map[string]string{"GET /v1/models": `{"data":[]}`, "POST /v2/repository/index": `[{"name":"large","state":"UNAVAILABLE"}]`}), "has no model loaded; its repository has large: load them"},
 		"not a URL":      {"gpu0:8000", "is not a URL"},
 		"without a host": {"http:///v1", "is not a URL"},
 	} {

@@ -189,3 +189,20 @@ func (e *engine) show(ctx context.Context, m *draft.Model) bool {
 	m.KVBytes = int64(2 * of("block_count") * of("attention.head_count_kv") * head * 2)
 	return true
 }
+
+// repository notes which models of an engine's repository it does not answer for: those that are not loaded.
+func (e *engine) repository(ctx context.Context) {
+	var index []struct {
+		Name  string `json:"name"`
+		State string `json:"state"`
+	}
+	read := func(r io.Reader) error { return json.NewDecoder(r).Decode(&index) }
+	if e.out.Kind != draft.Gearshift && len(e.out.Models) > 0 || e.exchange(ctx, http.MethodPost, e.root+"/v2/repository/index", strings.NewReader("{}"), read) != nil {
+		return
+	}
+	for _, m := range index {
+		if m.State != "READY" {
+			e.out.Unloaded = append(e.out.Unloaded, m.Name)
+		}
+	}
+}

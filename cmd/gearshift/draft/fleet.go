@@ -15,6 +15,7 @@ import (
 
 // Fleet is what the engines make up: variants in order of size, and replicas of them.
 type Fleet struct {
+	Engines  []Engine
 	Variants []Variant
 	Hosts    []string // in the order in which they were named
 	Replicas []Replica
@@ -55,7 +56,7 @@ type Replica struct {
 
 // Compose makes a fleet of the engines. The same model on several hosts is one variant.
 func Compose(engines []Engine) (*Fleet, error) {
-	f := &Fleet{}
+	f := &Fleet{Engines: engines}
 	names := variantNames(engines)
 	for i := range engines {
 		e := &engines[i]
@@ -257,6 +258,8 @@ type Engine struct {
 	Kind Kind
 	// Models that it serves, in its own order.
 	Models []Model
+	// Unloaded names models of its repository that it does not answer for.
+	Unloaded []string
 }
 
 // Kind is what software answers.

@@ -94,7 +94,12 @@ func (o *replicaForecast) run(c *cobra.Command) error {
 	if asJSON {
 		return output.JSON(c.OutOrStdout(), list)
 	}
-	return writeNeeded(c.OutOrStdout(), interval, list)
+	if err := writeNeeded(c.OutOrStdout(), interval, list); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "\nWith margin: %.2f times the expected rate, which covered %.0f %% of the last day with a warm-up of %v.\nReplicas: the rate with margin divided by %g (a capacity of %g at a utilisation of %g), rounded up; at least 1.\n",
+		planner.Margin(), 100*o.quantile, o.warmUp, o.capacity*o.target, o.capacity, o.target)
+	return err
 }
 
 // plan is how replicas are counted, with a forecast whose times are those of a day in minutes.

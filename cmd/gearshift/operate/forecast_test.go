@@ -56,7 +56,8 @@ func TestReplicasAreForecast(t *testing.T) {
 	if last.InS != 7200 || math.Abs(last.Expected-want) > 1 || last.Replicas != int(math.Ceil(want/10)) {
 		t.Errorf("in %v s %.2f are expected with %d replicas, want %.2f", last.InS, last.Expected, last.Replicas, want)
 	}
-	if out, err = forecast(t, twoDays()); err != nil || strings.Count(out, "\n") != 13 || !strings.Contains(out, "2h0m0s") {
+	if out, err = forecast(t, twoDays()); err != nil || strings.Count(out, "\n") != 16 || !strings.Contains(out, "2h0m0s") ||
+		!strings.Contains(out, "Replicas: the rate with margin divided by 8 (a capacity of 10 at a utilisation of 0.8), rounded up") {
 		t.Errorf("the table is %q, the error %v", out, err)
 	}
 }

@@ -21,7 +21,7 @@ func Report() reports.Report {
 	return reports.Report{
 		Name:  "mosel",
 		Short: "Repeat the evaluation of modality selection in the simulator, as one report",
-		Long: `Play the compared of MOSEL (arXiv 2310.18481), and ours, on jobs with quality floors and
+		Long: `Play the policies that MOSEL compares (arXiv 2310.18481), and ours, on jobs with quality floors and
 deadlines, with five models whose profiles are derived from the paper's numbers, and write
 one page: DIR/report.html, with report.json and a CSV for each table.
 
