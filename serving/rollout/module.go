@@ -125,8 +125,8 @@ func (m *Module) findLocations() {
 			}
 			m.locations = append(m.locations, own)
 			for _, r := range x.Replicas {
-				if r >= 0 {
-					m.base[r] = m.options.Names[x.Replicas[0]].Get()
+				if name := m.options.Names[x.Replicas[0]]; r >= 0 && name != nil { // nil of a model that is updated in real time
+					m.base[r] = name.Get()
 				}
 			}
 			m.parts[x.Replicas[0]] = 1

@@ -142,7 +142,9 @@ func (c *checker) serving() {
 		c.judge("serving.default_task", "unknown task %q; %s", task, hint(task, c.s.taskNames()))
 	}
 	c.own("serving", s.Config().Validate())
+	c.listeners()
 	c.backend()
+	c.engines()
 }
 
 // balancer checks its name, and the variants that have a counter of their own.
@@ -171,6 +173,17 @@ func (c *checker) address(key, addr string) {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	c.judgeIf(err != nil, key, "%q is not an address; want host:port, such as 127.0.0.1:8080", addr)
+}
+
+// listeners reports two listeners on one address.
+func (c *checker) listeners() {
+	const key = "serving.admin.addr"
+	host, port, err := net.SplitHostPort(c.s.Serving.Addr)
+	other, admin, failed := net.SplitHostPort(c.s.Serving.Server.Admin.Addr)
+	all := func(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
+	if err == nil && failed == nil && port == admin && port != "0" && (host == other || all(host) || all(other)) {
+		c.judge(key, "%q is taken by serving.addr, %q; want another port", c.s.Serving.Server.Admin.Addr, c.s.Serving.Addr)
+	}
 }
 
 func (c *checker) backend() {

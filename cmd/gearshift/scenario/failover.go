@@ -268,12 +268,16 @@ func (s *Scenario) FailoverSystem(shared bool) *failover.System {
 		x.Shared = shared
 		return x
 	}
+	tasks := s.Applications()
+	return s.failoverSystem(shared, tasks, s.homes(tasks))
+}
+
+func (s *Scenario) failoverSystem(shared bool, tasks []int, homes []home) *failover.System {
 	x := &failover.System{Resources: []string{"memory", "compute"}, Shared: shared}
 	for _, h := range s.Hosts {
 		x.Servers = append(x.Servers, failover.Server{Name: h.Name, Site: h.Site, Capacity: []float64{float64(h.Memory), 1}})
 	}
-	tasks := s.Applications()
-	homes, critical := s.homes(tasks), s.criticals(tasks)
+	critical := s.criticals(tasks)
 	for i, task := range tasks {
 		a := s.application(task)
 		a.Critical = critical[i]

@@ -79,9 +79,9 @@ serving:
   backend: upstream
   upstreams:
     "*@h1": {url: "http://127.0.0.1:9001", lifecycle: gearshift}
-    "*@h2": {url: "http://127.0.0.1:9002"}
-    "*@h3": {url: "http://127.0.0.1:9003"}
-    small@h3: {url: "http://127.0.0.1:9004"}
+    "*@h2": {url: "http://127.0.0.1:9002", lifecycle: gearshift}
+    "*@h3": {url: "http://127.0.0.1:9003", lifecycle: ollama}
+    small@h3: {url: "http://127.0.0.1:9004", lifecycle: triton}
 `)
 	for replica, want := range map[string]string{"small@h1": "http://127.0.0.1:9001", "large@h1": "http://127.0.0.1:9001", "large@h3": "http://127.0.0.1:9003", "small@h3": "http://127.0.0.1:9004"} {
 		if got := s.Serving.Upstreams[replica].URL; got != want {

@@ -1,14 +1,13 @@
 package scenario
 
 import (
-	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"gearshift/router/fleet"
 	"gearshift/router/rollout"
-	"gearshift/serving/agents"
 )
 
 // Rollout is how versions of models replace each other while a router serves. docs/versions.md
@@ -38,6 +37,9 @@ type Rollout struct {
 	// Keep is how many replicas have to answer at any time, by model.
 	Keep map[string]int `yaml:"keep,flow,omitempty"`
 }
+
+// field is what [Rollout.Pattern] has replaced.
+var field = regexp.MustCompile(`\{[^{}]*\}`)
 
 // WhensStale are the values of [Rollout.WhenStale]. The first is the default.
 var WhensStale = []string{"go", "report"}
@@ -76,6 +78,9 @@ func (c *checker) rollout(x *Rollout) {
 	c.judgeIf(c.s.failing, key, "has no place next to failover: each would undo what the other loads; want one of the two")
 	c.judgeIf(len(c.s.Weights) == 0, key, "there are no models whose versions could change; want models, and the model of each variant")
 	c.judgeIf(!strings.Contains(x.Pattern, "{version}"), child(key, "name"), "%q gives all versions one name; want {version} in it, as in {model}@{version}", x.Pattern)
+	for _, field := range field.FindAllString(x.Pattern, -1) {
+		c.judgeIf(field != "{model}" && field != "{version}", child(key, "name"), "%q stands for nothing; %s", field, hint(field, []string{"{model}", "{version}"}))
+	}
 	c.judgeIf(!slices.Contains(WhensStale, x.WhenStale), child(key, "when_stale"), "unknown value %q; %s", x.WhenStale, hint(x.WhenStale, WhensStale))
 	c.judgeIf(!(x.Utilisation > 0 && x.Utilisation <= 1), child(key, "utilisation"), "want a share above 0 and at most 1, not %v", x.Utilisation)
 	c.rolloutTimes(x)
@@ -102,7 +107,6 @@ func (c *checker) rollout(x *Rollout) {
 			c.judgeIf(n < 1 || n > most, at, "want a number of its replicas, from 1 to %d, not %d", most, n)
 		}
 	}
-	c.rolloutEngines()
 }
 
 func (c *checker) rolloutTimes(x *Rollout) {
@@ -129,53 +133,26 @@ func (c *checker) rolloutTest(x *Rollout) {
 	c.judgeIf(!(x.Slower >= 1 && x.Slower <= 100), child(key, "slower"), "want a factor from 1 to 100, not %v", x.Slower)
 }
 
-// rolloutEngines checks that engines can load another version.
-func (c *checker) rolloutEngines() {
-	if !c.sound("replicas") || !c.sound("serving.upstreams") {
-		return
-	}
-	switch c.s.Serving.Backend {
-	case Simulated:
-		return // what nothing drives is placed at once
-	case ONNX:
-		c.judge("rollout", "the models of backend: %s stay as they are; want backend: %s, and engines that load", ONNX, Upstream)
-		return
-	}
-	said := map[string]bool{}
-	for i := range c.s.Weights {
-		for _, p := range c.s.rolled(i) {
-			e := c.s.upstream(p)
-			name := c.s.engineName(p)
-			if _, own := c.s.Serving.Upstreams[name]; !own {
-				name = onHost + hostOf(name)
-			}
-			if said[name] || e.Lifecycle != "" && e.Lifecycle != "vllm" {
-				continue
-			}
-			said[name] = true
-			c.judge(child(child("serving.upstreams", name), "lifecycle"), "%s, and rollout has its engine load other versions; want %s, or real_time of the model", quoted(e.Lifecycle), strings.Join(slices.DeleteFunc(agents.Dialects(), func(d string) bool { return d == "vllm" }), ", "))
-		}
-	}
-}
-
-func quoted(lifecycle string) string {
-	if lifecycle == "" {
-		return "there is none"
-	}
-	return fmt.Sprintf("%q cannot load", lifecycle)
-}
-
 // rolled lists the replicas of a model whose versions change.
 func (s *Scenario) rolled(model int) (list []placedReplica) {
-	if m := &s.Weights[model]; m.RealTime || len(m.Modalities) > 0 {
-		return nil
-	}
 	for _, p := range s.listedReplicas() {
-		if p.variant >= 0 && p.host >= 0 && p.worker == 0 && s.Variants[p.variant].Model == s.Weights[model].Name {
+		if s.changes(p, model) {
 			list = append(list, p)
 		}
 	}
 	return list
+}
+
+// changes reports whether the replica is of the model and gets its versions.
+func (s *Scenario) changes(p placedReplica, model int) bool {
+	m := &s.Weights[model]
+	return !m.RealTime && len(m.Modalities) == 0 && p.variant >= 0 && p.host >= 0 && p.worker == 0 && s.Variants[p.variant].Model == m.Name
+}
+
+// rolls reports whether versions of the replica change while the router serves.
+func (s *Scenario) rolls(p placedReplica) bool {
+	model := indexOf(s.modelNames(), s.Variants[p.variant].Model)
+	return s.rolling && model >= 0 && s.changes(p, model)
 }
 
 // secondSuffix ends the name of a replica that takes turns with the one of the name before it.

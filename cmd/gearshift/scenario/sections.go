@@ -3,6 +3,7 @@ package scenario
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"gearshift/router/fleet"
@@ -127,9 +128,9 @@ func (c *checker) rebalancing(r *Rebalancing) {
 	if r.Period > 0 && c.sound("serving") {
 		driven := false
 		for _, u := range c.s.Serving.Upstreams {
-			driven = driven || u.Lifecycle != ""
+			driven = driven || loads(u.Lifecycle)
 		}
-		c.judgeIf(!driven, child(key, "period"), "moves replicas by loading and unloading them, and no engine is driven; want serving.upstreams with a lifecycle, such as gearshift")
+		c.judgeIf(!driven, child(key, "period"), "moves replicas by loading and unloading them, and no engine does that; want serving.upstreams with a lifecycle, one of %s", strings.Join(loaders(), ", "))
 	}
 }
 
@@ -193,8 +194,13 @@ func (c *checker) tiers(x *Tiers) {
 	c.judgeIf(len(x.Groups) < 2 || len(x.Groups) > 16, child(key, "groups"), "want from 2 to 16 tiers, found %d", len(x.Groups))
 	c.judgeIf(x.Period < time.Second || x.Period > time.Hour, child(key, "period"), "want a time from 1s to 1h, not %v", x.Period)
 	c.judgeIf(!(x.Gain > 0 && x.Gain <= 1), child(key, "gain"), "want a number above 0 and at most 1, not %v", x.Gain)
-	in := map[string]int{}
-	for _, g := range x.Groups {
+	in, named := map[string]int{}, map[string]bool{}
+	for i, g := range x.Groups {
+		at := item(child(key, "groups"), i)
+		c.name(child(at, "name"), g.Name)
+		c.judgeIf(named[g.Name], child(at, "name"), "%q is taken by a tier before it", g.Name)
+		c.judgeIf(len(g.Hosts) == 0, child(at, "hosts"), "at least one is needed")
+		named[g.Name] = true
 		for _, h := range g.Hosts {
 			in[h]++
 		}

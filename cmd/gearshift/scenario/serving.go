@@ -1,9 +1,14 @@
 package scenario
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"gearshift/router/control"
+	"gearshift/router/fleet"
+	"gearshift/serving/address"
+	"gearshift/serving/agents"
 	"gearshift/serving/backend"
 	"gearshift/serving/config"
 	"gearshift/serving/memory"
@@ -148,11 +153,8 @@ const onHost = "*@"
 
 // upstream returns the entry of the replica, or else of its host.
 func (s *Scenario) upstream(p placedReplica) Endpoint {
-	name := s.engineName(p)
-	if e, ok := s.Serving.Upstreams[name]; ok {
-		return e
-	}
-	return s.Serving.Upstreams[onHost+hostOf(name)]
+	_, e := s.endpoint(p)
+	return e
 }
 
 func hostOf(replica string) string {
@@ -211,4 +213,115 @@ func (c *checker) local(key string, l Local) {
 		c.judgeIf(bound.value < 0, child(key, bound.name), "want 1 or more, or 0 for the default, not %d", bound.value)
 	}
 	c.judgeIf(l.Provider != "" && l.Provider != CPU && l.Provider != CUDA, child(key, "execution_provider"), "unknown provider %q; want %s or %s", l.Provider, CPU, CUDA)
+}
+
+// engines checks that engines can do what the sections of the file have the router order.
+func (c *checker) engines() {
+	if !c.sound("replicas") || !c.sound("serving.upstreams") {
+		return
+	}
+	if c.s.Serving.Backend == ONNX {
+		for section, on := range sorted(map[string]bool{"failover": c.s.failing, "rollout": c.s.rolling}) {
+			c.judgeIf(on, section, "the models of backend: %s stay as they are, in the router's own process; want backend: %s, and engines that load", ONNX, Upstream)
+		}
+	}
+	if c.s.Serving.Backend != Upstream {
+		return // what nothing drives is placed at once
+	}
+	said := map[string]bool{}
+	for _, p := range c.s.listedReplicas() {
+		if p.variant < 0 || p.host < 0 {
+			continue
+		}
+		name, e := c.s.endpoint(p)
+		why, able := c.driven(p, e.Lifecycle)
+		if why == "" || said[name] {
+			continue
+		}
+		said[name] = true
+		c.judge(child(child("serving.upstreams", name), "lifecycle"), "%s, and %s; want %s", quoted(e.Lifecycle), why, strings.Join(able, ", "))
+	}
+	c.single()
+}
+
+// driven says what the file has the replica's engine ordered to do that it cannot, and which dialects can;
+// nothing where there is no such order.
+func (c *checker) driven(p placedReplica, lifecycle string) (why string, able []string) {
+	switch v := &c.s.Variants[p.variant]; {
+	case c.s.rolls(p) && !loads(lifecycle):
+		return "rollout has its engine load other versions", append(loaders(), "or real_time of the model")
+	case c.s.failing && p.state != fleet.Up && lifecycle == "" && slices.ContainsFunc(c.s.Tasks, func(t Task) bool { return t.Rate > 0 && t.answers(v.Name) }):
+		return fmt.Sprintf("failover has its engine load %s", v.Name), append(agents.Dialects(), "or state: up of all its replicas, listed in the file, where the engine has them all")
+	}
+	return "", nil
+}
+
+func quoted(lifecycle string) string {
+	if lifecycle == "" {
+		return "there is none"
+	}
+	return fmt.Sprintf("%q cannot load", lifecycle)
+}
+
+// loads reports whether engines of the dialect load models.
+func loads(lifecycle string) bool {
+	d, err := agents.DialectNamed(lifecycle)
+	return err == nil && d != nil && d.Refuses(agents.Order{Verb: control.Load}) == nil
+}
+
+// loaders are the dialects whose engines load.
+func loaders() []string {
+	return slices.DeleteFunc(agents.Dialects(), func(d string) bool { return !loads(d) })
+}
+
+// endpoint returns the replica's entry, or else its host's, with its name in the file.
+func (s *Scenario) endpoint(p placedReplica) (name string, e Endpoint) {
+	name = s.engineName(p)
+	if _, own := s.Serving.Upstreams[name]; !own {
+		name = onHost + hostOf(name)
+	}
+	return name, s.Serving.Upstreams[name]
+}
+
+// single reports the upstreams that stand for several models of a host and have one: by its name, or because
+// their engine runs what it was started with.
+func (c *checker) single() {
+	first, said := map[string]placedReplica{}, map[string]bool{} // by host and address; by upstream
+	for _, p := range c.s.listedReplicas() {
+		if p.variant < 0 || p.host < 0 || p.worker > 0 {
+			continue
+		}
+		name, e := c.s.endpoint(p)
+		server, err := address.Parse(e.URL)
+		started := e.Lifecycle != "" && !loads(e.Lifecycle)
+		if err != nil || said[name] || !started && e.Model == "" {
+			continue
+		}
+		at := fmt.Sprint(p.host, " ", &server.API)
+		q, taken := first[at]
+		if !taken {
+			first[at] = p
+			continue
+		}
+		v, w := &c.s.Variants[p.variant], &c.s.Variants[q.variant]
+		_, other := c.s.endpoint(q)
+		key, own := child("serving.upstreams", name), fmt.Sprintf("an entry for each, %s and %s, with a url of its own", c.s.replicaName(q), c.s.replicaName(p))
+		switch {
+		case v.sameModel(w):
+			continue
+		case started:
+			c.judge(key, "is one engine for %s and %s, and %s runs the one model with which it was started; want %s", w.Name, v.Name, e.Lifecycle, own)
+		case e.Model == other.Model:
+			c.judge(child(key, "model"), "%q is one model for %s and %s; want %s, or no model where the server calls them so", e.Model, w.Name, v.Name, own)
+		default:
+			continue
+		}
+		said[name] = true
+	}
+}
+
+// sameModel reports whether the variants answer by the same model: with fewer inputs, for instance.
+func (v *Variant) sameModel(w *Variant) bool {
+	cut := func(v *Variant) bool { return len(v.Modalities) > 0 || v.ImageDetail != "" }
+	return v.Model != "" && v.Model == w.Model || v.Name == w.Name || cut(v) || cut(w)
 }
