@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router"
+	"gearshift/router/fleet"
 	"gearshift/serving/access"
 	"gearshift/serving/admission"
 	"gearshift/serving/keys"
@@ -123,6 +124,10 @@ func (s *Server) shed(err error, k call, by admission.FlowKey, h http.Header) *w
 	var refused router.Refusal
 	if errors.As(err, &refused) {
 		after = refused.After
+	}
+	if reason != admission.ReasonError {
+		spared := s.proxy.Spared(&k.fleet, k.variant, func(i int) bool { return s.router.Ledger().State(i) != fleet.Up })
+		after = max(after, min(spared, s.settings().Overload.MaxRetryAfter))
 	}
 	h.Set(access.HeaderReason, reason)
 	h.Set("Retry-After", strconv.Itoa(int((after+time.Second-1)/time.Second)))

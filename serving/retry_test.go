@@ -66,6 +66,9 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		{"502", says(502, "text/html", "<html>"), "status", 200},
 		{"503", says(503, jsonType, theirError), "status", 200},
 		{"429", says(429, jsonType, theirError), "busy", 200},
+		{"520, of a proxy before it", says(520, "text/html", "<html>"), "status", 200},
+		{"524", says(524, "text/html", "<html>"), "status", 200},
+		{"530", says(530, jsonType, theirError), "status", 200},
 		{"a page in place of an answer", says(200, "text/html", "<html>"), "broken", 200},
 		{"no JSON", says(200, jsonType, "Traceback"), "broken", 200},
 		{"no JSON, as it says itself", says(200, "text/plain", "Traceback"), "broken", 200},
@@ -80,6 +83,8 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		{"500", says(500, jsonType, theirError), "", 500},
 		{"500, as vLLM says it", says(500, jsonType, `{"error":{"message":"x","type":"InternalServerError","param":null,"code":500}}`), "", 500},
 		{"504", says(504, jsonType, theirError), "", 504},
+		{"519", says(519, jsonType, theirError), "", 519},
+		{"531", says(531, jsonType, theirError), "", 531},
 		{"broken within the answer", cuts(eventType, token), "", 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {

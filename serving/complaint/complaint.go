@@ -39,7 +39,8 @@ func (k Kind) String() string {
 func Worth(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusNotImplemented:
+		http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusNotImplemented,
+		http.StatusInternalServerError: // Triton's, and older servers', for a prompt that is too long
 		return true
 	}
 	return false
@@ -72,8 +73,9 @@ func Of(status int, body []byte, model string) Kind {
 		return Other
 	}
 	switch {
-	case e.tooLong():
+	case e.tooLong(status):
 		return Context
+	case status == http.StatusInternalServerError:
 	case e.noModel(), e.beginsWithModel(model):
 		return Model
 	}
@@ -86,18 +88,33 @@ type fault struct {
 }
 
 // read takes in the forms of errors: OpenAI's, vLLM's older one without an envelope,
-// FastAPI's detail, and a bare text.
+// FastAPI's detail, a list of errors, and a bare text.
 func read(body []byte) (f fault) {
-	body = bytes.TrimSpace(body)
-	if data, ok := bytes.CutPrefix(body, []byte("data:")); ok { // the first event of a stream
-		body, _, _ = bytes.Cut(data, []byte("\n"))
-	}
-	f.take(body, 3)
+	f.take(event(bytes.TrimSpace(body)), 3)
 	return f
+}
+
+// event is the data of the last event of a stream that has some, or else the text as it is.
+func event(body []byte) []byte {
+	if form := wire.FormOf(body); form != wire.Events {
+		return body
+	}
+	var last []byte
+	for line := range bytes.Lines(body) {
+		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok && bytes.IndexByte(data, '{') >= 0 {
+			last = data
+		}
+	}
+	return last
 }
 
 // take fills in what the JSON value says, and what lies in it, so many levels deep.
 func (f *fault) take(value json.RawMessage, deep int) {
+	var list []json.RawMessage
+	if json.Unmarshal(value, &list) == nil && len(list) > 0 && deep > 0 {
+		f.take(list[0], deep-1)
+		return
+	}
 	var text string
 	if json.Unmarshal(value, &text) == nil {
 		if f.message == "" {
@@ -106,8 +123,9 @@ func (f *fault) take(value json.RawMessage, deep int) {
 		return
 	}
 	var o struct {
-		Error, Detail, Message, Type, Code, Param json.RawMessage
-		ErrorType                                 json.RawMessage `json:"error_type"`
+		Error, Errors, Detail, Message, Msg, Type, Code, Param json.RawMessage
+		ErrorType                                              json.RawMessage `json:"error_type"`
+		ErrorMsg                                               json.RawMessage `json:"error_msg"`
 	}
 	if json.Unmarshal(value, &o) != nil {
 		return
@@ -115,14 +133,14 @@ func (f *fault) take(value json.RawMessage, deep int) {
 	for _, part := range []struct {
 		to    *string
 		value json.RawMessage
-	}{{&f.message, o.Message}, {&f.kind, o.Type}, {&f.kind, o.ErrorType}, {&f.code, o.Code}, {&f.param, o.Param}} {
+	}{{&f.message, o.Message}, {&f.message, o.Msg}, {&f.message, o.ErrorMsg}, {&f.kind, o.Type}, {&f.kind, o.ErrorType}, {&f.code, o.Code}, {&f.param, o.Param}} {
 		var text string
 		if *part.to == "" && json.Unmarshal(part.value, &text) == nil {
 			*part.to = text
 		}
 	}
 	if deep > 0 {
-		for _, inner := range []json.RawMessage{o.Error, o.Detail} {
+		for _, inner := range []json.RawMessage{o.Error, o.Errors, o.Detail} {
 			if len(inner) > 0 {
 				f.take(inner, deep-1)
 			}
@@ -186,28 +204,6 @@ func (f *fault) beginsWithModel(model string) bool {
 func (f *fault) lacksChat() bool {
 	text := strings.ToLower(f.message)
 	return strings.Contains(text, "not support chat") || strings.Contains(text, "not support completion") || strings.Contains(text, "unsupported method")
-}
-
-// long are words of engines for a context that is too short.
-var long = []string{
-	"maximum context length", "maximum model length", "max_model_len", "model's context length", // OpenAI, vLLM, SGLang, Mistral
-	"context size", "context length exceeded", "context window", // llama.cpp, LM Studio
-	"exceeds the context length", "exceed context length", "exceeds context length", "exceeds model context", // Ollama, LMDeploy
-	"maximum input length", "max_input_len", "max_num_tokens", "max_seq_len", // TensorRT-LLM
-	"max_new_tokens` must be", "inputs` must have less than", // TGI
-	"prompt is too long", "prompt too long", "input is too long", "input length exceeds", "too many tokens",
-	"exceeds the maximum number of tokens", "reduce the length of the messages",
-}
-
-// tooLong reports whether the prompt, or prompt and answer, are longer than the context.
-func (f *fault) tooLong() bool {
-	for _, code := range []string{f.code, f.kind} {
-		switch code {
-		case "context_length_exceeded", "exceed_context_size_error", "context_window_exceeded":
-			return true
-		}
-	}
-	return containsAny(strings.ToLower(f.message), long)
 }
 
 func containsAny(text string, parts []string) bool {

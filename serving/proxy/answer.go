@@ -84,7 +84,7 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 	}
 	a.first, a.err = a.next()
 	a.gather()
-	if status := a.status(); complaint.Worth(status) {
+	if status := a.complains(); complaint.Worth(status) {
 		a.complaint = complaint.Of(status, a.first, a.model)
 		a.absent = a.complaint == complaint.Endpoint ||
 			!a.common && a.complaint != complaint.Model && complaint.Absent(status, a.first, out.URL.Path)
@@ -185,10 +185,12 @@ func (a *answer) spare() time.Duration {
 // busy reports whether the status asks for another attempt elsewhere.
 func busy(status int) bool {
 	switch status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, 529: // Anthropic's, for overloaded
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable:
 		return true
 	}
-	return false
+	// Of a proxy before the engine, such as Cloudflare's, which could not reach it; 529 is
+	// Anthropic's, for overloaded.
+	return status >= 520 && status <= 530
 }
 
 // next waits for more of the body and meters it. What it returns is good until
@@ -307,6 +309,8 @@ func (a *answer) unfit() (reason failure, unfit bool) {
 	switch {
 	case a.none():
 		return reasonFor(a.err), true
+	case a.complaint == complaint.Context: // another size may hold the prompt; this one did nothing wrong
+		return "", false
 	case a.absent:
 		return failedAbsent, true
 	case a.response.StatusCode == http.StatusTooManyRequests:

@@ -245,7 +245,11 @@ func (d *dispatch) full(a *answer, reason failure) bool {
 	if !sure && (a.response == nil || a.response.StatusCode != http.StatusServiceUnavailable) {
 		return false
 	}
-	return d.Health.Busy(a.replica, sure, a.spare())
+	spare := a.spare()
+	if spare > 0 {
+		d.sparings.ask(a.replica, d.Clock()+spare)
+	}
+	return d.Health.Busy(a.replica, sure, spare)
 }
 
 // mark names in the answer's header who gave it.

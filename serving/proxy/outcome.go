@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"gearshift/serving/complaint"
 	"gearshift/serving/config"
 	"gearshift/serving/reply"
 	"gearshift/serving/wire"
@@ -15,6 +16,8 @@ import (
 func (a *answer) judge() work.Outcome {
 	status := a.status()
 	switch {
+	case a.complaint == complaint.Context:
+		return work.Refused
 	case failing(status) || status == http.StatusTooManyRequests || a.locked() || a.misplaced():
 		return work.Failed
 	case status >= http.StatusBadRequest:
@@ -46,6 +49,15 @@ func (a *answer) status() int {
 		return a.meter.Fault()
 	}
 	return a.response.StatusCode
+}
+
+// complains is the status that the answer's error is read by: one within a success that names
+// none may be about the request.
+func (a *answer) complains() int {
+	if a.response.StatusCode/100 == 2 && a.meter.Failed() && !a.meter.Started() && a.meter.Fault() == 0 {
+		return http.StatusBadRequest
+	}
+	return a.status()
 }
 
 // settled reports how the replica did that gave the last answer, unless that has been

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"gearshift/router/fleet"
@@ -96,7 +97,8 @@ type Proxy struct {
 	budget    *budget          // of further attempts
 	failures  *lograte.Limiter // lines about attempts that failed
 	pending   []pending        // by replica
-	cuts      bool             // a variant leaves something out of messages
+	sparings  sparings
+	cuts      bool // a variant leaves something out of messages
 }
 
 // New makes a Proxy.
@@ -104,7 +106,8 @@ func New(o Options) *Proxy {
 	return &Proxy{
 		Options: o, abilities: abilities.New(len(Endpoints)), budget: newBudget(o.Settings().Retries),
 		failures: lograte.New(), pending: make([]pending, len(o.Backends)),
-		cuts: slices.ContainsFunc(o.Backends, func(b config.Backend) bool { return b.Cut != (wire.Cut{}) }),
+		sparings: sparings{replicas: make([]atomic.Int64, len(o.Backends))},
+		cuts:     slices.ContainsFunc(o.Backends, func(b config.Backend) bool { return b.Cut != (wire.Cut{}) }),
 	}
 }
 
