@@ -33,8 +33,8 @@ type Config struct {
 	// of one that was lost. Those of an instance that is swapped notice nothing.
 	Switch time.Duration
 	// Traffic reports connections that are refused, and requests that break, to the controller, as a router
-	// does, the connection of an agent whose process is gone among them. Without it heartbeats are
-	// all that the controller sees.
+	// does, the connection of an agent whose process is gone among them, and answers it where it asks a
+	// server that it suspects. Without it heartbeats are all that the controller sees.
 	Traffic bool
 	// Patience is how long a client waits for an answer. Zero is 30 s.
 	Patience time.Duration
@@ -136,6 +136,9 @@ func newSimulation(c Config) (*simulation, error) {
 	sim := &simulation{Config: c, result: &Result{Length: c.Length}, latest: map[int]spot{}}
 	o := c.Options
 	o.Report = sim.step
+	if c.Traffic {
+		o.Ask = sim.ask
+	}
 	var err error
 	if sim.controller, err = failover.New(c.System, o, sim); err != nil {
 		return nil, err
@@ -233,6 +236,18 @@ func (sim *simulation) beat() {
 			s.beaten = at
 			sim.controller.Observe(control.Event{At: at, Kind: control.Heartbeat, Replica: -1, Host: i})
 		}
+	}
+}
+
+// ask answers the controller, which suspects a server: a process that is gone refuses, and one that stands
+// still does not answer.
+func (sim *simulation) ask(i int) {
+	if s := &sim.servers[i]; s.down == 0 || !s.silent {
+		kind := control.ProbePassed
+		if s.down > 0 {
+			kind = control.Refused
+		}
+		sim.controller.Observe(control.Event{At: sim.now, Kind: kind, Replica: -1, Host: i, Began: sim.now})
 	}
 }
 

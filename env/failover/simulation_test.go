@@ -65,6 +65,29 @@ func TestALoss(t *testing.T) {
 	}
 }
 
+// TestStalls: a server that stands still for up to 40 ms, again and again, is suspected, and not lost,
+// where losses are confirmed. One that stands still for good is lost within 70 ms.
+func TestStalls(t *testing.T) {
+	for _, confirm := range []time.Duration{0, 30 * time.Millisecond} {
+		o := failover.DefaultOptions()
+		o.Confirm = confirm
+		c := envfailover.Config{System: drawn(t, 46, 6), Options: o, Length: 11 * time.Minute, Seed: 3, Traffic: true}
+		for i := range 100 {
+			from := time.Duration(i)*time.Second + time.Duration(i*7)*time.Millisecond
+			c.Losses = append(c.Losses, envfailover.Loss{Server: i % 6, From: from, To: from + time.Duration(i%40+1)*time.Millisecond, Silent: true})
+		}
+		c.Losses = append(c.Losses, envfailover.Loss{Server: 1, From: 10 * time.Minute, Silent: true})
+		r := run(t, c)
+		if alarms := r.Counts.FalseAlarms; (alarms == 0) != (confirm > 0) || confirm > 0 && r.Counts.Suspicions < 10 {
+			t.Errorf("confirmed for %v: %d false alarms, %d suspicions", confirm, alarms, r.Counts.Suspicions)
+		}
+		last := r.Failovers[len(r.Failovers)-1]
+		if most := 41*time.Millisecond + confirm; last.After > most || last.After < most-20*time.Millisecond {
+			t.Errorf("confirmed for %v: lost after %v, want %v at most", confirm, last.After, most)
+		}
+	}
+}
+
 func BenchmarkDay(b *testing.B) {
 	s, err := envfailover.Draw(envfailover.Drawing{Applications: 46, Servers: 6, Sites: 3, Utilisation: 0.5, Families: families.Torchvision(), BoundMS: 100, Critical: 0.5, Seed: 1})
 	if err != nil {

@@ -34,6 +34,7 @@ type Controller struct {
 	failovers int
 	steps     []Step // of the last failover
 	open      bool   // the failover is not over
+	alone     bool   // no agent was heard when it was looked last
 	counts    Counts
 	scratch   scratch
 	crowded   []crowd
@@ -204,6 +205,9 @@ func (c *Controller) Wake(now time.Duration) (next time.Duration) {
 		if c.now >= c.retry {
 			c.dirty, c.retry = true, control.Never
 			c.version++
+		}
+		if len(c.events) > 0 { // an answer that came at once
+			continue
 		}
 		if !c.dirty {
 			return c.next()

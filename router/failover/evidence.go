@@ -41,10 +41,11 @@ type server struct {
 	broken      time.Duration // when a request broke there last; −1 since the last heartbeat
 	dead        bool          // its process is known to be gone
 	drill       bool
-	suspect     bool // it was up when the controller died
-	// slack is how much longer heartbeats are waited for since a false alarm at the time alarm.
-	slack time.Duration
-	alarm time.Duration
+	resumed     bool // it was up when the controller died, and has not been heard since
+	suspicion   suspicion
+	// slack is how much longer heartbeats are waited for since one was late, at the time learnt.
+	slack  time.Duration
+	learnt time.Duration
 }
 
 // take follows an event.
@@ -81,9 +82,10 @@ func (c *Controller) evidence(e *event) {
 	switch e.Kind {
 	case control.Heartbeat:
 		s.agent = true
+		c.learn(s, e.At-s.heard)
 		c.alive(e.Host, e.At)
 	case control.ProbePassed:
-		if !s.agent {
+		if !s.agent || s.suspicion.held {
 			c.alive(e.Host, e.At)
 		}
 	case control.Missed:
@@ -112,7 +114,7 @@ func (c *Controller) evidence(e *event) {
 func (c *Controller) alive(i int, at time.Duration) {
 	s := &c.servers[i]
 	silence := at - s.heard
-	s.heard, s.missed, s.broken, s.suspect = max(s.heard, at), 0, -1, false
+	s.heard, s.missed, s.broken, s.resumed = max(s.heard, at), 0, -1, false
 	if s.condition != Lost || s.drill {
 		return
 	}
@@ -122,29 +124,7 @@ func (c *Controller) alive(i int, at time.Duration) {
 		return
 	}
 	c.counts.FalseAlarms++
-	c.wait(i, silence)
 	c.returned(i, StepFalseAlarm, silence)
-}
-
-// Bounds of how much longer a server is waited for that has given a false alarm: so many
-// heartbeats, for so long until it is half as many.
-const (
-	slackMost = 10
-	slackHalf = 30 * time.Second
-)
-
-// wait has the server be waited for twice as long as the silence was that was a false alarm: where
-// a machine is short of processors, heartbeats come late again and again.
-func (c *Controller) wait(i int, silence time.Duration) {
-	s, usual := &c.servers[i], time.Duration(c.options.Misses)*c.options.Heartbeat
-	if most := slackMost * c.options.Heartbeat; s.agent && silence < usual+2*most {
-		s.slack, s.alarm = min(most, max(c.slack(s), 2*silence-usual)), c.now
-	}
-}
-
-// slack is how much longer the server is waited for now.
-func (c *Controller) slack(s *server) time.Duration {
-	return s.slack >> min(62, max(0, (c.now-s.alarm)/slackHalf))
 }
 
 // register follows the registration of an agent.
@@ -157,7 +137,7 @@ func (c *Controller) register(i int, incarnation uint64, list []int, at time.Dur
 		c.compare(i, list, known)
 		return
 	}
-	s.heard, s.missed, s.broken, s.suspect, s.dead = max(s.heard, at), 0, -1, false, false
+	s.heard, s.missed, s.broken, s.resumed, s.dead = max(s.heard, at), 0, -1, false, false
 	if known != 0 && s.condition != Lost {
 		c.lose(i, "it has started again", true)
 	}
@@ -214,7 +194,7 @@ func (c *Controller) lose(i int, why string, dead bool) {
 		c.steps = c.steps[:0]
 	}
 	c.open = true
-	s.condition, s.since = Lost, c.now
+	s.condition, s.since, s.suspicion = Lost, c.now, suspicion{}
 	c.version++
 	c.step(StepLost, i, why)
 	for _, x := range c.on[i] {
@@ -256,66 +236,4 @@ func (c *Controller) silence(i int) {
 		c.stepApp(StepAffected, i, "")
 	}
 	c.dirty = true
-}
-
-// overdue finds servers whose heartbeats do not come, and those that have been well for long
-// enough.
-func (c *Controller) overdue() {
-	for i := range c.servers {
-		if c.due(i) > c.now {
-			continue
-		}
-		switch s := &c.servers[i]; s.condition {
-		case Returned:
-			if c.now >= s.since+c.options.ReturnAfter {
-				c.usableNow(i)
-			}
-			if c.late(i) <= c.now {
-				c.lose(i, "heartbeats did not come", false)
-			}
-		case Up:
-			c.lose(i, c.lateness(i), false)
-		}
-	}
-}
-
-func (c *Controller) lateness(i int) string {
-	if c.servers[i].broken >= 0 && c.now < c.servers[i].heard+time.Duration(c.options.Misses)*c.options.Heartbeat {
-		return "a request broke there, and a heartbeat is overdue"
-	}
-	return fmt.Sprintf("%d heartbeats did not come", c.options.Misses)
-}
-
-// late is when the server is lost unless a heartbeat comes.
-func (c *Controller) late(i int) time.Duration {
-	s := &c.servers[i]
-	switch {
-	case c.options.Heartbeat < 0 || s.condition == Lost || !s.agent && !s.suspect:
-		return control.Never
-	case s.suspect: // the controller has just begun: agents come back
-		return s.heard + c.options.ReturnAfter
-	}
-	at := s.heard + time.Duration(c.options.Misses)*c.options.Heartbeat + c.slack(s)
-	if s.broken >= 0 { // one overdue is enough, a little late counting as in time
-		at = min(at, max(s.broken, s.heard+c.options.Heartbeat*5/4))
-	}
-	if every := c.options.Sweep; every > 0 {
-		at = (at + every - 1) / every * every
-	}
-	return at
-}
-
-// silent reports whether the server has not been heard when it should have been.
-func (c *Controller) silent(i int) bool {
-	s := &c.servers[i]
-	return s.condition == Lost || s.suspect || s.agent && c.options.Heartbeat > 0 && c.now > s.heard+c.options.Heartbeat*5/4
-}
-
-// due is when something is to be done about the server.
-func (c *Controller) due(i int) time.Duration {
-	at := c.late(i)
-	if s := &c.servers[i]; s.condition == Returned {
-		at = min(at, s.since+c.options.ReturnAfter)
-	}
-	return at
 }

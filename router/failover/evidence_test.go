@@ -61,7 +61,6 @@ func TestEvidence(t *testing.T) {
 		f.advance(1005 * time.Millisecond) // the last heartbeat was at 1000 ms
 		return f
 	}
-	const ms = time.Millisecond
 	f := start()
 	f.observe(at(control.Refused, f.now, 900*ms))
 	if n := f.of(failover.StepLost); len(n) > 0 {

@@ -32,8 +32,8 @@ const (
 // Policies are all of them, the default first.
 var Policies = []Policy{Gearshift, FailLite, FullWarm, FullCold, FullWarmK}
 
-// Options set how the controller works. Zeros stand for the defaults, except for Alpha, of
-// which 0 is none; [DefaultOptions] has them all.
+// Options set how the controller works. Zeros stand for the defaults, except for Alpha and
+// Confirm, of which 0 is none; [DefaultOptions] has them all.
 type Options struct {
 	Policy Policy
 	// Alpha is the share of all room for backups that stays free before a loss.
@@ -46,6 +46,14 @@ type Options struct {
 	Heartbeat time.Duration
 	// Misses is how many heartbeats in a row do not come from a lost server. The default is 2.
 	Misses int
+	// Confirm is for how long a server whose heartbeats are overdue is suspected before it is lost:
+	// it gives another sign of life in that time, or a heartbeat comes after all. Only time counts in
+	// which the controller is woken when it is due. 0 is not at all.
+	Confirm time.Duration
+	// Ask, if set, is called within Wake once a server with an agent is suspected. Whether its
+	// process answers is then to be observed: [control.ProbePassed], or [control.Refused] where
+	// nothing listens.
+	Ask func(server int)
 	// Sweep is how often deadlines are looked at; 0 is when they pass.
 	Sweep time.Duration
 	// SiteIndependent has no backup be on the site of what it is for.
@@ -98,8 +106,8 @@ func (o *Options) validate() error {
 		return fmt.Errorf("headroom: %v must be a share above 0, of at most 1", o.Headroom)
 	case o.Misses < 1 || o.Backups < 1 || o.Loaders < 1:
 		return fmt.Errorf("misses %d, backups %d and loaders %d must be at least 1", o.Misses, o.Backups, o.Loaders)
-	case o.Sweep < 0 || o.ReturnAfter < 0:
-		return fmt.Errorf("sweep %v and return_after %v must not be negative", o.Sweep, o.ReturnAfter)
+	case o.Sweep < 0 || o.ReturnAfter < 0 || o.Confirm < 0:
+		return fmt.Errorf("sweep %v, return_after %v and confirm %v must not be negative", o.Sweep, o.ReturnAfter, o.Confirm)
 	case o.Term >= 1<<31:
 		return fmt.Errorf("term: %d is too large", o.Term)
 	}

@@ -106,7 +106,7 @@ func (c *Controller) Resume(s State) error {
 		if i := c.serverNamed(x.Name); i >= 0 {
 			y := &c.servers[i]
 			y.condition, y.incarnation, y.agent, y.dead, y.drill = x.Condition, x.Incarnation, x.Agent, x.Dead, x.Drill
-			y.suspect = x.Condition != Lost && x.Agent
+			y.resumed = x.Condition != Lost && x.Agent
 		}
 	}
 	for i := range c.apps { // what New takes to be there is not

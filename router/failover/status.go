@@ -17,8 +17,9 @@ type Counts struct {
 	Outage      time.Duration `json:"outage"`    // from detection to notice, of those, in all
 	FailedBack  int           `json:"failed_back"`
 	FalseAlarms int           `json:"false_alarms"`
-	Gaps        int           `json:"gaps"` // in which a smaller variant made room for a better one
-	Gap         time.Duration `json:"gap"`  // of those, in all
+	Suspicions  int           `json:"suspicions"` // of servers whose heartbeats were overdue
+	Gaps        int           `json:"gaps"`       // in which a smaller variant made room for a better one
+	Gap         time.Duration `json:"gap"`        // of those, in all
 	Loads       int           `json:"loads"`
 	LoadsFailed int           `json:"loads_failed"`
 }

@@ -139,21 +139,6 @@ func (a *agents) pulse(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// allSilent reports whether heartbeats of all agents are overdue, of two at least.
-func (a *agents) allSilent(now time.Duration) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	known := 0
-	for _, x := range a.of {
-		if x != nil {
-			if known++; now-x.heard < time.Duration(a.misses)*a.every {
-				return false
-			}
-		}
-	}
-	return known > 1
-}
-
 // leave answers DELETE /admin/agents/HOST: the engine is about to end.
 func (a *agents) leave(w http.ResponseWriter, r *http.Request) {
 	host, ok := a.host(w, r)

@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"slices"
 	"time"
 
 	"gearshift/router/control"
@@ -26,56 +27,22 @@ func (m *Module) Observe(e control.Event) {
 	m.controller.Observe(e)
 }
 
-// How often in a row a wake is put off that is late, or at which no agent at all has been heard.
-const (
-	latest = 3
-	silent = 10
-)
-
 // Wake implements [control.Controller].
 func (m *Module) Wake(now time.Duration) time.Duration {
 	if !m.begun {
 		m.begun = true
 		m.begin()
 	}
-	if m.putsOff(now) {
-		return m.until
-	}
 	m.reconcile(now)
-	m.due = m.controller.Wake(now)
+	due := m.controller.Wake(now)
 	if m.reconcile(now) {
-		m.due = min(m.due, now+1)
+		due = min(due, now+1)
 	}
 	if m.changed {
 		m.changed = false
 		m.keep()
 	}
-	return m.due
-}
-
-// putsOff reports whether the controller is to look a little later, at m.until, since this process
-// seems to have stood still, or to be cut off itself: heartbeats may have come in that time, and
-// are about to be read. Where all are silent, there is nothing that could take over anyway.
-func (m *Module) putsOff(now time.Duration) bool {
-	every := m.options.Controller.Heartbeat
-	if now < m.until {
-		return true
-	}
-	late := m.due > 0 && m.due != control.Never && now-m.due > every/2
-	alone := m.agents.allSilent(now)
-	switch {
-	case every > 0 && m.alone && !alone: // the first is heard again: the others are about to be
-		m.alone, m.until = false, now+every
-		return true
-	case every <= 0 || !late && !alone:
-		m.postponed = 0
-		return false
-	case late && m.postponed < latest, alone && m.postponed < silent:
-		m.postponed++
-		m.alone, m.until = alone, now+every/2
-		return true
-	}
-	return false
+	return due
 }
 
 // report follows a step of the controller, within its Wake.
@@ -148,18 +115,14 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 type evidence struct {
 	addresses []string // by replica
 	bad       map[string]control.Kind
-	all       map[int][]string
+	all       map[int][]int // by host, a replica of each of its servers
 }
 
 func newEvidence(t *fleet.Table, addresses []string) evidence {
-	e := evidence{addresses: addresses, bad: map[string]control.Kind{}, all: map[int][]string{}}
+	e := evidence{addresses: addresses, bad: map[string]control.Kind{}, all: map[int][]int{}}
 	for i, r := range t.Replicas {
-		known := false
-		for _, a := range e.all[r.Host] {
-			known = known || a == addresses[i]
-		}
-		if !known {
-			e.all[r.Host] = append(e.all[r.Host], addresses[i])
+		if !slices.ContainsFunc(e.all[r.Host], func(k int) bool { return addresses[k] == addresses[i] }) {
+			e.all[r.Host] = append(e.all[r.Host], i)
 		}
 	}
 	return e
@@ -180,8 +143,8 @@ func (e *evidence) counts(x control.Event) bool {
 	case control.Broken:
 		return true
 	}
-	for _, a := range e.all[x.Host] {
-		if e.bad[a] != control.Refused && (x.Kind == control.Refused || e.bad[a] != control.ProbeFailed) {
+	for _, k := range e.all[x.Host] {
+		if a := e.addresses[k]; e.bad[a] != control.Refused && (x.Kind == control.Refused || e.bad[a] != control.ProbeFailed) {
 			return false
 		}
 	}

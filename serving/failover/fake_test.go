@@ -37,6 +37,7 @@ type engine struct {
 	dead        bool // the process is gone
 	frozen      bool // it stands still: nothing breaks
 	shut        bool // nothing listens, though its agent reports
+	quieted     bool // its agent does not report, though it answers
 	thawed      chan struct{}
 	incarnation uint64
 	epoch       uint64 // the newest that an order came with
@@ -80,6 +81,11 @@ func (e *engine) thaw() {
 	close(e.thawed)
 	e.mu.Unlock()
 }
+
+func (e *engine) quiet() { e.mu.Lock(); e.quieted = true; e.mu.Unlock() }
+
+// gone reports whether nothing listens.
+func (e *engine) gone() bool { e.mu.Lock(); defer e.mu.Unlock(); return e.dead || e.shut }
 
 func (e *engine) loaded() (list []string) {
 	e.mu.Lock()
@@ -227,7 +233,7 @@ func (e *engine) agent(ctx context.Context, to func() http.Handler) {
 			return
 		}
 		e.mu.Lock()
-		silent, now := e.dead || e.frozen, e.incarnation
+		silent, now := e.dead || e.frozen || e.quieted, e.incarnation
 		e.mu.Unlock()
 		if now != incarnation {
 			incarnation, registered, sequence = now, false, 0

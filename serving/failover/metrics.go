@@ -25,6 +25,7 @@ var (
 	upDesc           = prometheus.NewDesc("gearshift_failover_server_up", "Whether the server counts as there.", []string{"server"}, nil)
 	agentsDesc       = prometheus.NewDesc("gearshift_failover_agents", "Agents that have sent a heartbeat lately.", nil, nil)
 	gapDesc          = prometheus.NewDesc("gearshift_failover_heartbeat_longest_seconds", "Longest time so far between two heartbeats of a server's agent.", []string{"server"}, nil)
+	suspectDesc      = prometheus.NewDesc("gearshift_failover_suspicions_total", "Times that heartbeats of a server were overdue. Most end with another sign of life.", nil, nil)
 	termDesc         = prometheus.NewDesc("gearshift_failover_term", "Number of this run of the failover controller.", nil, nil)
 	listenersDesc    = prometheus.NewDesc("gearshift_failover_subscribers", "Clients that read the events of failovers.", nil, nil)
 )
@@ -62,7 +63,7 @@ func newMetrics(m *Module) *metrics {
 func (x *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		x.lost, x.alarms, x.affected, x.recovery, x.loads, x.unsaved,
-		scrape.New(x.collect, applicationsDesc, unprotectedDesc, qualityDesc, upDesc, agentsDesc, gapDesc, termDesc, listenersDesc),
+		scrape.New(x.collect, applicationsDesc, unprotectedDesc, qualityDesc, upDesc, agentsDesc, gapDesc, suspectDesc, termDesc, listenersDesc),
 	}
 }
 
@@ -114,6 +115,7 @@ func (x *metrics) collect(out scrape.Metrics) {
 		}
 	}
 	out.Gauge(agentsDesc, float64(agents))
+	out.Counter(suspectDesc, float64(s.Counts.Suspicions))
 	out.Gauge(termDesc, float64(m.term))
 	out.Gauge(listenersDesc, float64(m.subscribers.Load()))
 }

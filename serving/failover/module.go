@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,21 +64,18 @@ type Module struct {
 	agents      agents
 	saver       *statefile.Saver[savedState]
 	subscribers atomic.Int64
+	asks        sync.WaitGroup // questions to engines
 
 	// What follows is the runner's: it is used while it is locked.
-	begun     bool            // woken before
-	due       time.Duration   // when the controller is to be woken
-	until     time.Duration   // it is not to be woken before
-	postponed int             // how often its wake was put off in a row
-	alone     bool            // the last time since no agent was heard
-	changed   bool            // something has happened that the file does not have yet
-	orders    uint64          // given since the start
-	saved     uint64          // orders that may be carried out
-	began     time.Duration   // of the last failover
-	failover  int             // its number
-	lost      []bool          // by server: its replicas are out
-	refused   []time.Duration // by server, when a connection was refused last
-	evidence  evidence
+	begun    bool            // woken before
+	changed  bool            // something has happened that the file does not have yet
+	orders   uint64          // given since the start
+	saved    uint64          // orders that may be carried out
+	began    time.Duration   // of the last failover
+	failover int             // its number
+	lost     []bool          // by server: its replicas are out
+	refused  []time.Duration // by server, when a connection was refused last
+	evidence evidence
 }
 
 // New makes a Module, and holds the state file until [Module.Close].
@@ -120,7 +118,7 @@ func filled(o failover.Options) failover.Options {
 // newController makes the controller, which goes on where the file says that an earlier one was.
 func (m *Module) newController() (err error) {
 	c := m.options.Controller
-	c.Term, c.Report = m.term, m.report
+	c.Term, c.Report, c.Ask = m.term, m.report, func(server int) { m.ask(m.hosts[server]) }
 	if m.controller, err = failover.New(m.system, c, actuator{m}); err != nil {
 		return err
 	}
@@ -173,6 +171,7 @@ func (m *Module) begin() {
 // Close saves the state and lets another controller have the file. It is called once the server has
 // ended.
 func (m *Module) Close() error {
+	m.asks.Wait()
 	if m.file == nil {
 		return nil
 	}

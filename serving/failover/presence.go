@@ -1,22 +1,14 @@
 package failover
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
-	"syscall"
 	"time"
 
-	"gearshift/router/control"
 	"gearshift/serving"
 	"gearshift/serving/wire"
 )
-
-// asking bounds the try to connect to an engine whose agent's connection broke.
-const asking = 250 * time.Millisecond
 
 // attend answers GET /admin/agents/HOST/presence, which an agent keeps open as long as its process
 // lives. The system closes the connection of a process that is killed, at once. If the engine then
@@ -54,9 +46,8 @@ func (a *agents) attend(w http.ResponseWriter, r *http.Request) {
 		}
 		break
 	}
-	if a.latest(host, incarnation) == number && m.refuses(host) {
-		now := m.clock()
-		m.engines.Observe(control.Event{At: now, Kind: control.Refused, Replica: -1, Host: host, Began: now, Reason: "its agent's connection broke, and its engine refuses others"}, true)
+	if a.latest(host, incarnation) == number {
+		m.ask(host)
 	}
 }
 
@@ -80,24 +71,4 @@ func (a *agents) latest(host int, incarnation uint64) int {
 		return of.presences
 	}
 	return 0
-}
-
-// refuses reports whether all servers of the host refuse connections.
-func (m *Module) refuses(host int) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), asking)
-	defer cancel()
-	for _, address := range m.evidence.all[host] {
-		conn, err := m.options.Dial(ctx, "tcp", address)
-		if err == nil {
-			_ = conn.Close()
-		}
-		if !errors.Is(err, syscall.ECONNREFUSED) {
-			return false
-		}
-	}
-	return true
-}
-
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, network, address)
 }

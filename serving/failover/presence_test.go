@@ -2,17 +2,13 @@ package failover_test
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"gearshift/serving"
-	"gearshift/serving/failover"
 	"gearshift/serving/heartbeat"
 )
 
@@ -42,18 +38,7 @@ func TestPresence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var g *rig
-				g = newRig(t, func(o *failover.Options, _ *serving.Options) {
-					o.Dial = func(ctx context.Context, _, address string) (net.Conn, error) {
-						for _, e := range g.engines {
-							if e.base.Host == address && e.there(ctx) == nil {
-								conn, _ := net.Pipe()
-								return conn, nil
-							}
-						}
-						return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-					}
-				})
+				g := newRig(t)
 				time.Sleep(time.Second)
 				end := g.attend(g.engines[0], "100")
 				if c.again {
@@ -88,4 +73,38 @@ func TestPresenceOfStrangers(t *testing.T) {
 			t.Error(log)
 		}
 	})
+}
+
+// TestSecondSign: heartbeats that do not come cost a host nothing as long as its engine answers the
+// router. An engine that does not is lost within 70 ms, and one whose port refuses as soon as it is asked.
+func TestSecondSign(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*engine)
+		within time.Duration
+		want   string
+	}{
+		"the agent alone is silent": {(*engine).quiet, 10 * time.Second, "up"},
+		"the engine stands still":   {(*engine).freeze, 71 * time.Millisecond, "lost"},
+		"the engine is gone":        {(*engine).kill, 41 * time.Millisecond, "lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newRig(t)
+				g.after(5*time.Second, homes...)
+				c.change(g.engines[0])
+				time.Sleep(c.within)
+				s := g.look()
+				if s.Servers[0].State != c.want || s.Counts.Suspicions == 0 {
+					t.Errorf("the host is %s, want %s; %+v", s.Servers[0].State, c.want, s.Counts)
+				}
+				if c.want == "up" && s.Counts.Failovers > 0 {
+					t.Errorf("%d failovers", s.Counts.Failovers)
+				}
+				time.Sleep(time.Second) // so that no question is open
+				if name == "the engine stands still" {
+					g.engines[0].thaw()
+				}
+			})
+		})
+	}
 }

@@ -1,14 +1,18 @@
 package failover_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,6 +136,26 @@ func table(t *testing.T) *fleet.Table {
 	return x
 }
 
+// confirm is how long a silent host is suspected before it is lost.
+const confirm = 30 * time.Millisecond
+
+// dial connects to an engine, which answers one request.
+func (g *rig) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	i := slices.IndexFunc(g.engines, func(e *engine) bool { return e.base.Host == address })
+	e := g.engines[i]
+	if e.gone() {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
+	near, far := net.Pipe()
+	go func() {
+		defer func() { _ = far.Close() }()
+		if _, err := http.ReadRequest(bufio.NewReader(far)); err == nil && e.there(ctx) == nil {
+			_, _ = io.WriteString(far, "HTTP/1.0 200 OK\r\n\r\n")
+		}
+	}()
+	return near, nil
+}
+
 func memoryOf(variant int) int64 {
 	if variant == 0 {
 		return 200
@@ -163,7 +187,8 @@ func (g *rig) start() {
 	}
 	log := slog.New(slog.NewTextHandler(g, nil))
 	o := failover.Options{System: system(), Table: x, Log: log, StateFile: g.state, Controller: control.DefaultOptions()}
-	o.Controller.Headroom, o.Controller.Alpha = 0.4, 0
+	o.Controller.Headroom, o.Controller.Alpha, o.Controller.Confirm = 0.4, 0, confirm
+	o.Dial = g.dial
 	c := config.Default()
 	c.Metrics, c.Gauges.Interval, c.Health.ProbeModels = config.MetricsOpen, 0, false
 	s := serving.Options{Config: c, Router: core, AdminToken: token, Log: log}

@@ -20,6 +20,7 @@ type Situation struct {
 	StateFile   string  `json:"state_file,omitempty"`
 	HeartbeatMS float64 `json:"heartbeat_ms"`
 	Misses      int     `json:"misses"`
+	ConfirmMS   float64 `json:"confirm_ms"`
 	// Unrecovered and Unprotected count the applications that nothing answers, and those that have
 	// fewer living backups than they should.
 	Unrecovered  int           `json:"unrecovered"`
@@ -42,9 +43,11 @@ type Counts struct {
 	MeanMS      float64 `json:"mean_recovery_ms"`
 	FailedBack  int     `json:"failed_back"`
 	FalseAlarms int     `json:"false_alarms"`
-	Gaps        int     `json:"gaps"`
-	Loads       int     `json:"loads"`
-	LoadsFailed int     `json:"loads_failed"`
+	// Suspicions are of hosts whose heartbeats were overdue, most of which gave another sign of life.
+	Suspicions  int `json:"suspicions"`
+	Gaps        int `json:"gaps"`
+	Loads       int `json:"loads"`
+	LoadsFailed int `json:"loads_failed"`
 }
 
 // Server is one of the hosts that may be lost.
@@ -107,7 +110,7 @@ func (m *Module) Situation() *Situation {
 	m.engines.Look(func() { s = m.controller.Status() })
 	c := &m.options.Controller
 	out := &Situation{
-		Policy: string(s.Policy), Term: s.Term, HeartbeatMS: milliseconds(c.Heartbeat), Misses: c.Misses,
+		Policy: string(s.Policy), Term: s.Term, HeartbeatMS: milliseconds(c.Heartbeat), Misses: c.Misses, ConfirmMS: milliseconds(c.Confirm),
 		Unrecovered: s.Unrecovered, Unprotected: s.Unprotected, Counts: countsOf(&s.Counts), Last: m.last(&s),
 	}
 	if m.file != nil {
@@ -124,7 +127,7 @@ func (m *Module) Situation() *Situation {
 }
 
 func countsOf(c *failover.Counts) Counts {
-	out := Counts{Failovers: c.Failovers, Affected: c.Affected, Recovered: c.Recovered, FailedBack: c.FailedBack, FalseAlarms: c.FalseAlarms, Gaps: c.Gaps, Loads: c.Loads, LoadsFailed: c.LoadsFailed}
+	out := Counts{Failovers: c.Failovers, Affected: c.Affected, Recovered: c.Recovered, FailedBack: c.FailedBack, FalseAlarms: c.FalseAlarms, Suspicions: c.Suspicions, Gaps: c.Gaps, Loads: c.Loads, LoadsFailed: c.LoadsFailed}
 	if c.Recovered > 0 {
 		out.MeanMS = milliseconds(c.Outage / time.Duration(c.Recovered))
 	}

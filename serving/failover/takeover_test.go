@@ -195,7 +195,7 @@ func TestAgentsAreRefused(t *testing.T) {
 }
 
 // An engine that stands still breaks no connection: what it was asked is asked of others as soon as
-// its heartbeats are missed, and it answers again as soon as it is heard again.
+// its heartbeats are missed and it gives no other sign, and it answers again as soon as it is heard again.
 func TestEngineThatStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t)
@@ -203,8 +203,8 @@ func TestEngineThatStandsStill(t *testing.T) {
 		g.engines[0].freeze()
 		began := time.Now()
 		status, replica := g.ask("one")
-		if took := time.Since(began); status != http.StatusOK || strings.HasSuffix(replica, "h1") || took > 80*time.Millisecond {
-			t.Errorf("status %d by %s after %v, want an answer of another host within 80 ms", status, replica, took)
+		if took := time.Since(began); status != http.StatusOK || strings.HasSuffix(replica, "h1") || took > 100*time.Millisecond {
+			t.Errorf("status %d by %s after %v, want an answer of another host within 100 ms", status, replica, took)
 		}
 		time.Sleep(time.Second)
 		g.engines[0].thaw()

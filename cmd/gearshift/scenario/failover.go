@@ -27,9 +27,11 @@ type Failover struct {
 	Alpha    float64 `yaml:"alpha"`
 	Headroom Share   `yaml:"headroom"`
 	// Heartbeat is how often agents report, and Misses after how many missing reports in a row
-	// a host is lost. Sweep is how often the controller looks; zero is when a report is due.
+	// a host is suspected. It is lost if it gives no other sign of life within Confirm. Sweep is
+	// how often the controller looks; zero is when a report is due.
 	Heartbeat time.Duration `yaml:"heartbeat"`
 	Misses    int           `yaml:"misses"`
+	Confirm   time.Duration `yaml:"confirm"`
 	Sweep     time.Duration `yaml:"sweep,omitempty"`
 	// SiteIndependent keeps backups off their primary's site.
 	SiteIndependent bool `yaml:"site_independent,omitempty"`
@@ -90,7 +92,8 @@ func (p Part) Share() float64 { return float64(p) / 100 }
 func defaultFailover() Failover {
 	return Failover{
 		Policy: FailoverPolicies[0], Critical: 50, Alpha: 0.1, Headroom: 20,
-		Heartbeat: 20 * time.Millisecond, Misses: 2, Backups: 1, Loaders: 10, ReturnAfter: 2 * time.Second,
+		Heartbeat: 20 * time.Millisecond, Misses: 2, Confirm: 30 * time.Millisecond,
+		Backups: 1, Loaders: 10, ReturnAfter: 2 * time.Second,
 	}
 }
 
@@ -170,7 +173,7 @@ func (c *checker) failover(f *Failover) {
 		name  string
 		value time.Duration
 		least time.Duration
-	}{{"heartbeat", f.Heartbeat, time.Millisecond}, {"sweep", f.Sweep, 0}, {"return_after", f.ReturnAfter, 0}} {
+	}{{"heartbeat", f.Heartbeat, time.Millisecond}, {"confirm", f.Confirm, 0}, {"sweep", f.Sweep, 0}, {"return_after", f.ReturnAfter, 0}} {
 		c.judgeIf(x.value < x.least || x.value > time.Hour, child(key, x.name), "want a time from %v to %v, not %v", x.least, time.Hour, x.value)
 	}
 	for _, x := range []struct {
@@ -313,7 +316,7 @@ func (s *Scenario) FailoverOptions() failover.Options {
 	f := Of[Failover](s)
 	return failover.Options{
 		Policy: failover.Policy(f.Policy), Alpha: f.Alpha, Headroom: float64(f.Headroom) / 100,
-		Heartbeat: f.Heartbeat, Misses: f.Misses, Sweep: f.Sweep, SiteIndependent: f.SiteIndependent,
+		Heartbeat: f.Heartbeat, Misses: f.Misses, Confirm: f.Confirm, Sweep: f.Sweep, SiteIndependent: f.SiteIndependent,
 		Backups: f.Backups, Loaders: f.Loaders, ReturnAfter: f.ReturnAfter,
 	}
 }
