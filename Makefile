@@ -60,7 +60,7 @@ demo-modality: build ## Plan which inputs jobs use, and compare policies of inpu
 	@scripts/demo-modality.sh
 
 .PHONY: demo-failover
-demo-failover: build ## Kill, stop and cut off engines under load, and see who answers: for real, KILLS=3 times (minutes; models first)
+demo-failover: setup ## Kill, stop and cut off engines under load, and see who answers: for real, KILLS=3 times (minutes; models first)
 	@KILLS='$(or $(KILLS),3)' scripts/failover.sh
 
 .PHONY: quality
@@ -130,7 +130,7 @@ screenshots: setup build ## Take the documents' pictures of the dashboard anew (
 
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=pattern COUNT=n)
-	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(GOTAGS) \
+	scripts/measure.sh -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) \
 		$$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n1 dirname | sort -u)
 
 .PHONY: bench-compare
@@ -150,29 +150,30 @@ gpu: build ## Measure three decoders on an accelerator, 5 minutes (DEVICE=cpu BU
 	@scripts/gpu.sh
 
 .PHONY: gpu-test
-gpu-test: ## Test the script of `make gpu` on the processor; needs PyTorch (PYTHON=path)
+gpu-test: ## Test the script of `make gpu` on the processor, by PyTorch, which it installs (PYTHON=path)
+	@scripts/setup.sh peers
 	@scripts/gpu.sh test
-	GEARSHIFT_TEST_GPU=1 go test -count=1 -run TestMeasuringOnTheProcessor $(GOTAGS) ./cmd/gearshift
+	GEARSHIFT_TEST_GPU=1 scripts/measure.sh -count=1 -v -run TestMeasuringOnTheProcessor ./cmd/gearshift
 
 .PHONY: benchstat
 benchstat: ## Compare the benchmarks of a commit with those of HEAD (OLD=commit BENCH=pattern PKG=folder)
 	@BENCHSTAT=$(BENCHSTAT) BENCH='$(BENCH)' scripts/benchstat.sh "$(OLD)"
 
 .PHONY: oracle
-oracle: ## Hold plans against an exact solver, HiGHS, which it installs (PLANS=300 PLACEMENTS=20)
-	GEARSHIFT_ORACLE=$(or $(PLANS),300) go test ./router/modality -count=1 -run HiGHS -v -timeout 30m
-	GEARSHIFT_ORACLE_PLACEMENTS=$(or $(PLACEMENTS),20) go test ./router/placement -count=1 -run 'HiGHS|Bounds' -v -timeout 60m
+oracle: setup ## Hold plans against an exact solver, HiGHS, which it installs (PLANS=300 PLACEMENTS=20)
+	GEARSHIFT_ORACLE=$(or $(PLANS),300) scripts/measure.sh -count=1 -v -timeout 30m -run HiGHS ./router/modality
+	GEARSHIFT_ORACLE_PLACEMENTS=$(or $(PLACEMENTS),20) scripts/measure.sh -count=1 -v -timeout 60m -run 'HiGHS|Bounds' ./router/placement
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser of outside bytes, one after the other (TIME=10m FUZZ=regexp)
 	@TIME='$(TIME)' FUZZ='$(FUZZ)' scripts/fuzz.sh
 
 .PHONY: loading
-loading: ## Models that load, unload and sleep under load, for MINUTES=5
+loading: setup ## Models that load, unload and sleep under load, for MINUTES=5
 	@MINUTES='$(MINUTES)' scripts/loading.sh
 
 .PHONY: modality
-modality: ## Jobs of the digits model for real, counted on labels and held against the simulation, for MINUTES=10
+modality: setup ## Jobs of the digits model for real, counted on labels and held against the simulation, for MINUTES=10
 	@MINUTES='$(MINUTES)' scripts/modality.sh
 
 .PHONY: soak
@@ -184,12 +185,12 @@ chaos: ## Engines and a router with failover, killed, stopped and started at ran
 	@MINUTES='$(MINUTES)' SEED='$(SEED)' scripts/chaos.sh
 
 .PHONY: versions
-versions: ## Versions of a model change CHANGES=10 times in each of three ways, under load with real engines: no request fails
-	GEARSHIFT_VERSIONS=$(or $(CHANGES),10) go test -count=1 -v -timeout 20m -run '^TestVersions|^TestFlawedVersion' $(GOTAGS) ./cmd/gearshift
+versions: setup ## Versions of a model change CHANGES=10 times in each of three ways, under load with real engines: no request fails
+	GEARSHIFT_VERSIONS=$(or $(CHANGES),10) scripts/measure.sh -count=1 -v -timeout 20m -run '^TestVersions|^TestFlawedVersion' ./cmd/gearshift
 
 .PHONY: outage
 outage: ## Twenty requests across a minute in which the first replica is dead, three times: what the outage adds
-	GEARSHIFT_OUTAGE=1 go test -count=1 -v -timeout 10m -run '^TestAnOutageOfTheFirstReplica$$' $(GOTAGS) ./cmd/gearshift
+	GEARSHIFT_OUTAGE=1 scripts/measure.sh -count=1 -v -timeout 10m -run '^TestAnOutageOfTheFirstReplica$$' ./cmd/gearshift
 
 .PHONY: tail
 tail: setup ## Eight engines held to shares of a processor, and clients that choose by what they know: for real, ROUNDS=5 times (an hour; root)

@@ -10,7 +10,6 @@ if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
 	echo "chaos: MINUTES=$minutes: want a whole number of minutes, such as 30" >&2
 	exit 2
 fi
-tags=$(scripts/tags.sh)
 
 GEARSHIFT_CHAOS=${minutes}m GEARSHIFT_CHAOS_SEED=${SEED:-1} \
-	exec go test ${tags:+-tags="$tags"} -count=1 -v -timeout $((minutes + 10))m -run '^TestChaos$' ./cmd/gearshift
+	exec scripts/measure.sh -count=1 -v -timeout $((minutes + 10))m -run '^TestChaos$' ./cmd/gearshift

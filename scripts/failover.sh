@@ -12,7 +12,6 @@ if ! [[ $kills =~ ^[1-9][0-9]*$ ]] || ((kills < 3)); then
 	echo "failover: KILLS=$kills: want a whole number, 3 or more" >&2
 	exit 2
 fi
-tags=$(scripts/tags.sh)
 
 GEARSHIFT_FAILOVER=$kills GEARSHIFT_FAILOVER_MODELS=${MODELS:-$PWD/.cache/failover-models} \
-	exec go test ${tags:+-tags="$tags"} -count=1 -v -timeout $((kills + 60))m -run '^TestFailoverForReal$' ./cmd/gearshift
+	exec scripts/measure.sh -count=1 -v -timeout $((kills + 60))m -run '^TestFailoverForReal$' ./cmd/gearshift

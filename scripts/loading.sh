@@ -12,7 +12,6 @@ if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
 	echo "loading: MINUTES=$minutes: want a whole number of minutes, such as 5" >&2
 	exit 2
 fi
-tags=$(scripts/tags.sh)
 
 GEARSHIFT_LOADING=${minutes}m \
-	exec go test ${tags:+-tags="$tags"} -count=1 -v -timeout $((minutes + 20))m -run '^TestLoadingUnderLoad$' ./cmd/gearshift
+	exec scripts/measure.sh -count=1 -v -timeout $((minutes + 20))m -run '^TestLoadingUnderLoad$' ./cmd/gearshift

@@ -11,7 +11,6 @@ if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
 	echo "modality: MINUTES=$minutes: want a whole number of minutes, such as 10" >&2
 	exit 2
 fi
-tags=$(scripts/tags.sh)
 
 GEARSHIFT_MODALITY=${minutes}m \
-	exec go test ${tags:+-tags="$tags"} -count=1 -v -timeout $((minutes + 30))m -run '^TestJobsForReal$' ./cmd/gearshift
+	exec scripts/measure.sh -count=1 -v -timeout $((minutes + 30))m -run '^TestJobsForReal$' ./cmd/gearshift

@@ -14,7 +14,6 @@ if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
 fi
 race=()
 if [ -n "${RACE:-}" ] && [ "$RACE" != 0 ]; then race=(-race); fi
-tags=$(scripts/tags.sh)
 
 GEARSHIFT_SOAK=${minutes}m GEARSHIFT_SOAK_SEED=${SEED:-1} \
-	exec go test ${race[@]+"${race[@]}"} ${tags:+-tags="$tags"} -count=1 -v -timeout $((minutes + 10))m -run '^TestSoak$' ./cmd/gearshift
+	exec scripts/measure.sh ${race[@]+"${race[@]}"} -count=1 -v -timeout $((minutes + 10))m -run '^TestSoak$' ./cmd/gearshift

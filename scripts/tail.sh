@@ -12,9 +12,8 @@ if ! [[ $rounds =~ ^[1-9][0-9]*$ ]]; then
 	echo "tail: ROUNDS=$rounds: want a whole number, 1 or more" >&2
 	exit 2
 fi
-tags=$(scripts/tags.sh)
 if [[ -n ${QUICK:-} ]]; then
 	export GEARSHIFT_TAIL_RAMP=15s GEARSHIFT_TAIL_ONLY=0,4
 	rounds=1
 fi
-GEARSHIFT_TAIL=$rounds exec go test ${tags:+-tags="$tags"} -count=1 -v -timeout $((rounds * 15 + 15))m -run '^TestTailForReal$' ./cmd/gearshift
+GEARSHIFT_TAIL=$rounds exec scripts/measure.sh -count=1 -v -timeout $((rounds * 15 + 15))m -run '^TestTailForReal$' ./cmd/gearshift

@@ -12,7 +12,7 @@ import (
 func needONNX(t testing.TB) {
 	t.Helper()
 	if onnxruntime.ONNXRuntime() == "not in this build (tag onnx)" {
-		t.Skip("this build lacks the tag onnx")
+		t.Skip("this build lacks the tag onnx: `make onnxruntime` fetches ONNX Runtime, and it needs a C compiler (Debian: apt-get install gcc libc6-dev)")
 	}
 	if os.Getenv("GEARSHIFT_ONNXRUNTIME") != "" {
 		return

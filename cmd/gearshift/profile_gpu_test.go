@@ -89,7 +89,7 @@ func TestMeasuringOnTheProcessor(t *testing.T) {
 	}
 	python := torchPython()
 	if python == "" {
-		t.Skip("no Python with PyTorch: PYTHON names one")
+		t.Skip("no Python with PyTorch (Debian: apt-get install python3-torch): PYTHON names one")
 	}
 	path := filepath.Join(t.TempDir(), "table.jsonl")
 	c := exec.Command(python, "../../scripts/gpu/measure.py", "--device", "cpu", "--budget", "300", "--out", path)
