@@ -76,7 +76,7 @@ func closesKept(t *testing.T, secure bool, reads int) *closing {
 	if c.upstream, err = NewUpstream(UpstreamConfig{URL: scheme + "://" + l.Addr().String()}); err != nil {
 		t.Fatal(err)
 	}
-	c.upstream.transport.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	c.upstream.transport.Load().DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, network, addr)
 	}
 	t.Cleanup(func() {
@@ -151,7 +151,7 @@ func TestOnlyWhatAKeptConnectionLostIsSentAgain(t *testing.T) {
 						_, _ = io.WriteString(conn, wellAnswered)
 					}
 				})
-				p.otherwise.transport.DialContext = p.dial
+				p.otherwise.transport.Load().DialContext = p.dial
 				answers := 0
 				for range 2 {
 					_, _, text, err := whole(p, plainRequest(t.Context(), strings.Repeat("x", size)))

@@ -30,7 +30,7 @@ func (u *Upstream) Ask(ctx context.Context, method, path string, header http.Hea
 		r.Header.Set("Content-Type", "application/json")
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
-	response, err := once(u.transport, r)
+	response, err := once(u.transport.Load(), r)
 	if err == nil {
 		decompress(response)
 	}

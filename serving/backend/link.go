@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,7 @@ var errNoAnswer = errors.New("the server closed the connection without an answer
 type link struct {
 	owner *plain
 	conn  net.Conn
+	to    netip.Addr
 	in    *bufio.Reader
 	left  int64     // bytes that may be read for now
 	out   []byte    // gathered, not yet sent
@@ -41,7 +43,7 @@ type link struct {
 }
 
 func newLink(owner *plain, conn net.Conn) *link {
-	l := &link{owner: owner, conn: conn, out: make([]byte, 0, gatherLimit)}
+	l := &link{owner: owner, conn: conn, to: addressOf(conn), out: make([]byte, 0, gatherLimit)}
 	l.in = bufio.NewReader((*bounded)(l))
 	l.wake = func() { _ = conn.SetDeadline(time.Unix(1, 0)) }
 	return l

@@ -115,11 +115,12 @@ func because(ctx context.Context, err error) error {
 
 // kept is the connection used last of those that wait, if there is one. A server may
 // have closed it meanwhile, or have said something unasked, as HAProxy
-// does before it closes: that must not be taken for an answer.
+// does before it closes: that must not be taken for an answer. Nor is one kept to an address that
+// the server's name no longer has.
 func (t *plain) kept() (*link, bool) {
 	for {
 		l, ok := t.last()
-		if !ok || l.quiet() {
+		if !ok || l.quiet() && t.otherwise.at.has(l.to) {
 			return l, ok
 		}
 		l.conn.Close()
@@ -141,13 +142,14 @@ func (t *plain) last() (*link, bool) {
 
 // keep lets the connection wait for another request.
 func (t *plain) keep(l *link) {
+	l.since = time.Now()
+	t.otherwise.at.use(l.since)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.idle) >= maxIdle {
 		l.conn.Close()
 		return
 	}
-	l.since = time.Now()
 	t.idle = append(t.idle, l)
 	if t.sweep == nil {
 		t.sweep = time.AfterFunc(idleTime, t.closeOld)

@@ -39,7 +39,9 @@ func carrierTo(host string) carrier {
 	if err != nil {
 		panic(err)
 	}
-	return carrier{&way{server: server}, &http.Transport{}}
+	r := &renewable{}
+	r.Store(&http.Transport{})
+	return carrier{&way{server: server}, r, newAddresses("")}
 }
 
 func plainRequest(ctx context.Context, body string) *http.Request {
@@ -335,7 +337,7 @@ func TestPlainLeavesTheRestToOthers(t *testing.T) {
 	} {
 		p := plainTo(func(int, net.Conn) {})
 		passed := errors.New("passed on")
-		p.otherwise.transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, passed }
+		p.otherwise.transport.Load().DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, passed }
 		r := plainRequest(t.Context(), "{}")
 		change(r)
 		if _, err := p.RoundTrip(r); !errors.Is(err, passed) {

@@ -34,7 +34,8 @@ type UpstreamConfig struct {
 // connection was made is a [net.OpError] whose Op is "dial".
 type Upstream struct {
 	way
-	transport *http.Transport
+	transport *renewable
+	at        *addresses
 	via       transport // what leads to it
 }
 
@@ -76,7 +77,8 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 		connect = 5 * time.Second
 	}
 	dialer := &connector{net.Dialer{Timeout: connect}, trusted}
-	u.transport = &http.Transport{
+	u.transport = &renewable{}
+	u.transport.Store(&http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dialer.DialContext,
 		DialTLSContext:      dialer.dialTLS,
@@ -85,8 +87,14 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 		MaxIdleConnsPerHost: 256,
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  true, // it would ask for it
+	})
+	host := server.Root.Hostname()
+	if proxy, _ := http.ProxyFromEnvironment(&http.Request{URL: &server.Root}); proxy != nil {
+		host = "" // which the proxy looks up
 	}
-	standard := carrier{&u.way, u.transport}
+	u.at = newAddresses(host)
+	u.at.moved = u.transport.renew
+	standard := carrier{&u.way, u.transport, u.at}
 	u.via = standard
 	if direct(&server.Root) {
 		u.via = newPlain(dialer.DialContext, standard)
@@ -122,7 +130,10 @@ func (c *connector) dialTLS(ctx context.Context, network, addr string) (net.Conn
 }
 
 // Close lets go of the connections that no answer is using.
-func (u *Upstream) Close() { u.via.CloseIdleConnections() }
+func (u *Upstream) Close() {
+	u.at.stop()
+	u.via.CloseIdleConnections()
+}
 
 // ForwardsAuthorization says that the client's own credentials go to the server.
 func (u *Upstream) ForwardsAuthorization() bool { return u.forward }
