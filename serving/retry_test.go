@@ -219,7 +219,7 @@ func TestARetryIsNoArrival(t *testing.T) {
 func TestRetriesHaveABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
-		bad := says(503, jsonType, theirError)
+		bad := says(502, jsonType, theirError)
 		g := newRig(t, nil, fleetOf(&asked, bad, bad, bad), func(o *serving.Options) {
 			o.Config.Retries = config.Retries{Max: 5, BudgetPercent: 10, BudgetMin: 3, BudgetWindow: 10 * time.Second}
 			o.Config.Health.Failures, o.Config.Health.FailureShare = 0, 0 // all stay up
@@ -259,6 +259,30 @@ func TestARetryOfWhatWasNotSentIsFree(t *testing.T) {
 	})
 	if w := g.do("POST", chat, ask); w.Code != http.StatusOK || len(asked) != 2 {
 		t.Errorf("status %d, asked %v", w.Code, asked)
+	}
+}
+
+// A refusal has cost an engine no work: as many requests may be tried elsewhere after one as there
+// are, each as often as any request.
+func TestARetryOfWhatWasRefusedIsFree(t *testing.T) {
+	for _, status := range []int{429, 503, 529} {
+		var asked []string
+		g := newRig(t, nil, fleetOf(&asked, says(status, jsonType, theirError), good, good), func(o *serving.Options) {
+			o.Config.Retries = config.Retries{Max: 2, BudgetWindow: time.Second}
+			o.Config.Health.Failures, o.Config.Health.FailureShare = 0, 0
+		})
+		for range 30 {
+			if w := g.do("POST", chat, ask); w.Code != http.StatusOK {
+				t.Fatalf("%d: status %d, asked %v", status, w.Code, asked)
+			}
+		}
+		asked = nil
+		none := newRig(t, nil, fleetOf(&asked, says(status, jsonType, theirError), says(status, jsonType, theirError), good), func(o *serving.Options) {
+			o.Config.Retries = config.Retries{Max: 0, BudgetWindow: time.Second}
+		})
+		if w := none.do("POST", chat, ask); w.Code == http.StatusOK && len(asked) != 1 {
+			t.Errorf("%d: status %d after %v, want one attempt", status, w.Code, asked)
+		}
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 
 const (
 	// shortPause is for how long a replica that has no room gets no more requests at first,
-	// and longPause for how long at most, unless its answer asks for more.
+	// and longPause for how long at most, unless its answer asks for more. While refusals go
+	// on each pause takes twice as long.
 	shortPause = 100 * time.Millisecond
 	longPause  = 2 * time.Second
 	// forgotten is how long after its last refusal a replica is no longer busy.
@@ -20,11 +21,13 @@ const (
 // busy bounds the requests of a replica that refused one for want of room. That happens
 // where other clients use it as well, or its own limit is below the scenario's. The bound
 // is found by trial: no more than it had when it last refused a request, and then a little
-// more at a time.
+// more at a time, less often each time that it refuses that.
 type busy struct {
 	on     bool
 	room   int           // requests of the router's own that it gets; zero is none
 	pause  time.Duration // the last, of one that had none of them
+	step   time.Duration // between two trials of one that has some
+	tried  bool          // it has got more since its last refusal
 	until  time.Duration // when it gets more
 	last   time.Duration // of its refusals
 	signs  uint64        // of progress, at the last refusal of any kind
@@ -53,12 +56,18 @@ func (m *Monitor) Busy(i int, sure bool, spare, now time.Duration) bool {
 	if r.State == Ejected || room == 0 && !m.othersTake(i) {
 		return true
 	}
-	pause := shortPause
+	switch {
+	case !b.on:
+		b.step = shortPause
+	case b.tried:
+		b.step = min(2*b.step, longPause)
+	}
+	pause := b.step
 	if room == 0 {
 		pause = min(max(2*b.pause, shortPause), longPause)
 		b.pause = pause
 	}
-	b.on, b.room, b.last = true, room, now
+	b.on, b.tried, b.room, b.last = true, false, room, now
 	b.until = now + max(pause, min(spare, m.config.Cooldown))
 	m.limit(i, r.Cap)
 	return true
@@ -87,8 +96,11 @@ func (m *Monitor) ease(i int, now time.Duration) (next time.Duration, ok bool) {
 	case now-b.last >= forgotten:
 		b.on = false
 	default:
-		b.room += max(1, b.room/growth)
-		b.until = now + shortPause
+		if b.tried { // and it did not refuse that
+			b.step = max(b.step/2, shortPause)
+		}
+		b.room, b.tried = b.room+max(1, b.room/growth), true
+		b.until = now + b.step
 	}
 	m.limit(i, m.replicas[i].Cap)
 	return b.until, b.on

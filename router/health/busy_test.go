@@ -29,22 +29,29 @@ func TestAFullReplicaGetsNoMoreForAWhile(t *testing.T) {
 			t.Fatal("no place")
 		}
 	}
-	for range 10 {
+	for _, pause := range []time.Duration{100, 200, 400, 800, 1600, 2000, 2000} {
+		first, _ := r.ledger.Begin(0, 0)
 		r.refuse(0, true, 0)
+		r.Busy(0, true, 0, r.now) // one that was under way does not count again
+		first.End()
 		if n := r.takes(0); n != 0 {
 			t.Fatalf("it takes %d more", n)
 		}
 		if !r.Statuses()[0].Busy || r.Statuses()[1].Busy {
 			t.Errorf("standings %+v", r.Statuses())
 		}
-		r.pass(100 * time.Millisecond)
+		r.pass(pause*time.Millisecond - 1)
+		if n := r.takes(0); n != 0 {
+			t.Fatalf("it takes %d more within %d ms", n, pause)
+		}
+		r.pass(1)
 		if n := r.takes(0); n != 2 { // an eighth
-			t.Fatalf("after a pause it takes %d more, want 2", n)
+			t.Fatalf("after %d ms it takes %d more, want 2", pause, n)
 		}
 	}
-	r.pass(time.Second)
-	if n := r.takes(0); n < 10 || n > 60 {
-		t.Errorf("a second later it takes %d more", n)
+	r.pass(3 * time.Second)
+	if n := r.takes(0); n < 4 || n > 60 {
+		t.Errorf("three seconds later it takes %d more", n)
 	}
 	r.pass(10 * time.Second)
 	if n := r.takes(0); n != 100-16 || r.Statuses()[0].Busy {

@@ -22,7 +22,8 @@ const (
 // again moves the work on for a retry: to another replica of its variant, or to
 // another variant if the policy had chosen it. It reports false if the request
 // has had its retries, all requests together have, or no replica is left. An attempt of
-// which nothing was sent is no work for the fleet, and none of its retries. Nor is one at a
+// which nothing was sent, or that was refused, is no work for the fleet, and none of its retries.
+// Health has those that refuse asked less often. Nor is one at a
 // replica that is lost, however many of those there are: work that was begun goes on wherever
 // anything can take it.
 func (d *dispatch) again(a *answer, reason failure) bool {
@@ -34,7 +35,7 @@ func (d *dispatch) again(a *answer, reason failure) bool {
 	d.decided = now
 	variant := d.Work.Variant
 	others := d.Variant == work.Auto && (d.Endpoint.Alike || a.absent)
-	pays := !(unreachable(a.err) || a.misplaced() || a.absent || reason == failedLost)
+	pays := !(unreachable(a.err) || a.refusal() || a.misplaced() || a.absent || reason == failedLost)
 	if pays && !d.budget.take(now) {
 		if pays = false; !d.isLost(a, reason) {
 			d.Metrics.Exhausted()

@@ -188,8 +188,8 @@ func busy(status int) bool {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable:
 		return true
 	}
-	// Of a proxy before the engine, such as Cloudflare's, which could not reach it; 529 is
-	// Anthropic's, for overloaded.
+	// Of a proxy before the engine, such as Cloudflare's, which could not reach it, or
+	// statusOverloaded.
 	return status >= 520 && status <= 530
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net/http"
 	"sync"
 	"time"
 
@@ -23,6 +24,21 @@ const (
 // failedBusy is the reason for a retry that is no failure of the replica: it has
 // enough to do (429).
 const failedBusy failure = "busy"
+
+// statusOverloaded is Anthropic's.
+const statusOverloaded = 529
+
+// refusal reports whether the replica has refused the request before it worked on it.
+func (a *answer) refusal() bool {
+	if a.response == nil {
+		return false
+	}
+	switch a.status() {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, statusOverloaded:
+		return true
+	}
+	return false
+}
 
 // failedContext is the reason for a retry on a longer context.
 const failedContext failure = "context"
