@@ -148,12 +148,15 @@ func TestAdminKeepsOtherSitesOut(t *testing.T) {
 
 func TestAdminFaults(t *testing.T) {
 	for want, change := range map[string]func(*serving.Options){
-		"GEARSHIFT_ADMIN_TOKEN: the admin token has 5 characters; want at least 16": func(o *serving.Options) { o.AdminToken = "short" },
-		"the admin token holds characters that no header":                           func(o *serving.Options) { o.AdminToken = "with spaces in it\n" },
-		`admin.addr: "8081" is not an address`:                                      func(o *serving.Options) { o.Config.Admin.Addr = "8081" },
-		`admin.addr: ":70000" is not an address`:                                    func(o *serving.Options) { o.Config.Admin.Addr = ":70000" },
-		`admin.token_env: "" is not the name`:                                       func(o *serving.Options) { o.Config.Admin.TokenEnv = "" },
-		"ready_grace: -1s is negative":                                              func(o *serving.Options) { o.Config.ReadyGrace = -time.Second },
+		"GEARSHIFT_ADMIN_TOKEN: the admin token has 5 characters; want at least 16":     func(o *serving.Options) { o.AdminToken = "short" },
+		"GEARSHIFT_FLEET_TOKEN: the fleet's token has 5 characters":                     func(o *serving.Options) { o.FleetToken = "short" },
+		"GEARSHIFT_ADMIN_TOKEN and GEARSHIFT_FLEET_TOKEN hold the same token; want two": func(o *serving.Options) { o.AdminToken, o.FleetToken = adminToken, adminToken },
+		`admin.fleet_token_env: "a b" is not the name`:                                  func(o *serving.Options) { o.Config.Admin.FleetTokenEnv = "a b" },
+		"the admin token holds characters that no header":                               func(o *serving.Options) { o.AdminToken = "with spaces in it\n" },
+		`admin.addr: "8081" is not an address`:                                          func(o *serving.Options) { o.Config.Admin.Addr = "8081" },
+		`admin.addr: ":70000" is not an address`:                                        func(o *serving.Options) { o.Config.Admin.Addr = ":70000" },
+		`admin.token_env: "" is not the name`:                                           func(o *serving.Options) { o.Config.Admin.TokenEnv = "" },
+		"ready_grace: -1s is negative":                                                  func(o *serving.Options) { o.Config.ReadyGrace = -time.Second },
 	} {
 		o := serving.Options{Config: config.Default(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
 		change(&o)

@@ -46,6 +46,7 @@ type Access uint8
 const (
 	AdminToken Access = iota // admin listener: callers with the admin token
 	AdminRead                // admin listener: as AdminToken; without a token set, this machine too. For what changes nothing
+	FleetToken               // admin listener: agents of engines, with the fleet's token
 	AdminOpen                // admin listener: anyone who can connect. For what holds no data
 	ClientKey                // clients' port: callers with an API key, where keys are required
 	ClientOpen               // clients' port: anyone who can connect

@@ -28,9 +28,9 @@ type operators struct {
 	engine *gin.Engine
 }
 
-func (s *Server) newOperators(token string) (*operators, error) {
+func (s *Server) newOperators(token, fleet string) (*operators, error) {
 	o := admin.Options{
-		Token: token, TokenEnv: s.config.Admin.TokenEnv, Addr: s.config.Admin.Addr,
+		Token: token, TokenEnv: s.config.Admin.TokenEnv, FleetToken: fleet, FleetTokenEnv: s.config.Admin.FleetTokenEnv, Addr: s.config.Admin.Addr,
 		Proxies: func() remote.Proxies { return s.running.Load().Proxies },
 		Rules:   func() *browser.Rules { return s.running.Load().Browser },
 		Fail:    s.fail, Clock: s.clock, Log: s.log,

@@ -165,7 +165,7 @@ func handle(e *gin.Engine, method, path string, serve gin.HandlerFunc) (err erro
 // guarded serves the route to those who have its access. API keys are asked for ahead of
 // all routes, unknown ones included; see unlock.
 func (s *Server) guarded(r *route) gin.HandlerFunc {
-	guard := map[Access]gin.HandlerFunc{AdminToken: s.operators.Authorise, AdminRead: s.operators.AuthoriseReading}[r.Access]
+	guard := map[Access]gin.HandlerFunc{AdminToken: s.operators.Authorise, AdminRead: s.operators.AuthoriseReading, FleetToken: s.operators.AuthoriseAgent}[r.Access]
 	if guard == nil {
 		return r.serve
 	}

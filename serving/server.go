@@ -76,6 +76,9 @@ type Options struct {
 	Modules []Module
 	// AdminToken is what the admin API asks for; empty refuses its actions.
 	AdminToken string
+	// FleetToken is what agents of engines show to the router, and the router to their engines; empty
+	// refuses agents.
+	FleetToken string
 	// OutputTokens is the mean length of an answer; zero is unknown. It bounds how
 	// long a request may wait; see [config.Overload].
 	OutputTokens float64
@@ -231,7 +234,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
 	var err error
-	if s.operators, err = s.newOperators(o.AdminToken); err != nil {
+	if s.operators, err = s.newOperators(o.AdminToken, o.FleetToken); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
 	if err := s.makeRouters(); err != nil {

@@ -38,6 +38,7 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	t.Setenv("GEARSHIFT_ADMIN_TOKEN", testToken)
+	t.Setenv("GEARSHIFT_FLEET_TOKEN", "token-of-the-fleet")
 	c := newChaos(t, length, seed)
 	c.run()
 	c.settle()

@@ -17,6 +17,7 @@ import (
 	"gearshift/env/engine"
 	"gearshift/router/fleet"
 	"gearshift/serving/backend"
+	"gearshift/serving/browser"
 	"gearshift/serving/engineserver"
 	"gearshift/workloads"
 )
@@ -25,7 +26,8 @@ import (
 type engineOptions struct {
 	scenario, host, replica, addr, faults, key string
 	memory                                     scenario.Bytes
-	load                                       []string
+	load, hosts                                []string
+	faulty                                     bool // --fault is given
 	seed                                       uint64
 	cores                                      float64
 	local                                      localOptions
@@ -62,13 +64,14 @@ repository lacks:
 
   gearshift engine --repository models --agent http://10.0.0.1:8081 --agent-host h1
 
-Faults (--fault, or POST them to /fault at run time, as "hang=0.01,cut=0.05"):
+Faults (--fault "hang=0.01,cut=0.05", or, where --fault is given, POST them to /fault at run time):
 ` + engineserver.FaultForms + ".",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := errors.Join(o.onlyModels(c.Flags().Changed), o.agent.check(c.Flags().Changed)); err != nil {
 				return err
 			}
+			o.faulty = c.Flags().Changed("fault")
 			if o.local.any() {
 				return serveModels(c.Context(), o, c.ErrOrStderr())
 			}
@@ -80,7 +83,8 @@ Faults (--fault, or POST them to /fault at run time, as "hang=0.01,cut=0.05"):
 	f.StringVar(&o.host, "host", "", "`NAME` of the host (default: every host, one port each)")
 	f.StringVar(&o.replica, "replica", "", "`NAME` of a replica, variant@host, to serve alone")
 	f.StringVar(&o.addr, "addr", "127.0.0.1:8101", "`HOST:PORT` to listen on; the first of several hosts'")
-	f.StringVar(&o.faults, "fault", "", "`LIST` of faults to begin with")
+	f.StringVar(&o.faults, "fault", "", "`LIST` of faults to begin with, or none; POST /fault changes them (default: no faults, and no /fault)")
+	f.StringSliceVar(&o.hosts, "hosts", nil, "`NAMES` of this server, in addition to localhost and addresses, where it is asked on a loopback address")
 	f.StringVar(&o.key, "api-key-env", "", "`VARIABLE` of the environment with the key that clients must send (default: none)")
 	f.Uint64Var(&o.seed, "seed", 0, "of the lengths of answers, and of the faults")
 	f.Float64Var(&o.cores, "cores", 0, "of the host, as its load says them (default: the machine's with --model and --repository, else unknown)")
@@ -105,6 +109,10 @@ func (o engineOptions) server() (c engineserver.Config, err error) {
 	if !(o.cores >= 0 && o.cores <= 4096) { // NaN fails too
 		return c, fmt.Errorf("--cores %v: want a number up to 4096, such as 2 or 0.5, or 0 for what is known", o.cores)
 	}
+	if err := browser.ValidateHosts(o.hosts); err != nil {
+		return c, fmt.Errorf("--hosts: %w", err)
+	}
+	c.Faulty, c.Hosts = o.faulty, o.hosts
 	c.FaultSeed, c.Memory, c.Load, c.Cores = o.seed, int64(o.memory), o.load, o.cores
 	c.Key, err = cli.KeyFrom(o.key)
 	return c, err

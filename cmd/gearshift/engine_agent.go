@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"gearshift/serving/config"
 	"gearshift/serving/engineserver"
 	"gearshift/serving/engineserver/agent"
 	"gearshift/serving/setting"
@@ -28,7 +29,7 @@ type agentOptions struct {
 // flags adds them.
 func (o *agentOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.router, "agent", "", "`URL` of a router's admin listener, to report to for failover (default: none)")
-	f.StringVar(&o.tokenEnv, "token-env", "GEARSHIFT_ADMIN_TOKEN", "environment `VARIABLE` with the admin token of --agent")
+	f.StringVar(&o.tokenEnv, "token-env", config.DefaultAdmin().FleetTokenEnv, "environment `VARIABLE` with the fleet's token, which --agent shares with the router")
 	f.StringVar(&o.host, "agent-host", "", "`NAME` of this engine's host in the router's scenario (default: a scenario's host, or this machine's name)")
 	f.IntVar(&o.loaders, "loaders", 0, "models that may be loaded at the same time (default: 1, with --agent 10)")
 }
@@ -68,7 +69,7 @@ func (o *agentOptions) check(changed func(string) bool) error {
 		return fmt.Errorf("--token-env: %w", err)
 	}
 	if o.token == "" {
-		return fmt.Errorf("--token-env %s: this environment variable is empty; it must hold the router's admin token", o.tokenEnv)
+		return fmt.Errorf("--token-env %s: this environment variable is empty; it must hold the fleet's token, which the router has too", o.tokenEnv)
 	}
 	return nil
 }
@@ -79,7 +80,7 @@ func (o *agentOptions) configure(c *engineserver.Config, folder string) {
 	if o.router == "" {
 		return
 	}
-	c.Fence = &engineserver.Fence{}
+	c.Fence = &engineserver.Fence{Secret: o.token}
 	if folder != "" {
 		fetcher := &agent.Fetcher{Router: o.router, Token: o.token, Dir: folder, Log: c.Log, Client: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -100,7 +101,7 @@ func (o *agentOptions) serve(ctx context.Context, c engineserver.Config, server 
 	}
 	a, err := agent.New(agent.Config{
 		Router: o.router, Token: o.token, Host: host, Version: version, Incarnation: uint64(time.Now().UnixMicro()),
-		URL: reachable, Memory: c.Memory, Loaded: server.Loaded, Term: c.Fence.Begin, Log: c.Log,
+		URL: reachable, Memory: c.Memory, Loaded: server.Loaded, Term: c.Fence, Log: c.Log,
 	})
 	if err != nil {
 		return err

@@ -110,28 +110,20 @@ func (r *agentRouter) waitFor(t *testing.T, what string, so func() bool) {
 // A simulated engine registers with its host's name, sends heartbeats with what is loaded, refuses
 // orders of an older router, and takes leave.
 func TestEngineReports(t *testing.T) {
-	t.Setenv("GEARSHIFT_ADMIN_TOKEN", "secret")
+	t.Setenv("GEARSHIFT_FLEET_TOKEN", "secret")
 	r := startAgentRouter(t)
 	e := startEngine(t, "--agent", r.URL)
 	r.waitFor(t, "registered, with heartbeats", func() bool { return len(r.registrations) == 1 && r.beats > 3 })
 	if one := r.registrations[0]; one.URL != e.url || one.Version != version || one.Incarnation == 0 || !slices.Equal(one.Loaded, []string{"small", "large"}) {
 		t.Errorf("registered as %+v, at %s", one, e.url)
 	}
-	e.expect(t, "POST", "/v2/repository/models/large/unload", "", http.StatusOK)
+	const unload = "/v2/repository/models/large/unload"
+	e.expect(t, "POST", unload, "", http.StatusForbidden, "takes orders with the fleet's token alone")
+	e.header = http.Header{heartbeat.HeaderFleet: {"secret"}}
+	e.expect(t, "POST", unload, "", http.StatusOK)
 	r.waitFor(t, "large is unloaded", func() bool { return slices.Equal(r.loaded, []string{"small"}) })
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.url+"/v2/repository/models/large/load", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set(heartbeat.HeaderEpoch, "4294967297") // term 1
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusConflict {
-		t.Errorf("an order of an older router: status %d", response.StatusCode)
-	}
+	e.header.Set(heartbeat.HeaderEpoch, "4294967297") // term 1
+	e.expect(t, "POST", "/v2/repository/models/large/load", "", http.StatusConflict, "another router is in charge")
 	e.stop(t)
 	if r.left != 1 {
 		t.Errorf("left %d times", r.left)
@@ -143,7 +135,7 @@ func TestEngineReportsRefused(t *testing.T) {
 	r := startAgentRouter(t)
 	engine := []string{"engine", "--scenario", "tiny", "--addr", "127.0.0.1:0"}
 	with := func(args ...string) []string { return slices.Concat(engine, args) }
-	fail(t, with("--agent", r.URL), "GEARSHIFT_ADMIN_TOKEN", "is empty")
+	fail(t, with("--agent", r.URL), "GEARSHIFT_FLEET_TOKEN", "is empty")
 	// The log of what was loaded precedes the line.
 	refused := func(args []string, want string) {
 		t.Helper()
@@ -172,7 +164,7 @@ func lastLine(text string) string {
 // leaves nothing of a model whose digest is wrong.
 func TestEngineFetchesModels(t *testing.T) {
 	needONNX(t)
-	t.Setenv("GEARSHIFT_ADMIN_TOKEN", "secret")
+	t.Setenv("GEARSHIFT_FLEET_TOKEN", "secret")
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "models")
 	succeed(t, "models", "make", "--family", "images", "--out", from, "--size", "little=1x16", "--size", "big=2x256")
 	r := startAgentRouter(t)
@@ -188,7 +180,7 @@ func TestEngineFetchesModels(t *testing.T) {
 		r.models[name] = b.Bytes()
 	}
 	p := startProcess(t, "engine", "--repository", to, "--memory", "40MiB", "--addr", "127.0.0.1:0", "--agent", r.URL, "--agent-host", "gpu0")
-	e := &engineProcess{p, "http://" + p.listens(t)}
+	e := &engineProcess{process: p, url: "http://" + p.listens(t), header: http.Header{heartbeat.HeaderFleet: {"secret"}}}
 	load := func(model string, status int, parts ...string) {
 		t.Helper()
 		e.expect(t, "POST", "/v2/repository/models/"+model+"/load", "", status, parts...)

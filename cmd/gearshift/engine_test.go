@@ -15,43 +15,53 @@ import (
 // engineProcess is a "gearshift engine" in a process of its own.
 type engineProcess struct {
 	*process
-	url string
+	url    string
+	header http.Header // of each request
+}
+
+// do sends a request with the engine's header.
+func (e *engineProcess) do(t *testing.T, method, path, body string) (status int, text string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, e.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range e.header {
+		request.Header[name] = values
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(answer)
 }
 
 // startEngine starts the engines of tiny's host, or what the arguments say.
 func startEngine(t *testing.T, args ...string) *engineProcess {
 	t.Helper()
-	p := startProcess(t, append([]string{"engine", "--scenario", "tiny", "--addr", "127.0.0.1:0"}, args...)...)
-	return &engineProcess{p, "http://" + p.listens(t)}
+	p := startProcess(t, append([]string{"engine", "--scenario", "tiny", "--addr", "127.0.0.1:0", "--fault", "none"}, args...)...)
+	return &engineProcess{process: p, url: "http://" + p.listens(t)}
 }
 
 // fault switches the engine's faults.
 func (e *engineProcess) fault(t *testing.T, faults string) {
 	t.Helper()
-	response, err := http.Post(e.url+"/fault", "text/plain", strings.NewReader(faults))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("faults %q: status %d", faults, response.StatusCode)
+	if status, text := e.do(t, "POST", "/fault", faults); status != http.StatusOK {
+		t.Fatalf("faults %q: status %d, %s", faults, status, text)
 	}
 }
 
 // running is the sum of vllm:num_requests_running over the engine's models.
 func (e *engineProcess) running(t *testing.T) (n int) {
 	t.Helper()
-	response, err := http.Get(e.url + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, text := e.do(t, "GET", "/metrics", "")
 	found := false
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "vllm:num_requests_running{") {
 			found = true
 			n += int(line[strings.LastIndexByte(line, ' ')+1] - '0')

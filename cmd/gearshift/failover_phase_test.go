@@ -79,6 +79,7 @@ func (f *failoverCheck) phase(policy, critical string, losses int, kinds []strin
 func (p *phase) start(critical string) {
 	t := p.t
 	t.Setenv("GEARSHIFT_ADMIN_TOKEN", "token-of-this-test")
+	t.Setenv("GEARSHIFT_FLEET_TOKEN", "token-of-the-fleet")
 	_, p.port, _ = net.SplitHostPort(freeAddr(t))
 	p.engines = make([]*process, failoverHosts)
 	urls := make([]string, failoverHosts)

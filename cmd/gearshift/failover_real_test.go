@@ -114,7 +114,7 @@ func (f *failoverCheck) makeModels() {
 // counts: the system may be busy with the files that have just been written.
 func (f *failoverCheck) measureModels() {
 	p := startProcess(f.t, "engine", "--repository", f.dir, "--addr", "127.0.0.1:0")
-	e := &engineProcess{p, "http://" + p.listensWithin(f.t, time.Minute)}
+	e := &engineProcess{process: p, url: "http://" + p.listensWithin(f.t, time.Minute)}
 	defer e.kill()
 	var table strings.Builder
 	for i := range f.models {

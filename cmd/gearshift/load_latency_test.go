@@ -24,7 +24,7 @@ func TestLatencyDuringLoads(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "models")
 	succeed(t, "models", "make", "--out", dir)
 	p := startProcess(t, "engine", "--repository", dir, "--load", "small", "--kv-tokens", "2048", "--max-sequences", "2", "--addr", "127.0.0.1:0")
-	e := &engineProcess{p, "http://" + p.listens(t)}
+	e := &engineProcess{process: p, url: "http://" + p.listens(t)}
 	var quiet, loading latencies
 	var took time.Duration
 	for i := range *loadsMeasured {

@@ -43,7 +43,7 @@ func TestDigitsAreServed(t *testing.T) {
 		}
 	}
 	p := startProcess(t, "engine", "--model", filepath.Join(dir, "tiny"), "--addr", "127.0.0.1:0")
-	e := &engineProcess{p, "http://" + p.listens(t)}
+	e := &engineProcess{process: p, url: "http://" + p.listens(t)}
 	file, err := os.Open(filepath.Join(samples, "labels.csv"))
 	if err != nil {
 		t.Fatal(err)

@@ -169,7 +169,7 @@ func TestEngineServesModels(t *testing.T) {
 	needONNX(t)
 	dir := makeTiny(t)
 	p := startProcess(t, "engine", "--model", filepath.Join(dir, "small"), "--model", filepath.Join(dir, "large"), "--addr", "127.0.0.1:0")
-	e := &engineProcess{p, "http://" + p.listens(t)}
+	e := &engineProcess{process: p, url: "http://" + p.listens(t)}
 	if n := e.running(t); n != 0 {
 		t.Errorf("%d are running", n)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,28 +27,16 @@ func makeRepository(t *testing.T) string {
 // expect sends a request and holds its answer against the status and parts of the body.
 func (e *engineProcess) expect(t *testing.T, method, path, body string, status int, parts ...string) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, e.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if response.StatusCode != status {
-		t.Errorf("%s %s: status %d, %s; want %d", method, path, response.StatusCode, text, status)
+	got, text := e.do(t, method, path, body)
+	if got != status {
+		t.Errorf("%s %s: status %d, %s; want %d", method, path, got, text, status)
 	}
 	for _, p := range parts {
-		if !strings.Contains(string(text), p) {
+		if !strings.Contains(text, p) {
 			t.Errorf("%s %s: %s; want %q in it", method, path, text, p)
 		}
 	}
-	return string(text)
+	return text
 }
 
 // Real models are loaded, answer, sleep, wake to the same answers, and are unloaded; a
@@ -58,7 +45,7 @@ func TestEngineRepository(t *testing.T) {
 	needONNX(t)
 	dir := makeRepository(t)
 	p := startProcess(t, "engine", "--repository", dir, "--memory", "100MiB", "--load", "small", "--addr", "127.0.0.1:0", "--max-sequences", "2")
-	e := &engineProcess{p, "http://" + p.listens(t)}
+	e := &engineProcess{process: p, url: "http://" + p.listens(t)}
 	const load, unload = "/v2/repository/models/%/load", "/v2/repository/models/%/unload"
 	of := func(path, model string) string { return strings.Replace(path, "%", model, 1) }
 	e.expect(t, "POST", "/v2/repository/index", `{"ready": true}`, http.StatusOK, `[{"name":"small","version":"1","state":"READY","reason":""}]`)

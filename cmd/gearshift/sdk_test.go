@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os/exec"
 	"reflect"
 	"strings"
@@ -19,6 +20,7 @@ func sdkRig(t *testing.T) (*engineProcess, *served) {
 	t.Helper()
 	t.Setenv("GEARSHIFT_TEST_ENGINE_KEY", "sesame")
 	e := startEngine(t, "--api-key-env", "GEARSHIFT_TEST_ENGINE_KEY")
+	e.header = http.Header{"Authorization": {"Bearer sesame"}}
 	return e, serveBefore(t, e, "max_in_flight: 128", "max_in_flight: 2", "'}", "', forward_authorization: true}")
 }
 

@@ -40,7 +40,7 @@ func parkEngines(t *testing.T, s *scenario.Scenario, table *fleet.Table) *engine
 	var served sync.WaitGroup
 	var transports []*http.Transport
 	for h, engines := range hosts {
-		server, err := engineserver.New(engineserver.Config{Engines: engines})
+		server, err := engineserver.New(engineserver.Config{Engines: engines, Faulty: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -193,7 +193,7 @@ type soakEngine struct {
 }
 
 func (e *soakEngine) start() {
-	e.process = startProcess(e.t, "engine", "--scenario", e.scenario, "--host", e.host, "--addr", e.addr)
+	e.process = startProcess(e.t, "engine", "--scenario", e.scenario, "--host", e.host, "--addr", e.addr, "--fault", "none")
 	e.process.listens(e.t)
 }
 

@@ -170,7 +170,7 @@ func newVersionsCheck(t *testing.T, way string) *versionsCheck {
 	var upstreams strings.Builder
 	for h := range 2 {
 		p := startProcess(t, "engine", "--repository", dir, "--load", "v", "--addr", "127.0.0.1:0")
-		e := &engineProcess{p, "http://" + p.listens(t)}
+		e := &engineProcess{process: p, url: "http://" + p.listens(t)}
 		x.engines = append(x.engines, e)
 		at := e.url
 		if way == "flawed" {

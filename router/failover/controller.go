@@ -88,6 +88,7 @@ type block struct {
 	server int
 	until  time.Duration
 	times  int
+	why    string
 }
 
 // New makes a controller. Full variants are running on the primaries; primaries that are not

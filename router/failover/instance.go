@@ -129,7 +129,7 @@ func (c *Controller) ended(e *control.Event) {
 func (c *Controller) failed(x *instance, why string) {
 	c.counts.LoadsFailed++
 	c.stepOf(StepLoadFailed, x, c.now-x.since, why)
-	c.block(x)
+	c.block(x, why)
 	c.gone(x)
 }
 
@@ -140,7 +140,7 @@ const (
 )
 
 // block keeps the application off the instance's server, for longer each time.
-func (c *Controller) block(x *instance) {
+func (c *Controller) block(x *instance, why string) {
 	a := &c.apps[x.app]
 	k := slices.IndexFunc(a.blocked, func(b block) bool { return b.server == x.server })
 	if k < 0 {
@@ -150,8 +150,20 @@ func (c *Controller) block(x *instance) {
 	b := &a.blocked[k]
 	b.until = c.now + min(blockMost, blockFirst<<min(b.times, 10))
 	b.times++
+	b.why = why
 	c.version++
 	c.later(b.until)
+}
+
+// failures says why loads of the application have failed on the servers that it is kept off; empty if
+// there are none.
+func (c *Controller) failures(i int) (text string) {
+	for _, b := range c.apps[i].blocked {
+		if b.until > c.now {
+			text += "; its load on " + c.system.Servers[b.server].Name + " has failed: " + b.why
+		}
+	}
+	return text
 }
 
 // isBlocked reports whether the application is kept off the server.

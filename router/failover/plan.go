@@ -53,7 +53,7 @@ func (c *Controller) solve(asks []ask, rooms [][]float64, alpha float64, how alg
 	reason := p.Reasons(x)
 	list := make([]spot, len(asks))
 	for k, s := range x.Spots {
-		list[k] = spot{variant: -1, server: -1, first: -1, firstServer: -1, why: func() string { return reason(k) }}
+		list[k] = spot{variant: -1, server: -1, first: -1, firstServer: -1, why: func() string { return reason(k) + c.failures(asks[k].app) }}
 		if s.Server >= 0 {
 			list[k].variant, list[k].server = asks[k].variants[s.Variant], use[s.Server]
 		}

@@ -104,7 +104,7 @@ func (c *Controller) load() {
 		}
 		if !c.fits(w.instance, nil) {
 			if c.makeRoom(w.instance); w.role == roleFirst && !c.working(w.server) {
-				c.block(w.instance) // nothing there will make room
+				c.block(w.instance, "there is no room for it, and none will be made")
 				c.unwant(w.instance)
 				c.dirty = true
 			}
@@ -203,7 +203,7 @@ func (c *Controller) slow() {
 		for _, x := range list {
 			if x.phase == loading && !x.late && c.now >= x.since+c.patience(x) {
 				x.late = true
-				c.block(x)
+				c.block(x, "it takes too long")
 				c.unwant(x)
 			}
 		}

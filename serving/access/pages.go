@@ -14,7 +14,7 @@ import (
 func (g *Gate) Guard(c *gin.Context) {
 	rules := g.Rules()
 	if browser.Loopback(c.Request) && !rules.Local(c.Request.Host) {
-		g.refuse(c, http.StatusForbidden, "wrong_host", browser.WrongHost(c.Request))
+		g.refuse(c, http.StatusForbidden, "wrong_host", browser.WrongHost(c.Request, browser.HostsKey))
 		return
 	}
 	if browser.Preflight(c.Request) {

@@ -24,6 +24,9 @@ type Options struct {
 	// Token is what operators have; empty refuses their actions. TokenEnv is the
 	// environment variable that it came from.
 	Token, TokenEnv string
+	// FleetToken is what agents of engines have, and routers show to those engines; empty refuses
+	// agents. FleetTokenEnv is the environment variable that it came from.
+	FleetToken, FleetTokenEnv string
 	// Addr is where to listen, as configured.
 	Addr string
 	// Certificate is the one in force; a nil func is no encryption.
@@ -51,7 +54,7 @@ func (g *Guard) Serve(ctx context.Context, server *http.Server, l net.Listener, 
 	if page != "" {
 		g.Log.Info("the page is at", "url", page)
 	}
-	if !g.set {
+	if !g.operators.set {
 		g.Log.Warn("no admin token: the admin API refuses every action", "to_set_one", "export "+g.TokenEnv+"=$(openssl rand -hex 32)")
 	}
 	if !g.loopback && g.Certificate == nil {

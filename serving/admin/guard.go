@@ -3,7 +3,6 @@ package admin
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,46 +20,66 @@ import (
 	"gearshift/serving/wire"
 )
 
-// minToken is the fewest characters of an admin token: fewer can be guessed.
+// minToken is the fewest characters of a token: fewer can be guessed.
 const minToken = 16
 
-// checkToken refuses a token that could be guessed, or that no header can
-// carry. No token at all is fine: then there are no admin actions.
-func checkToken(token string) error {
-	switch {
-	case token == "":
-		return nil
-	case len(token) < minToken:
-		return fmt.Errorf("the admin token has %d characters; want at least %d, as from: openssl rand -hex 32", len(token), minToken)
-	case !fields.Plain(token):
-		return errors.New("the admin token holds characters that no header can; want letters and digits, at most 128, as from: openssl rand -hex 32")
-	}
-	return nil
+// secret is a token of the admin listener: that of operators, or that of the fleet.
+type secret struct {
+	name  string // in messages
+	env   string // the variable that it came from
+	sum   [sha256.Size]byte
+	set   bool
+	tries tries.Counter // wrong ones
 }
 
-// Guard lets operators in. It keeps out who has no token, and pages of other sites.
+// newSecret refuses a token that could be guessed, or that no header can carry. Its sum is enough,
+// reveals nothing of its length when it is compared, and cannot be printed by mistake. An empty token
+// is never right.
+func newSecret(name, env, token string) (*secret, error) {
+	s := &secret{name: name, env: env, sum: sha256.Sum256([]byte(token)), set: token != ""}
+	switch {
+	case !s.set:
+	case len(token) < minToken:
+		return nil, fmt.Errorf("%s: the %s has %d characters; want at least %d, as from: openssl rand -hex 32", env, name, len(token), minToken)
+	case !fields.Plain(token):
+		return nil, fmt.Errorf("%s: the %s holds characters that no header can; want letters and digits, at most 128, as from: openssl rand -hex 32", env, name)
+	}
+	return s, nil
+}
+
+// right reports whether the request has the token.
+func (s *secret) right(h http.Header) bool {
+	sum := sha256.Sum256([]byte(fields.Bearer(h)))
+	return s.set && subtle.ConstantTimeCompare(sum[:], s.sum[:]) == 1
+}
+
+// Guard lets operators in, and agents of engines to what they report. It keeps out who has no token,
+// and pages of other sites.
 type Guard struct {
 	Options
-	// token is the SHA-256 of the admin token: comparing sums reveals nothing of
-	// its length either. It means nothing without set.
-	token [sha256.Size]byte
-	set   bool
-	tries tries.Counter    // failed ones
-	lines *lograte.Limiter // about them
-	wrong prometheus.Counter
+	operators, fleet *secret
+	lines            *lograte.Limiter // about wrong tokens
+	wrong            prometheus.Counter
 	// loopback says that only this machine can connect, under its own names.
 	loopback bool
 }
 
 // NewGuard makes a Guard.
 func NewGuard(o Options) (*Guard, error) {
-	if err := checkToken(o.Token); err != nil {
-		return nil, fmt.Errorf("%s: %w", o.TokenEnv, err)
+	operators, err := newSecret("admin token", o.TokenEnv, o.Token)
+	if err != nil {
+		return nil, err
 	}
-	sum, set := sha256.Sum256([]byte(o.Token)), o.Token != ""
-	o.Token = "" // the sum is enough, and nothing can print it
+	fleet, err := newSecret("fleet's token", o.FleetTokenEnv, o.FleetToken)
+	if err != nil {
+		return nil, err
+	}
+	if fleet.set && fleet.sum == operators.sum {
+		return nil, fmt.Errorf("%s and %s hold the same token; want two, so that agents of engines cannot give orders to the router", o.TokenEnv, o.FleetTokenEnv)
+	}
+	o.Token, o.FleetToken = "", "" // nothing can print them
 	g := &Guard{
-		Options: o, token: sum, set: set, lines: lograte.New(),
+		Options: o, operators: operators, fleet: fleet, lines: lograte.New(),
 		wrong: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gearshift_admin_unauthorized_total", Help: "Requests to the admin listener without its token.",
 		}),
@@ -90,7 +109,7 @@ func (g *Guard) SameOrigin(c *gin.Context) {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
 	if (g.loopback || browser.Loopback(c.Request)) && !g.Rules().Local(c.Request.Host) {
-		g.Fail(c, http.StatusForbidden, wire.Error{Type: wire.InvalidRequest, Code: "wrong_host", Message: browser.WrongHost(c.Request)})
+		g.Fail(c, http.StatusForbidden, wire.Error{Type: wire.InvalidRequest, Code: "wrong_host", Message: browser.WrongHost(c.Request, browser.HostsKey)})
 		return
 	}
 	if err := new(http.CrossOriginProtection).Check(c.Request); err != nil {
@@ -103,60 +122,70 @@ func (g *Guard) SameOrigin(c *gin.Context) {
 // Authorise lets through who has the admin token, in the Authorization header and
 // nowhere else: a URL would end up in logs, a cookie would be sent by itself.
 func (g *Guard) Authorise(c *gin.Context) {
-	if !g.set {
-		g.Fail(c, http.StatusForbidden, wire.Error{
-			Type: wire.InvalidRequest, Code: "admin_disabled",
-			Message: fmt.Sprintf("the admin API is off: start gearshift with a token in the environment variable %s, as from: openssl rand -hex 32", g.TokenEnv),
-		})
+	if !g.operators.set {
+		g.off(c, "admin_disabled", "the admin API is off", g.operators)
 		return
 	}
-	client := g.Proxies().Client(c.Request.RemoteAddr, c.Request.Header["X-Forwarded-For"])
-	if wait := g.tries.Wait(client, g.Clock()); wait > 0 {
+	client := g.client(c)
+	if wait := g.operators.tries.Wait(client, g.Clock()); wait > 0 {
 		c.Header("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
 		g.Fail(c, http.StatusTooManyRequests, wire.Error{
 			Type: wire.RateLimit, Code: "too_many_tries", Message: "too many wrong admin tokens came from this address; try again later",
 		})
 		return
 	}
-	sum := sha256.Sum256([]byte(fields.Bearer(c.Request.Header)))
-	if subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1 {
-		g.tries.Succeeded(client)
-		return
+	if !g.operators.right(c.Request.Header) {
+		g.unauthorised(c, g.operators, "invalid_admin_token")
 	}
-	g.unauthorised(c, client)
+}
+
+// AuthoriseAgent lets through who has the fleet's token, as agents of engines do. The right token
+// never waits for wrong ones: a guess at an agent's address must not silence it.
+func (g *Guard) AuthoriseAgent(c *gin.Context) {
+	switch {
+	case !g.fleet.set:
+		g.off(c, "agents_disabled", "this router takes no reports of agents", g.fleet)
+	case !g.fleet.right(c.Request.Header):
+		g.unauthorised(c, g.fleet, "invalid_fleet_token")
+	}
+}
+
+// off answers where a token is not set.
+func (g *Guard) off(c *gin.Context, code wire.Optional, what string, s *secret) {
+	g.Fail(c, http.StatusForbidden, wire.Error{
+		Type: wire.InvalidRequest, Code: code,
+		Message: fmt.Sprintf("%s: start gearshift with a token in the environment variable %s, as from: openssl rand -hex 32", what, s.env),
+	})
+}
+
+func (g *Guard) client(c *gin.Context) string {
+	return g.Proxies().Client(c.Request.RemoteAddr, c.Request.Header["X-Forwarded-For"])
 }
 
 // AuthoriseReading is Authorise for what changes nothing: where no token is set,
 // this machine may look.
 func (g *Guard) AuthoriseReading(c *gin.Context) {
-	if g.set || !g.loopback {
+	if g.operators.set || !g.loopback {
 		g.Authorise(c)
 	}
 }
 
 // unauthorised answers a try without the token: the later, the more of them the client
 // has made.
-func (g *Guard) unauthorised(c *gin.Context, client string) {
-	failed, wait := g.tries.Failed(client, g.Clock())
+func (g *Guard) unauthorised(c *gin.Context, s *secret, code wire.Optional) {
+	client := g.client(c)
+	failed := s.tries.Hold(c.Request.Context(), client, g.Clock())
 	g.wrong.Inc()
 	if g.lines.Due(g.Clock()) {
 		attributes := []any{"client", client, "method", c.Request.Method, "path", fields.Clipped(c.Request.URL.Path), "failed", failed}
 		if n := g.lines.Omitted(); n > 0 {
 			attributes = append(attributes, "lines_omitted", n)
 		}
-		g.Log.Warn("wrong admin token", attributes...)
-	}
-	if wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-c.Request.Context().Done():
-		}
+		g.Log.Warn("wrong "+s.name, attributes...)
 	}
 	c.Header("WWW-Authenticate", `Bearer realm="gearshift admin"`)
 	g.Fail(c, http.StatusUnauthorized, wire.Error{
-		Type: wire.InvalidRequest, Code: "invalid_admin_token",
-		Message: "want the admin token: Authorization: Bearer TOKEN",
+		Type: wire.InvalidRequest, Code: code,
+		Message: "want the " + s.name + ": Authorization: Bearer TOKEN",
 	})
 }

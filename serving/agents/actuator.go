@@ -109,7 +109,7 @@ type Actuator struct {
 	work    sync.WaitGroup
 	servers []server
 
-	term uint64 // of orders; 0: they carry no epoch
+	stamp Stamp // nil: orders carry none
 
 	mu       sync.Mutex // protects what follows
 	stopped  bool
@@ -168,9 +168,10 @@ func (a *Actuator) Note(replica int) string {
 	return a.replicas[replica].note
 }
 
-// SetTerm has each order carry an epoch in the header X-Gearshift-Epoch: the term in its upper half, and
-// the number of the placement in the lower one. It is called before the first action.
-func (a *Actuator) SetTerm(term uint64) { a.term = term }
+// SetStamp has each order carry the replica's stamp: an epoch in the header X-Gearshift-Epoch, with the
+// term in its upper half and the number of the placement in the lower one, and the fleet's secret. It is
+// called before the first action.
+func (a *Actuator) SetStamp(stamp Stamp) { a.stamp = stamp }
 
 // errAbandoned is why an action was cut off.
 var errAbandoned = errors.New("its host is lost")
@@ -243,7 +244,7 @@ func (a *Actuator) act(ctx context.Context, x control.Action, o Order) {
 	began := a.options.Clock()
 	ctx, cancel := context.WithTimeout(ctx, a.options.Config.limit(x.Verb))
 	model := r.model()
-	err := r.Dialect.Do(ctx, a.stamped(r.Engine, x.Epoch), model, o)
+	err := r.Dialect.Do(ctx, a.stamped(x.Replica, x.Epoch), model, o)
 	if err == nil {
 		err = a.confirm(ctx, r, model, x.Verb.State())
 	}

@@ -75,7 +75,7 @@ func ask(ctx context.Context, e Engine, method, path string, body, to any) error
 		return unreached(ctx, err)
 	}
 	if response.StatusCode/100 != 2 {
-		return &refusal{status: response.StatusCode, said: words(text)}
+		return superseded(&refusal{status: response.StatusCode, said: words(text)}, response.Header)
 	}
 	if to == nil {
 		return nil

@@ -16,6 +16,9 @@ import (
 	"gearshift/internal/faults"
 )
 
+// HostsKey is the key of a scenario that lists further names of the router.
+const HostsKey = "serving.hosts"
+
 // Any stands for all origins, headers or hosts.
 const Any = "*"
 

@@ -90,7 +90,7 @@ func port(host string) bool {
 }
 
 // WrongHost is what to answer to a request that knows this machine by a name that is not its
-// own, as a page does whose name was made to resolve to this machine.
-func WrongHost(r *http.Request) string {
-	return fmt.Sprintf("host %q is not a name of this machine; on a loopback address ask as localhost or 127.0.0.1, or list the name in serving.hosts", r.Host)
+// own, as a page does whose name was made to resolve to this machine. Setting lists further names.
+func WrongHost(r *http.Request, setting string) string {
+	return fmt.Sprintf("host %q is not a name of this machine; on a loopback address ask as localhost or 127.0.0.1, or list the name in %s", r.Host, setting)
 }

@@ -18,13 +18,16 @@ type Admin struct {
 	Addr string `yaml:"addr"`
 	// TokenEnv names the environment variable that holds the admin token.
 	TokenEnv string `yaml:"token_env"`
+	// FleetTokenEnv names the one that holds the token of the fleet, which routers share with the
+	// agents of engines.
+	FleetTokenEnv string `yaml:"fleet_token_env"`
 	// TLS encrypts the connections.
 	TLS TLS `yaml:"tls,omitempty"`
 }
 
 // DefaultAdmin listens to this machine alone.
 func DefaultAdmin() Admin {
-	return Admin{Addr: "127.0.0.1:8081", TokenEnv: "GEARSHIFT_ADMIN_TOKEN"}
+	return Admin{Addr: "127.0.0.1:8081", TokenEnv: "GEARSHIFT_ADMIN_TOKEN", FleetTokenEnv: "GEARSHIFT_FLEET_TOKEN"}
 }
 
 // Validate names every fault of the configuration, by its YAML key.
@@ -37,7 +40,9 @@ func (a Admin) Validate() error {
 		}
 		found.If(err != nil, "admin.addr: %q is not an address; want host:port, such as %s, or %s", a.Addr, DefaultAdmin().Addr, AdminOff)
 	}
-	found.If(a.TokenEnv == "" || strings.ContainsAny(a.TokenEnv, "= "), "admin.token_env: %q is not the name of an environment variable", a.TokenEnv)
+	for _, x := range [][2]string{{"token_env", a.TokenEnv}, {"fleet_token_env", a.FleetTokenEnv}} {
+		found.If(x[1] == "" || strings.ContainsAny(x[1], "= "), "admin.%s: %q is not the name of an environment variable", x[0], x[1])
+	}
 	found.Add(a.TLS.validate("admin.tls"))
 	return found.Err()
 }

@@ -75,9 +75,16 @@ func (e *Engines) Poll(host int) {
 	}
 }
 
-// SetTerm has each order to an engine carry an epoch of the term, see [agents.Actuator.SetTerm]. It
-// is called before [Engines.Start].
-func (e *Engines) SetTerm(term uint64) { e.lifecycle.actuator.SetTerm(term) }
+// SetStamp has each order to an engine carry a stamp, see [agents.Actuator.SetStamp]. It is called
+// before [Engines.Start].
+func (e *Engines) SetStamp(stamp agents.Stamp) { e.lifecycle.actuator.SetStamp(stamp) }
+
+// Superseded is the error of an order to an engine that follows another router.
+type Superseded = agents.Superseded
+
+// OnEnded has f called with how each order to an engine has ended, from any goroutine. It is called
+// before [Engines.Start].
+func (e *Engines) OnEnded(f func(replica int, err error)) { e.lifecycle.onEnded = f }
 
 // Addresses are where the replicas' engines are connected to, host:port; empty of one within this
 // process.

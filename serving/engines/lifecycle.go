@@ -22,7 +22,8 @@ type lifecycles struct {
 	controller *lifecycle.Controller // the runner's
 	runner     *agents.Runner
 	metrics    *lifecycleMetrics
-	joined     bool // another controller is the runner's too
+	joined     bool                         // another controller is the runner's too
+	onEnded    func(replica int, err error) // nil if no controller asks
 
 	mu     sync.Mutex // protects what follows
 	placed []fleet.State
@@ -88,6 +89,9 @@ func (x *lifecycles) observe(e control.Event) {
 // ended reports an action of the actuator's.
 func (x *lifecycles) ended(a control.Action, took time.Duration, err error) {
 	x.metrics.ended(a, took, err)
+	if x.onEnded != nil {
+		x.onEnded(a.Replica, err)
+	}
 	if err != nil {
 		x.engines.options.Log.Warn("replica action failed", "replica", x.name(a.Replica), "action", a.Verb, "took", took, "error", err)
 		return

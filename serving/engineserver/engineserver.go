@@ -8,7 +8,6 @@ package engineserver
 import (
 	"cmp"
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -55,11 +54,14 @@ type Config struct {
 	// request; zero is one.
 	Cores   float64
 	Threads int
-	// Key is what clients must send as "Authorization: Bearer KEY". Empty
-	// admits all clients.
+	// Key is what clients must send as "Authorization: Bearer KEY", except to endpoints of health.
+	// Empty admits all clients.
 	Key string
-	// Faults to begin with.
+	// Hosts are names of this server in addition to those of every machine's loopback addresses.
+	Hosts []string
+	// Faults to begin with. Faulty has the endpoint that changes them.
 	Faults Faults
+	Faulty bool
 	// FaultSeed repeats the draws of the faults.
 	FaultSeed uint64
 	// Die ends the process for the fault that asks for it. Nil is [os.Exit].
@@ -73,7 +75,8 @@ type Server struct {
 	models  *repository.Repository
 	metrics *metrics
 	faults  *injector
-	key     string
+	faulty  bool // faults may be changed
+	guard   *guard
 	log     *slog.Logger
 	source  repository.Source
 	shared  []Shared
@@ -91,7 +94,7 @@ type Server struct {
 
 // New loads the models that are to be there at the start; Close ends them.
 func New(c Config) (*Server, error) {
-	s := &Server{key: c.Key, log: c.Log, faults: newInjector(c.Faults, c.FaultSeed), shared: c.Shared, fetch: c.Fetch, fence: c.Fence, created: time.Now().Unix(),
+	s := &Server{guard: newGuard(c.Key, c.Hosts), faulty: c.Faulty, log: c.Log, faults: newInjector(c.Faults, c.FaultSeed), shared: c.Shared, fetch: c.Fetch, fence: c.Fence, created: time.Now().Unix(),
 		activity: newActivity(c.Cores), processor: newProcessor(), cores: c.Cores, threads: c.Threads, instance: max(1, rand.Uint32())}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -189,17 +192,19 @@ func closeSource(source repository.Source) {
 func (s *Server) routes() {
 	s.mux = http.NewServeMux()
 	for _, path := range []string{backend.ChatPath, backend.CompletionPath, backend.EmbeddingsPath, backend.ResponsesPath, backend.MessagesPath, backend.CountTokensPath, backend.ClassifyPath} {
-		s.mux.HandleFunc("POST "+path, s.authorised(s.complete))
+		s.mux.HandleFunc("POST "+path, s.complete)
 	}
 	for _, path := range []string{"GET " + backend.ResponsesPath + "/{id}", "DELETE " + backend.ResponsesPath + "/{id}", "POST " + backend.ResponsesPath + "/{id}/cancel"} {
-		s.mux.HandleFunc(path, s.authorised(s.keptResponse))
+		s.mux.HandleFunc(path, s.keptResponse)
 	}
-	s.mux.HandleFunc("GET /v1/models", s.authorised(s.listModels))
+	s.mux.HandleFunc("GET /v1/models", s.listModels)
 	s.mux.HandleFunc("GET /health", s.health)
 	s.mux.Handle("GET /metrics", s.metrics.handler())
 	s.mux.HandleFunc("GET "+loads.Path, s.showLoads)
-	s.mux.HandleFunc("GET /fault", s.showFaults)
-	s.mux.HandleFunc("POST /fault", s.setFaults)
+	if s.faulty {
+		s.mux.HandleFunc("GET /fault", s.showFaults)
+		s.mux.HandleFunc("POST /fault", s.setFaults)
+	}
 	s.routeRepository()
 	s.routeSleep()
 	s.mux.HandleFunc("/", unknownURL)
@@ -211,13 +216,13 @@ func unknownURL(w http.ResponseWriter, r *http.Request) {
 }
 
 // Handler serves all endpoints.
-func (s *Server) Handler() http.Handler { return s.mux }
+func (s *Server) Handler() http.Handler { return s.protect(s.mux) }
 
 // Serve accepts connections until the context ends, then gives requests in
 // flight a moment, and cuts off the rest. It closes the listener and the engines.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
-		Handler: s.mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	defer s.Close()
@@ -236,20 +241,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	<-failed
 	return nil
-}
-
-func (s *Server) authorised(next http.HandlerFunc) http.HandlerFunc {
-	if s.key == "" {
-		return next
-	}
-	return func(w http.ResponseWriter, r *http.Request) {
-		key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if subtle.ConstantTimeCompare([]byte(key), []byte(s.key)) != 1 {
-			fail(w, http.StatusUnauthorized, wire.Error{Type: wire.InvalidRequest, Code: "invalid_api_key", Message: "the API key is missing or wrong"})
-			return
-		}
-		next(w, r)
-	}
 }
 
 // modelNames lists the models that are loaded.

@@ -113,29 +113,6 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-func TestKeyIsAsked(t *testing.T) {
-	withRig(t, func(c *Config) { c.Key = "sesame" }, func(r *rig) {
-		for header, want := range map[string]int{"": 401, "Bearer": 401, "Bearer sesam": 401, "Bearer sesame": 200} {
-			request, err := http.NewRequestWithContext(r.t.Context(), "POST", "http://engine"+chat, strings.NewReader(ask))
-			if err != nil {
-				t.Fatal(err)
-			}
-			request.Header.Set("Authorization", header)
-			response, err := r.client.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			response.Body.Close()
-			if response.StatusCode != want {
-				t.Errorf("%q: status %d", header, response.StatusCode)
-			}
-		}
-		if status, _ := r.get("GET", "/health", ""); status != http.StatusOK {
-			t.Errorf("health asks for a key: %d", status)
-		}
-	})
-}
-
 // Each event is on its way when its step ends, not when the answer does.
 func TestEventsAreFlushed(t *testing.T) {
 	withRig(t, nil, func(r *rig) {

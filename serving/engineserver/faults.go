@@ -54,7 +54,7 @@ const noSleep = "no_sleep"
 const defaultDelay = 2 * time.Second
 
 // FaultForms describes the text that ParseFaults reads.
-const FaultForms = "refuse, error, hang, slow, stall, cut and garbage with a share of the requests (hang=0.01), delay (of slow ones) with a time, sick, lie, die_loading, hang_loading or fail_loading, one of load_zero, load_frozen, load_jumps, load_back, load_overflow and load_another, and no_sleep"
+const FaultForms = "refuse, error, hang, slow, stall, cut and garbage with a share of the requests (hang=0.01), delay (of slow ones) with a time, sick, lie, die_loading, hang_loading or fail_loading, one of load_zero, load_frozen, load_jumps, load_back, load_overflow and load_another, no_sleep, or none"
 
 // share is where a kind of fault has its share.
 type share struct {
@@ -70,11 +70,11 @@ func (f *Faults) shares() []share {
 }
 
 // ParseFaults reads a list such as "hang=0.01,cut=0.02,delay=3s,sick". What it
-// does not name is off; an empty text is no fault at all.
+// does not name is off; an empty text, or "none", is no fault at all.
 func ParseFaults(text string) (Faults, error) {
 	f := Faults{Delay: defaultDelay}
 	for entry := range strings.SplitSeq(text, ",") {
-		if entry = strings.TrimSpace(entry); entry == "" {
+		if entry = strings.TrimSpace(entry); entry == "" || entry == "none" {
 			continue
 		}
 		if err := f.set(entry); err != nil {

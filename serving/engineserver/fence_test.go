@@ -14,14 +14,19 @@ import (
 	"gearshift/serving/heartbeat"
 )
 
-// order sends an order with an epoch of the term.
-func (r *rig) order(path string, term, placement uint64, status int, part string) {
+// fleetToken is the secret of the test's fleet.
+const fleetToken = "the-fleet's"
+
+// send sends an order with header fields, and checks the answer.
+func (r *rig) send(path string, header map[string]string, status int, part string) http.Header {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, "http://engine"+path, strings.NewReader(""))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	request.Header.Set(heartbeat.HeaderEpoch, strconv.FormatUint(term<<32|placement, 10))
+	for name, value := range header {
+		request.Header.Set(name, value)
+	}
 	response, err := r.client.Do(request)
 	if err != nil {
 		r.t.Fatal(err)
@@ -29,36 +34,106 @@ func (r *rig) order(path string, term, placement uint64, status int, part string
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != status || !strings.Contains(string(text), part) {
-		r.t.Errorf("%s of term %d, placement %d: status %d, %s, %v; want %d and %q", path, term, placement, response.StatusCode, text, err, status, part)
+		r.t.Errorf("%s with %v: status %d, %s, %v; want %d and %q", path, header, response.StatusCode, text, err, status, part)
 	}
+	return response.Header
+}
+
+// order sends an order with an epoch of the term, and the fleet's token.
+func (r *rig) order(path string, term, placement uint64, status int, part string) http.Header {
+	r.t.Helper()
+	return r.send(path, map[string]string{heartbeat.HeaderEpoch: strconv.FormatUint(term<<32|placement, 10), heartbeat.HeaderFleet: fleetToken}, status, part)
+}
+
+// withFence is an engine with an agent, whose router has given it the term 2.
+func withFence(t *testing.T, test func(*rig, *Fence)) {
+	fence := &Fence{Secret: fleetToken}
+	withRig(t, func(c *Config) {
+		withModels(c)
+		c.Memory, c.Fence = 0, fence
+	}, func(r *rig) {
+		if err := fence.Begin(2); err != nil {
+			t.Fatal(err)
+		}
+		test(r, fence)
+	})
 }
 
 // Orders of a router that has been replaced are refused, and so are those about a model that a
 // later one has overtaken; others pass, also those without an epoch.
 func TestOlderOrders(t *testing.T) {
-	fence := &Fence{}
-	change := func(c *Config) {
-		withModels(c)
-		c.Memory, c.Fence = 0, fence
-	}
-	withRig(t, change, func(r *rig) {
+	withFence(t, func(r *rig, fence *Fence) {
 		const models = "/v2/repository/models/"
-		if err := fence.Begin(2); err != nil {
-			t.Fatal(err)
+		if term := r.order(models+"large/load", 1, 7, http.StatusConflict, "the order is of term 1, and term 2 has begun").Get(heartbeat.HeaderTerm); term != "2" {
+			t.Errorf("the engine says that it follows term %q, want 2", term)
 		}
-		r.order(models+"large/load", 1, 7, http.StatusConflict, "the order is of term 1, and term 2 has begun")
 		r.order(models+"large/load", 2, 7, http.StatusOK, "")
 		r.order(models+"small/unload", 2, 6, http.StatusOK, "") // another model: orders come over many connections
 		r.order(models+"large/unload", 2, 6, http.StatusConflict, "the order is of epoch 8589934598, and one of epoch 8589934599 has been seen")
 		r.order("/sleep?level=1&model=large", 2, 6, http.StatusConflict, `"code":"older_epoch"`)
 		r.is("UNAVAILABLE unloaded", "READY")
 		r.order(models+"large/unload", 2, 7, http.StatusOK, "")
-		r.expect("POST", models+"large/load", "", http.StatusOK) // an operator's
+		r.send(models+"large/load", map[string]string{heartbeat.HeaderFleet: fleetToken}, http.StatusOK, "") // an operator's
+		if err := fence.Begin(3); err != nil {
+			t.Fatal(err)
+		}
 		r.order(models+"small/load", 3, 1, http.StatusOK, "")
 		r.order(models+"large/unload", 2, 9, http.StatusConflict, "term 3 has begun")
 		r.is("READY", "READY")
-		if err := fence.Begin(2); err == nil || !strings.Contains(err.Error(), "the router's term 2 is older than 3") {
+		if err := fence.Begin(2); err == nil || !strings.Contains(err.Error(), "the router gives the term 2, and another one has given 3") {
 			t.Errorf("term 2 after 3: %v", err)
+		}
+	})
+}
+
+// An engine with an agent takes orders with the fleet's token alone, whether or not clients have a key.
+func TestOrdersNeedTheFleetsToken(t *testing.T) {
+	withFence(t, func(r *rig, _ *Fence) {
+		for _, path := range []string{"/v2/repository/models/small/load", "/v2/repository/models/small/unload", "/sleep?level=1", "/wake_up"} {
+			for _, token := range []string{"", "another"} {
+				r.send(path, map[string]string{heartbeat.HeaderFleet: token, heartbeat.HeaderEpoch: "8589934600"}, http.StatusForbidden, "takes orders with the fleet's token alone")
+			}
+		}
+		r.is("READY", "UNAVAILABLE not loaded")
+		r.expect("POST", chat, ask, http.StatusOK)
+	})
+}
+
+// An engine never believes a term that its router has not given it, also of an order with the token:
+// its router's orders are carried out after it as before. One of a router that has just started waits
+// for the registration.
+func TestTermsComeFromRegistrations(t *testing.T) {
+	withFence(t, func(r *rig, fence *Fence) {
+		const path = "/v2/repository/models/large/"
+		began := time.Now()
+		r.order(path+"load", 1<<32-1, 1<<32-1, http.StatusConflict, "the order is of term 4294967295, and the router that this engine reports to has given it term 2")
+		if waited := time.Since(began); waited != registering {
+			t.Errorf("refused after %v, want %v", waited, registering)
+		}
+		r.order(path+"load", 2, 1, http.StatusOK, "")
+		time.AfterFunc(time.Second, func() {
+			if err := fence.Begin(3); err != nil {
+				t.Error(err)
+			}
+		})
+		r.order(path+"unload", 3, 1, http.StatusOK, "")
+	})
+}
+
+// Who guesses the fleet's token is slowed down, and its router is not.
+func TestGuessedTokensAreSlowed(t *testing.T) {
+	withFence(t, func(r *rig, _ *Fence) {
+		began := time.Now()
+		for range 200 {
+			r.send("/wake_up", map[string]string{heartbeat.HeaderFleet: "guess"}, http.StatusForbidden, "")
+		}
+		if took := time.Since(began); took < 4*time.Second {
+			t.Errorf("200 guesses in %v", took)
+		}
+		began = time.Now()
+		r.order("/v2/repository/models/small/load", 2, 1, http.StatusOK, "")
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the router waits %v", took)
 		}
 	})
 }

@@ -65,7 +65,7 @@ func withRig(t *testing.T, change func(*Config), test func(*rig)) {
 
 func testConfig(t *testing.T) Config {
 	t.Helper()
-	c := Config{Engines: backend.SimulatedConfig{OutputTokens: func(*rand.Rand) int { return drawn }}}
+	c := Config{Faulty: true, Engines: backend.SimulatedConfig{OutputTokens: func(*rand.Rand) int { return drawn }}}
 	var err error
 	c.Engines.Table, err = fleet.NewTable(
 		[]fleet.Task{{Name: "task", Deadline: time.Second, Weight: 1, Quality: []float64{0.5, 1}}},

@@ -35,11 +35,15 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, list)
 }
 
-// health is the state of each model. The status alone is vLLM's.
-func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+// health is the state of each model, for clients with the key. The status alone is vLLM's.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusOK
 	if s.faults.current().Sick {
 		status = http.StatusServiceUnavailable
+	}
+	if !s.guard.admits(r) {
+		w.WriteHeader(status)
+		return
 	}
 	states := map[string]string{}
 	for _, m := range s.models.Statuses() {

@@ -17,17 +17,15 @@ import (
 // the parameter "model", which vLLM does not have, names one.
 func (s *Server) routeSleep() {
 	for pattern, handler := range map[string]http.HandlerFunc{
-		"POST /sleep": s.sleep, "POST /wake_up": s.wakeUp, "GET /is_sleeping": s.isSleeping,
+		"POST /sleep": s.fenced(s.sleep, failOrder), "POST /wake_up": s.fenced(s.wakeUp, failOrder), "GET /is_sleeping": s.isSleeping,
 	} {
-		s.mux.HandleFunc(pattern, s.authorised(func(w http.ResponseWriter, r *http.Request) {
+		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if s.faults.current().NoSleep {
 				unknownURL(w, r)
 				return
 			}
-			s.fenced(handler, func(w http.ResponseWriter, status int, err error) {
-				fail(w, status, wire.Error{Type: wire.InvalidRequest, Code: "older_epoch", Message: oneLine(err)})
-			})(w, r)
-		}))
+			handler(w, r)
+		})
 	}
 }
 

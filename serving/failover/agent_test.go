@@ -33,6 +33,7 @@ type process struct {
 	client  *http.Transport
 	runs    uint64
 	initial string // model that it is started with
+	fence   *engineserver.Fence
 
 	mu     sync.Mutex // protects what follows
 	listen *memnet.Listener
@@ -64,7 +65,7 @@ func (p *process) dial(ctx context.Context, to func() *memnet.Listener) (net.Con
 // start starts the process, which has one model, or none.
 func (p *process) start(t *testing.T, model string) {
 	t.Helper()
-	c := engineserver.Config{Loaders: 10, Memory: 1000, Fence: &engineserver.Fence{}, Engines: backend.SimulatedConfig{OutputTokens: func(*rand.Rand) int { return 2 }}}
+	c := engineserver.Config{Loaders: 10, Memory: 1000, Fence: p.fence, Engines: backend.SimulatedConfig{OutputTokens: func(*rand.Rand) int { return 2 }}}
 	var variants []fleet.Variant
 	var replicas []fleet.Replica
 	var weights []fleet.Model
@@ -97,8 +98,8 @@ func (p *process) start(t *testing.T, model string) {
 	listen := p.listen
 	p.mu.Unlock()
 	reporter, err := agent.New(agent.Config{
-		Router: "http://127.0.0.1:8081", Token: token, Host: p.host, Version: "test", Incarnation: p.runs, URL: p.base.String(),
-		Memory: c.Memory, Loaded: server.Loaded, Term: c.Fence.Begin,
+		Router: "http://127.0.0.1:8081", Token: fleetToken, Host: p.host, Version: "test", Incarnation: p.runs, URL: p.base.String(),
+		Memory: c.Memory, Loaded: server.Loaded, Term: c.Fence,
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return p.dial(ctx, func() *memnet.Listener { return p.admin })
 		},
@@ -154,23 +155,26 @@ func (p *process) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.client.RoundTrip(out)
 }
 
-// The router and real engines with their agents: backups are loaded, an engine that is killed under
-// load loses nothing and is replaced within heartbeats, and comes back with nothing loaded, to be
-// its application's primary again. An engine that ends in order says so.
-func TestRealAgents(t *testing.T) {
+// withProcesses runs the test in a bubble, with a router before real engines with their agents, whose
+// routers have given them the term before.
+func withProcesses(t *testing.T, term uint64, test func(t *testing.T, g *rig, list []*process)) {
 	synctest.Test(t, func(t *testing.T) {
 		admin := memnet.Listen()
 		var list []*process
 		for i, h := range hosts {
 			base, _ := url.Parse("http://" + h + ":9001")
-			p := &process{host: h, base: base, admin: admin, initial: models[i+1]}
+			p := &process{host: h, base: base, admin: admin, initial: models[i+1], fence: &engineserver.Fence{Secret: fleetToken}}
+			if err := p.fence.Begin(term); err != nil {
+				t.Fatal(err)
+			}
 			p.client = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				return p.dial(ctx, func() *memnet.Listener { return p.listen })
 			}}
 			p.start(t, p.initial)
 			list = append(list, p)
 		}
-		g := &rig{t: t, change: func(_ *failover.Options, s *serving.Options) {
+		g := &rig{t: t, change: func(o *failover.Options, s *serving.Options) {
+			o.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errDead }
 			for i := range s.Backends {
 				s.Backends[i].Transport = list[i/len(models)]
 			}
@@ -194,6 +198,15 @@ func TestRealAgents(t *testing.T) {
 			_ = server.Close()
 			serves.Wait()
 		}()
+		test(t, g, list)
+	})
+}
+
+// The router and real engines with their agents: backups are loaded, an engine that is killed under
+// load loses nothing and is replaced within heartbeats, and comes back with nothing loaded, to be
+// its application's primary again. An engine that ends in order says so.
+func TestRealAgents(t *testing.T) {
+	withProcesses(t, 0, func(t *testing.T, g *rig, list []*process) {
 		s := g.after(5*time.Second, homes...)
 		if s.Unprotected != 0 || slices.ContainsFunc(s.Servers, func(x failover.Server) bool { return x.Agent == nil }) {
 			t.Errorf("%+v, %+v", s.Applications, s.Servers)
@@ -237,6 +250,38 @@ func TestRealAgents(t *testing.T) {
 		close(lost)
 		for status := range lost {
 			t.Errorf("a request was answered by %d", status)
+		}
+	})
+}
+
+// An engine that has followed a router of a newer term, as before a state file was lost, follows this
+// one all the same: its agent registers with what it has seen. One that another router has taken since
+// refuses an order; the cause is in the status, and the engine follows this router again.
+func TestEnginesOfAnotherRouter(t *testing.T) {
+	const seen = 2_000_000_000
+	withProcesses(t, seen, func(t *testing.T, g *rig, list []*process) {
+		if s := g.after(5*time.Second, homes...); s.Unprotected != 0 || s.Term >= seen || list[0].fence.Term() != seen+1 {
+			t.Errorf("term %d, engines follow %d, applications %+v", s.Term, list[0].fence.Term(), s.Applications)
+		}
+		p := list[2]
+		p.kill()
+		time.Sleep(time.Second)
+		p.start(t, "")
+		time.Sleep(time.Second) // it is not used yet
+		if err := p.fence.Begin(seen + 100); err != nil {
+			t.Fatal(err)
+		}
+		server := ""
+		for range 200 {
+			time.Sleep(20 * time.Millisecond)
+			server += g.look().Servers[2].Trouble
+		}
+		const cause = "term 2000000100 has begun: another router is in charge"
+		if !strings.Contains(server, cause) {
+			t.Errorf("h3's trouble is %q, want %q in it", server, cause)
+		}
+		if s := g.after(5*time.Second, homes...); s.Unprotected != 0 || s.Servers[2].Trouble != "" {
+			t.Errorf("servers %+v, applications %+v", s.Servers, s.Applications)
 		}
 	})
 }

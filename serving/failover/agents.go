@@ -2,6 +2,7 @@ package failover
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/engines"
 	"gearshift/serving/heartbeat"
 	"gearshift/serving/wire"
 )
@@ -24,6 +26,10 @@ type agents struct {
 
 	mu sync.Mutex // protects what follows
 	of []*agent   // by host of the table; nil where none has registered
+	// terms are what this run gave the hosts' engines, by host; 0 where none has registered. Troubles
+	// are why the last orders to hosts failed; empty if they did not.
+	terms    []uint64
+	troubles []string
 }
 
 // agent is that of one engine.
@@ -39,7 +45,8 @@ type agent struct {
 }
 
 func newAgents(m *Module) agents {
-	return agents{module: m, every: m.options.Controller.Heartbeat, misses: m.options.Controller.Misses, of: make([]*agent, len(m.options.Table.Hosts))}
+	n := len(m.options.Table.Hosts)
+	return agents{module: m, every: m.options.Controller.Heartbeat, misses: m.options.Controller.Misses, of: make([]*agent, n), terms: make([]uint64, n), troubles: make([]string, n)}
 }
 
 // maxBody bounds the bodies of agents.
@@ -84,7 +91,8 @@ func (a *agents) register(w http.ResponseWriter, r *http.Request) {
 		serving.Fail(w, r, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "invalid_registration", Message: "cannot register the agent of " + name + ": " + err.Error()})
 		return
 	}
-	if err := a.add(host, x); err != nil {
+	term, err := a.add(host, x)
+	if err != nil {
 		m.log.Warn("an agent is refused", "host", name, "error", err)
 		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "host_taken", Message: "cannot register the agent of " + name + ": " + err.Error()})
 		return
@@ -94,19 +102,64 @@ func (a *agents) register(w http.ResponseWriter, r *http.Request) {
 		m.log.Warn("an engine may use less memory than the scenario says: loads may fail", "host", name, "memory", x.Memory, "scenario", has)
 	}
 	m.hear(host, x.Incarnation, x.Loaded)
-	_ = serving.Answer(w, http.StatusOK, heartbeat.Accepted{Term: m.term, HeartbeatMS: int(a.every / time.Millisecond), Misses: a.misses})
+	_ = serving.Answer(w, http.StatusOK, heartbeat.Accepted{Term: term, HeartbeatMS: int(a.every / time.Millisecond), Misses: a.misses})
 }
 
-// add notes an agent, unless another one lives on the host.
-func (a *agents) add(host int, x heartbeat.Registration) error {
+// add notes an agent, unless another one lives on the host, and returns the term that its engine gets.
+func (a *agents) add(host int, x heartbeat.Registration) (term uint64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.module.clock()
 	if was := a.of[host]; was != nil && was.Incarnation != x.Incarnation && was.URL != x.URL && now-was.heard < a.patience() {
-		return fmt.Errorf("an agent at %s reports for it, %v ago last; end that one, or give this engine the name of another host", was.URL, (now - was.heard).Round(time.Millisecond))
+		return 0, fmt.Errorf("an agent at %s reports for it, %v ago last; end that one, or give this engine the name of another host", was.URL, (now - was.heard).Round(time.Millisecond))
 	}
 	a.of[host] = &agent{Registration: x, since: now, heard: now}
-	return nil
+	if a.terms[host] == 0 || x.Term > a.terms[host] {
+		a.terms[host] = a.above(host, x.Term)
+	}
+	return a.terms[host], nil
+}
+
+// above is the term of this run for an engine that has seen another: a newer one than that, whatever
+// has become of this router's state file or clock.
+func (a *agents) above(host int, seen uint64) uint64 {
+	m := a.module
+	if seen < m.term {
+		return m.term
+	}
+	m.log.Warn("an engine has followed a router of a newer term: it gets a newer one still; was the state file lost, or does another router use this fleet?", "host", m.options.Table.Hosts[host].Name, "seen", seen, "term", m.term)
+	return seen + 1
+}
+
+// stamp is what orders to the replica's engine carry. Only an engine of this program, or one with an
+// agent, is to know the fleet's token.
+func (a *agents) stamp(replica int) (term uint64, secret string) {
+	m := a.module
+	host := m.options.Table.Replicas[replica].Host
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of[host] != nil || m.engines.Driven(replica) == "gearshift" {
+		secret = m.options.Token
+	}
+	return max(m.term, a.terms[host]), secret
+}
+
+// ended takes in how an order to the replica's engine has ended. If the engine follows another router,
+// its agent is to register again, which has it follow this one.
+func (a *agents) ended(replica int, err error) {
+	m := a.module
+	r := &m.options.Table.Replicas[replica]
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.troubles[r.Host] = ""; err == nil {
+		return
+	}
+	a.troubles[r.Host] = r.Name + ": " + err.Error()
+	var s *engines.Superseded
+	if errors.As(err, &s) && a.of[r.Host] != nil {
+		a.of[r.Host] = nil
+		m.log.Warn("an engine follows another router; its agent is to register again", "host", m.options.Table.Hosts[r.Host].Name, "its_term", s.Term, "term", a.terms[r.Host])
+	}
 }
 
 // patience is after how long an agent does not count as living any more.

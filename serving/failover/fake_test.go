@@ -24,6 +24,8 @@ const (
 	jsonType = "application/json"
 	fine     = `{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a b c d"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":4,"total_tokens":5}}`
 	token    = "a-token-of-enough-characters"
+	// fleetToken is that of the agents.
+	fleetToken = "a-token-that-the-fleet-shares"
 )
 
 // engine is a gearshift engine in memory: models that load, an agent that reports, and ways to die.
@@ -263,6 +265,9 @@ func post(h http.Handler, path string, body any) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(text))
 	r.Host = "127.0.0.1:8081" // by which an admin listener on this machine is known
 	r.Header.Set("Authorization", "Bearer "+token)
+	if strings.HasPrefix(path, "/admin/agents/") {
+		r.Header.Set("Authorization", "Bearer "+fleetToken)
+	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w

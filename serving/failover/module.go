@@ -33,6 +33,8 @@ type Options struct {
 	Table      *fleet.Table
 	// StateFile is where the controller's state survives the router; empty: nowhere.
 	StateFile string
+	// Token is the fleet's, which orders to engines with an agent carry.
+	Token string
 	// Models is the folder of files that agents may fetch; empty: none.
 	Models string
 	// Dial connects to engines, to see whether they are there; nil is by TCP.
@@ -141,7 +143,8 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.epoch = m.options.Now().Add(-m.clock())
 	m.evidence = newEvidence(m.options.Table, m.engines.Addresses())
 	m.agents = newAgents(m)
-	m.engines.SetTerm(m.term)
+	m.engines.SetStamp(m.agents.stamp)
+	m.engines.OnEnded(m.agents.ended)
 	m.engines.Join(m)
 	m.takeOver()
 	m.saver = newSaver(m)
@@ -195,13 +198,13 @@ func (m *Module) routes() []serving.Route {
 		{Method: http.MethodGet, Path: "/admin/failover", Access: serving.AdminRead, About: "servers, applications and their backups, and the last failover", Handler: m.serveStatus},
 		{Method: http.MethodPost, Path: "/admin/failover/drill", Access: serving.AdminToken, About: "treats a server as lost, until failback", Handler: m.drill},
 		{Method: http.MethodPost, Path: "/admin/failover/failback", Access: serving.AdminToken, About: "ends drills, and moves applications back to servers that have returned", Handler: m.failback},
-		{Method: http.MethodPost, Path: "/admin/agents/{host...}", Access: serving.AdminToken, About: "registers the agent of the host's engine", Handler: m.agents.register},
-		{Method: http.MethodDelete, Path: "/admin/agents/{host...}", Access: serving.AdminToken, About: "takes the host out of use, as its engine is about to end", Handler: m.agents.leave},
-		{Method: http.MethodPost, Path: "/admin/agents/{host...}/heartbeat", Access: serving.AdminToken, About: "takes a heartbeat of the host's agent", Handler: m.agents.pulse},
-		{Method: http.MethodGet, Path: "/admin/agents/{host...}/presence", Access: serving.AdminToken, About: "stays open as long as the agent's process lives", Handler: m.agents.attend},
+		{Method: http.MethodPost, Path: "/admin/agents/{host...}", Access: serving.FleetToken, About: "registers the agent of the host's engine", Handler: m.agents.register},
+		{Method: http.MethodDelete, Path: "/admin/agents/{host...}", Access: serving.FleetToken, About: "takes the host out of use, as its engine is about to end", Handler: m.agents.leave},
+		{Method: http.MethodPost, Path: "/admin/agents/{host...}/heartbeat", Access: serving.FleetToken, About: "takes a heartbeat of the host's agent", Handler: m.agents.pulse},
+		{Method: http.MethodGet, Path: "/admin/agents/{host...}/presence", Access: serving.FleetToken, About: "stays open as long as the agent's process lives", Handler: m.agents.attend},
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		list = append(list, serving.Route{Method: method, Path: "/admin/models/{name...}", Access: serving.AdminToken, About: "a model's files, as a tar, for agents", Handler: m.models.serve})
+		list = append(list, serving.Route{Method: method, Path: "/admin/models/{name...}", Access: serving.FleetToken, About: "a model's files, as a tar, for agents", Handler: m.models.serve})
 	}
 	return list
 }

@@ -18,7 +18,7 @@ func (g *rig) attend(e *engine, incarnation string) (end func() (status int)) {
 	ctx, cancel := context.WithCancel(g.t.Context())
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, heartbeat.PresencePath(e.host)+"?incarnation="+incarnation, nil)
 	r.Host = "127.0.0.1:8081"
-	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Authorization", "Bearer "+fleetToken)
 	w, done := httptest.NewRecorder(), make(chan struct{})
 	go func() { defer close(done); g.admin().ServeHTTP(w, r) }()
 	synctest.Wait()

@@ -186,12 +186,12 @@ func (g *rig) start() {
 		g.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(g, nil))
-	o := failover.Options{System: system(), Table: x, Log: log, StateFile: g.state, Controller: control.DefaultOptions()}
+	o := failover.Options{System: system(), Table: x, Log: log, StateFile: g.state, Token: fleetToken, Controller: control.DefaultOptions()}
 	o.Controller.Headroom, o.Controller.Alpha, o.Controller.Confirm = 0.4, 0, confirm
 	o.Dial = g.dial
 	c := config.Default()
 	c.Metrics, c.Gauges.Interval, c.Health.ProbeModels = config.MetricsOpen, 0, false
-	s := serving.Options{Config: c, Router: core, AdminToken: token, Log: log}
+	s := serving.Options{Config: c, Router: core, AdminToken: token, FleetToken: fleetToken, Log: log}
 	own, err := agents.DialectNamed("gearshift")
 	if err != nil {
 		g.t.Fatal(err)

@@ -62,8 +62,10 @@ type Server struct {
 	Loaded  int `json:"loaded"`
 	Loading int `json:"loading"`
 	// Used is the share of each resource that they take.
-	Used  map[string]float64 `json:"used"`
-	Agent *Agent             `json:"agent"`
+	Used map[string]float64 `json:"used"`
+	// Trouble is why the last order to its engine failed; empty if it did not.
+	Trouble string `json:"trouble,omitempty"`
+	Agent   *Agent `json:"agent"`
 }
 
 // Agent is that of a host's engine.
@@ -143,6 +145,7 @@ func (m *Module) serverOf(s *failover.ServerStatus, host int, now time.Duration)
 	}
 	m.agents.mu.Lock()
 	defer m.agents.mu.Unlock()
+	out.Trouble = m.agents.troubles[host]
 	if a := m.agents.of[host]; a != nil {
 		out.Agent = &Agent{Version: a.Version, URL: a.URL, Incarnation: a.Incarnation, HeardMS: milliseconds(now - a.heard), LongestMS: milliseconds(a.gap), Heartbeats: a.sequence}
 	}

@@ -165,14 +165,14 @@ func TestAgentsAreRefused(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		good := heartbeat.Registration{Version: "9.9", Protocol: heartbeat.Protocol, Incarnation: 7, URL: "http://elsewhere:9001"}
 		other := good
-		other.Protocol = 2
+		other.Protocol = heartbeat.Protocol - 1
 		for _, c := range []struct {
 			path   string
 			body   any
 			status int
 			want   string
 		}{
-			{heartbeat.AgentPath("h1"), other, http.StatusBadRequest, `the agent, of version \"9.9\", speaks 2 and this router 1`},
+			{heartbeat.AgentPath("h1"), other, http.StatusBadRequest, `the agent, of version \"9.9\", speaks 1 and this router 2`},
 			{heartbeat.AgentPath("h9"), good, http.StatusNotFound, `the scenario has no host \"h9\"; it has h1, h2, h3`},
 			{heartbeat.AgentPath("h1"), good, http.StatusConflict, "an agent at http://h1:9001 reports for it"},
 			{heartbeat.AgentPath("h1"), "no registration", http.StatusBadRequest, "cannot register the agent of h1"},

@@ -13,14 +13,20 @@ import (
 
 // Protocol is the number of the protocol. Agents and routers of different numbers do not work
 // together.
-const Protocol = 1
+const Protocol = 2
 
 // Header fields.
 const (
-	// HeaderEpoch is in each order to load or unload that a router with a failover controller
-	// sends to an engine: a decimal number that never runs back. An engine with an agent answers
-	// 409 to an order whose number is smaller than one that it has seen.
+	// HeaderEpoch is in each order to an engine that a router with a failover controller sends: a
+	// decimal number that never runs back, with the term of [Accepted] in its upper half. An engine
+	// with an agent answers 409 to an order whose number is smaller than one that it has seen, or
+	// whose term is not the one that its router gave it.
 	HeaderEpoch = "X-Gearshift-Epoch"
+	// HeaderTerm is in such an answer: the term that the engine follows.
+	HeaderTerm = "X-Gearshift-Term"
+	// HeaderFleet is in each order to an engine with an agent: the fleet's secret, which routers and
+	// agents share. Agents send it to the router as Authorization: Bearer SECRET.
+	HeaderFleet = "X-Gearshift-Fleet-Token"
 	// HeaderDigest is in the answer with a model's files: the SHA-256 of the tar in hexadecimal
 	// digits.
 	HeaderDigest = "X-Gearshift-Digest"
@@ -35,6 +41,8 @@ type Registration struct {
 	Protocol int `json:"protocol"`
 	// Incarnation is a number above 0 that is another at each start of the engine.
 	Incarnation uint64 `json:"incarnation"`
+	// Term is the newest that a router has given this engine; 0 if none has.
+	Term uint64 `json:"term,omitempty"`
 	// URL is where the engine serves.
 	URL string `json:"url"`
 	// Memory is what models may take, in bytes; 0 is unknown.
@@ -51,6 +59,8 @@ func (r *Registration) Validate() error {
 		return fmt.Errorf("protocol: the agent, of version %q, speaks %d and this router %d; run the same version of gearshift on both", r.Version, r.Protocol, Protocol)
 	case r.Incarnation == 0:
 		return errors.New("incarnation: 0; want a number above 0 that is another at each start of the engine")
+	case r.Term > MaxTerm:
+		return fmt.Errorf("term: %d; want at most %d, as a router gives them", r.Term, uint64(MaxTerm))
 	case r.Memory < 0:
 		return fmt.Errorf("memory: %d is negative; want bytes, or 0 if it is unknown", r.Memory)
 	case slices.Contains(r.Loaded, ""):
@@ -62,9 +72,13 @@ func (r *Registration) Validate() error {
 	return nil
 }
 
+// MaxTerm is the largest term of a registration, so that a larger one fits an epoch's upper half.
+const MaxTerm = 1<<31 - 1
+
 // Accepted is the answer to a registration.
 type Accepted struct {
-	// Term is the number of this run of the router's controller. It never runs back.
+	// Term is the number of this run of the router's controller for the engine: larger than those of
+	// all other runs that the engine has followed.
 	Term uint64 `json:"term"`
 	// HeartbeatMS is how often the agent is to send a heartbeat, in milliseconds, and Misses how
 	// many may fail in a row before the host counts as lost.

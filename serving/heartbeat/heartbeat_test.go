@@ -12,11 +12,12 @@ func TestRegistrationsAreChecked(t *testing.T) {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(r *Registration){
-		`protocol: the agent, of version "1.2.0", speaks 2 and this router 1; run the same version of gearshift on both`: func(r *Registration) { r.Protocol, r.URL = 2, "" },
-		"incarnation: 0; want": func(r *Registration) { r.Incarnation = 0 },
-		`url: "10.0.0.7:9001"`: func(r *Registration) { r.URL = "10.0.0.7:9001" },
-		"memory: -1":           func(r *Registration) { r.Memory = -1 },
-		"loaded: a model's":    func(r *Registration) { r.Loaded = []string{""} },
+		`protocol: the agent, of version "1.2.0", speaks 1 and this router 2; run the same version of gearshift on both`: func(r *Registration) { r.Protocol, r.URL = 1, "" },
+		"incarnation: 0; want":           func(r *Registration) { r.Incarnation = 0 },
+		`url: "10.0.0.7:9001"`:           func(r *Registration) { r.URL = "10.0.0.7:9001" },
+		"term: 4294967295; want at most": func(r *Registration) { r.Term = 1<<32 - 1 },
+		"memory: -1":                     func(r *Registration) { r.Memory = -1 },
+		"loaded: a model's":              func(r *Registration) { r.Loaded = []string{""} },
 	} {
 		r := good
 		change(&r)

@@ -1,8 +1,10 @@
 // Package tries slows down those who guess secrets: it counts the failed tries of each
-// address, and says how long the answer to one is held back. Time is an argument.
+// address, and holds the answer to one back. A right secret forgives no wrong ones, which may be of
+// another process at the same address. Time is an argument.
 package tries
 
 import (
+	"context"
 	"net/netip"
 	"sync"
 	"time"
@@ -84,12 +86,20 @@ func (c *Counter) Failed(client string, now time.Duration) (failed int, wait tim
 	return r.failed, r.next - now
 }
 
-// Succeeded forgets the client's failures.
-func (c *Counter) Succeeded(client string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.recent, network(client))
-	delete(c.before, network(client))
+// Hold notes that a try was wrong, and returns how many were once it may be answered, or the context
+// has ended.
+func (c *Counter) Hold(ctx context.Context, client string, now time.Duration) (failed int) {
+	failed, wait := c.Failed(client, now)
+	if wait <= 0 {
+		return failed
+	}
+	timer := time.NewTimer(min(wait, backlog))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return failed
 }
 
 // find is the client's record, or nil. The caller holds c.mu.

@@ -85,10 +85,10 @@ func writeFailover(w io.Writer, s failover.Situation) error {
 	fmt.Fprintf(&b, "so far: %d failovers, %d of %d recoveries after %.1f ms in the mean, %d false alarms of %d suspicions\n\n",
 		s.Counts.Failovers, s.Counts.Recovered, s.Counts.Affected, s.Counts.MeanMS, s.Counts.FalseAlarms, s.Counts.Suspicions)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SERVER\tSITE\tSTATE\tUSED\tLOADED\tAGENT")
+	fmt.Fprintln(t, "SERVER\tSITE\tSTATE\tUSED\tLOADED\tAGENT\tTROUBLE")
 	for i := range s.Servers {
 		x := &s.Servers[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\n", x.Name, cmp.Or(x.Site, "-"), serverState(x), used(x), x.Loaded, agentOf(x))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", x.Name, cmp.Or(x.Site, "-"), serverState(x), used(x), x.Loaded, agentOf(x), cmp.Or(x.Trouble, "-"))
 	}
 	fmt.Fprintln(t, "\nAPPLICATION\tPRIMARY\tANSWERED BY\tQUALITY\tBACKUPS\tNOTE")
 	for i := range s.Applications {

@@ -143,6 +143,9 @@ func TestTheChartHasAgents(t *testing.T) {
 		if selects(at(engines[0], "spec", "selector"), labels) {
 			t.Error("the router's Services select engines")
 		}
+		if env := fmt.Sprint(at(deployment, "spec", "template", "spec", "containers", 0, "env")); env != "[map[name:GEARSHIFT_FLEET_TOKEN valueFrom:map[secretKeyRef:map[key:GEARSHIFT_FLEET_TOKEN name:token]]]]" {
+			t.Errorf("%s gets %s, want the fleet's token alone", host, env)
+		}
 		args := fmt.Sprint(at(deployment, "spec", "template", "spec", "containers", 0, "args"))
 		for _, want := range []string{fmt.Sprintf("--agent=http://%v:8081", admin), "--agent-host=" + host, "--repository=/models"} {
 			if !strings.Contains(args, want) {

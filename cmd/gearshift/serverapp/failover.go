@@ -10,6 +10,7 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/dashboard"
 	"gearshift/serving/failover"
+	"gearshift/serving/setting"
 )
 
 // stepsShown bounds the steps of the last failover that the page shows.
@@ -41,13 +42,19 @@ func (o *Options) newFailover(s *scenario.Scenario, t *fleet.Table, log *slog.Lo
 		}
 		return nil, nil
 	}
-	if c := o.config(s); c.Admin.Addr == config.AdminOff {
+	c := o.config(s)
+	token := setting.Env(c.Admin.FleetTokenEnv)
+	if c.Admin.Addr == config.AdminOff {
 		log.Warn("the admin listener is off: no agent can report, and hosts are lost by refused connections and probes alone", "to_have_it", "serving.admin.addr")
 	} else if c.Routers > 1 {
 		log.Warn("several routers share the fleet: only one of them may have the section failover, or each undoes what the others load", "routers", c.Routers)
 	}
-	return failover.New(failover.Options{
+	m, err := failover.New(failover.Options{
 		System: s.FailoverSystem(true), Controller: s.FailoverOptions(), Table: t,
-		StateFile: o.FailoverState, Models: f.Models, Log: log,
+		Token: token, StateFile: o.FailoverState, Models: f.Models, Log: log,
 	})
+	if err == nil && token == "" {
+		log.Warn("no fleet's token: agents of engines cannot report", "to_set_one", "export "+c.Admin.FleetTokenEnv+"=$(openssl rand -hex 32), for the router and for each engine with --agent")
+	}
+	return m, err
 }

@@ -196,7 +196,7 @@ func (o *Options) serverOptions(s *scenario.Scenario, c config.Config, r *Reload
 	table := r.core.Table()
 	options := serving.Options{
 		Config: c, Router: r.core, Backends: backends, Log: log, Version: o.Version, Tracer: traces.Tracer(),
-		AdminToken: setting.Env(c.Admin.TokenEnv), Reloader: r, OutputTokens: s.Lengths().Output,
+		AdminToken: setting.Env(c.Admin.TokenEnv), FleetToken: setting.Env(c.Admin.FleetTokenEnv), Reloader: r, OutputTokens: s.Lengths().Output,
 		Drift: NewDrift(s, table, log), Memory: memoryLimit(log), Files: fileLimit(),
 		Objective: r.objectives.objective, Balancer: r.balancer,
 	}

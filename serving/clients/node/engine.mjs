@@ -10,11 +10,12 @@ const model = "small";
 const messages = [{ role: "user", content: "how do gears turn" }];
 const exactly = (n) => ({ model, messages, max_tokens: n, ignore_eos: true });
 const seen = {};
+const headers = { Authorization: "Bearer sesame" };
 
 // How many requests the engine runs, once it runs as many as it should.
 async function running(want) {
   for (let n, i = 0; ; i++) {
-    const text = await (await fetch(engineURL + "/metrics")).text();
+    const text = await (await fetch(engineURL + "/metrics", { headers })).text();
     n = [...text.matchAll(/^vllm:num_requests_running\{.*\} (\d+)$/gm)].reduce((sum, m) => sum + Number(m[1]), 0);
     if (n === want || i === 1000) return n;
     await new Promise((resolve) => setTimeout(resolve, 5));
@@ -22,7 +23,7 @@ async function running(want) {
 }
 
 async function fault(text) {
-  await fetch(engineURL + "/fault", { method: "POST", body: text });
+  await fetch(engineURL + "/fault", { method: "POST", body: text, headers });
 }
 
 async function failure(work) {

@@ -35,9 +35,13 @@ type Config struct {
 	// Loaded names the models that answer at present, and is not nil where there are none. It
 	// must not wait long.
 	Loaded func() []string
-	// Term is called with the number of the router's run at each registration. An error
-	// refuses the router: another one is newer.
-	Term func(term uint64) error
+	// Term is the engine's fence, which learns the term of the router at each registration; nil if it
+	// has none.
+	Term interface {
+		Term() uint64
+		// Begin refuses a router whose term is older than another one's.
+		Begin(term uint64) error
+	}
 	// Dial makes connections to the router; nil is by TCP.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Log gets nothing if nil.
@@ -159,15 +163,17 @@ func (a *Agent) register(ctx context.Context) (heartbeat.Accepted, error) {
 // registerOnce asks the router to accept the engine.
 func (a *Agent) registerOnce(ctx context.Context) (answer heartbeat.Accepted, err error) {
 	c, loaded := &a.config, a.config.Loaded()
-	err = a.send(ctx, http.MethodPost, heartbeat.AgentPath(c.Host), registering, heartbeat.Registration{
-		Version: c.Version, Protocol: heartbeat.Protocol, Incarnation: c.Incarnation, URL: c.URL, Memory: c.Memory, Loaded: loaded,
-	}, &answer)
+	r := heartbeat.Registration{Version: c.Version, Protocol: heartbeat.Protocol, Incarnation: c.Incarnation, URL: c.URL, Memory: c.Memory, Loaded: loaded}
+	if c.Term != nil {
+		r.Term = c.Term.Term()
+	}
+	err = a.send(ctx, http.MethodPost, heartbeat.AgentPath(c.Host), registering, r, &answer)
 	switch {
 	case err != nil:
 	case answer.HeartbeatMS <= 0:
 		err = fmt.Errorf("%s does not answer as a router's admin listener: its heartbeat_ms is %v", a.router, answer.HeartbeatMS)
 	case a.config.Term != nil:
-		err = a.config.Term(answer.Term)
+		err = a.config.Term.Begin(answer.Term)
 	}
 	if err == nil {
 		a.loaded, a.sequence = loaded, 0

@@ -120,7 +120,20 @@ type trial struct {
 	t      *testing.T
 	models []string // that are loaded
 	log    bytes.Buffer
-	term   func(uint64) error
+	term   term
+}
+
+// term is the newest that an engine has seen.
+type term uint64
+
+func (x *term) Term() uint64 { return uint64(*x) }
+
+func (x *term) Begin(next uint64) error {
+	if next < uint64(*x) {
+		return errors.New("the router's term is older")
+	}
+	*x = term(next)
+	return nil
 }
 
 // run has the agent report for so long, while the test does something.
@@ -137,7 +150,7 @@ func run(t *testing.T, prepare func(*trial), while func(*trial)) (x *trial, err 
 		a, fault := New(Config{
 			Router: "http://router", Token: "secret", Host: "h1", Version: "1.2.3", Incarnation: 7, URL: "http://10.0.0.7:9001", Memory: 4 << 30,
 			Loaded: func() []string { x.mu.Lock(); defer x.mu.Unlock(); return slices.Clone(x.models) },
-			Term:   x.term, Dial: x.dial, Log: slog.New(slog.NewTextHandler(&x.log, nil)),
+			Term:   &x.term, Dial: x.dial, Log: slog.New(slog.NewTextHandler(&x.log, nil)),
 		})
 		if fault != nil {
 			t.Fatal(fault)
@@ -168,7 +181,7 @@ func TestHeartbeats(t *testing.T) {
 		synctest.Wait()
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		want := heartbeat.Registration{Version: "1.2.3", Protocol: 1, Incarnation: 7, URL: "http://10.0.0.7:9001", Memory: 4 << 30, Loaded: []string{"tiny"}}
+		want := heartbeat.Registration{Version: "1.2.3", Protocol: heartbeat.Protocol, Incarnation: 7, URL: "http://10.0.0.7:9001", Memory: 4 << 30, Loaded: []string{"tiny"}}
 		if len(x.registrations) != 1 || !slices.Equal(x.registrations[0].Loaded, want.Loaded) || x.registrations[0].Incarnation != 7 {
 			t.Errorf("registered %+v, want %+v", x.registrations, want)
 		} else if err := x.registrations[0].Validate(); err != nil {
@@ -318,17 +331,15 @@ func TestWaitsForTheRouter(t *testing.T) {
 // A router of an older term than one that the engine has followed is refused.
 func TestAnOlderTerm(t *testing.T) {
 	_, err := run(t, func(x *trial) {
-		x.term = func(term uint64) error {
-			if term < 9 {
-				return errors.New("the router's term is older")
-			}
-			return nil
-		}
+		x.term = 9
 	}, func(x *trial) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		x.mu.Lock()
 		defer x.mu.Unlock()
+		if x.registrations[0].Term != 9 {
+			t.Errorf("registered with %+v, want the term 9", x.registrations[0])
+		}
 		if len(x.beats) != 0 || strings.Count(x.log.String(), "the router's term is older") != 1 {
 			t.Errorf("%d heartbeats; log: %s", len(x.beats), x.log.String())
 		}
