@@ -59,8 +59,8 @@ func extent(all []report.Series) (low, high float64) {
 	return low, max(high, low+0.001)
 }
 
-// series returns a line through the points, from the least time near the peak to the most. One
-// policy that is the best for several objectives is one point.
+// series returns the points, from the least time near the peak to the most. One policy that is the
+// best for several objectives is one point. They are policies of their own, which no line joins.
 func (f *Frontier) series(name string, of func(*Point) *Performance) report.Series {
 	var who []*Performance
 	aims := map[string][]string{}
@@ -72,7 +72,7 @@ func (f *Frontier) series(name string, of func(*Point) *Performance) report.Seri
 		aims[s.Policy] = append(aims[s.Policy], f.Points[i].Objective.String())
 	}
 	slices.SortStableFunc(who, func(a, b *Performance) int { return cmp.Compare(a.NearPeak.Mean, b.NearPeak.Mean) })
-	out := report.Series{Name: name, Style: report.Line}
+	out := report.Series{Name: name, Style: report.Points}
 	for _, s := range who {
 		out.X, out.Y = append(out.X, 100*s.NearPeak.Mean), append(out.Y, s.Utility.Mean)
 		out.Labels = append(out.Labels, strings.Join(aims[s.Policy], "; "))

@@ -24,10 +24,10 @@ func TestTheFrontierIsDrawnAsEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"report.html":              "c2d73912ca771ac43feebae31fbca027313a0e943f721a3b2697042c3bce90e3",
-		"report.json":              "49defbaa9714bd50ca5572f98753781ec23b16d7609204b45b89c1f61d70373b",
+		"report.html":              "bdfc6aa7e16d34cc6be359e3c3333b177b479ae10fe57239c6af204f65541727",
+		"report.json":              "2399d740903a4c097b4f66065eaa5a80eaaa183cfc39d8be985878cb6428054d",
 		"frontier.json":            "fe2c9fa0126ed34a3befddf567f1fa98d172405707896cec2a34805c6510e177",
-		"frontier.svg":             "0bd90241dc58812a73962d7ff35355c5624a84db3748014deb3bfaf006621cf3",
+		"frontier.svg":             "fa7adb404acb2fed816aaaa28ca26dd17e40c6bdd81c77d27e9b84e001621de7",
 		"csv/frontier-figure.csv":  "4a96c14463a9e2185bbee279b548ea0a4da868bcc4266da1426cd08b41513d91",
 		"csv/frontier-points.csv":  "dde473992078b4dc5542d6458b8b2ad66669d96b167b4be17626014d1ad2e3bd",
 		"csv/frontier-windows.csv": "a475c1653115e97bb110e64f9fc95f56765b995e7db24cf8668108e98ba8afb5",

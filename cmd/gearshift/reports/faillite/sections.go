@@ -99,7 +99,7 @@ func (p *paper) single(context.Context) (report.Section, string, error) {
 	}
 	less := 1 - took[3]/took[2]
 	return report.Section{ID: "one-application", Title: "One application", Tables: []report.Table{t}},
-		fmt.Sprintf("progressive loading shortens MTTR by %.1f %% (paper: 72 %%)", 100*less), nil
+		fmt.Sprintf("progressive loading shortens MTTR by %.1f %%, and by 72 %% in the paper (FL-21)", 100*less), nil
 }
 
 func plain(x, paper float64) report.Cell {
@@ -133,7 +133,7 @@ func (p *paper) headline(ctx context.Context) (report.Section, string, error) {
 	order := theirs.Recovery >= by[failover.FullWarmK].all.Recovery && by[failover.FullWarmK].all.Recovery >= by[failover.FullWarm].all.Recovery && theirs.Recovery >= by[failover.FullCold].all.Recovery &&
 		by[failover.FullWarm].all.MTTR < theirs.MTTR && theirs.MTTR < by[failover.FullWarmK].all.MTTR && by[failover.FullWarmK].all.MTTR < by[failover.FullCold].all.MTTR
 	return report.Section{ID: "headline", Title: "The testbed", Tables: []report.Table{t}},
-		fmt.Sprintf("on the testbed gearshift recovers %.1f %% of the affected applications in %.1f ms at %.2f %% of accuracy, the paper's policy %.1f %% in %.1f ms at %.2f %% (the paper says 100 %%, 175.5 ms, 0.6 %%); the order of the paper's four policies %s",
+		fmt.Sprintf("on the testbed gearshift recovers %.1f %% of the affected applications in %.1f ms at %.2f %% of accuracy, the paper's policy %.1f %% in %.1f ms at %.2f %% (the paper says 100 %%, 175.5 ms, 0.6 %%); the order of the paper's four policies %s (FL-22)",
 			100*ours.Recovery, ours.MTTR, 100*ours.AccuracyLost, 100*theirs.Recovery, theirs.MTTR, 100*theirs.AccuracyLost, holds(order)), nil
 }
 
@@ -142,6 +142,22 @@ func holds(ok bool) string {
 		return "is the paper's"
 	}
 	return "is not the paper's"
+}
+
+// shown returns whether a trend of the paper is seen here, as the end of a clause.
+func shown(ok bool) string {
+	if ok {
+		return "is seen here"
+	}
+	return "is not seen here"
+}
+
+// inText returns the end of a clause that holds in the paper, and may not here.
+func inText(ok bool) string {
+	if ok {
+		return ""
+	}
+	return " in the paper, and not here"
 }
 
 // recorded plays a day of recorded faults.

@@ -44,13 +44,17 @@ type sweep struct {
 	decimals        int
 	of              func(*outcome) evaluation.Interval
 	paper           func(policy failover.Policy, x float64) float64 // 0: none
+	within          *report.Range                                   // of the figure's axis; nil is that of the data
 }
+
+// share is the range of an axis of shares that may be all.
+var share = &report.Range{Min: 0, Max: 102}
 
 // sweeps lays out what was played: outcomes by point and policy.
 func sweeps(axis string, points []float64, policies []failover.Policy, all [][]*outcome, list []sweep) (tables []report.Table, figures []report.Figure) {
 	for _, s := range list {
 		t := report.Table{ID: s.id, Title: s.title, Columns: []report.Column{report.NumberColumn("at", axis, "", 0)}}
-		f := report.Figure{ID: s.id + "-figure", Title: s.title, X: report.Axis{Label: axis}, Y: report.Axis{Label: s.title, Unit: s.unit}, Half: true}
+		f := report.Figure{ID: s.id + "-figure", Title: s.title, X: report.Axis{Label: axis}, Y: report.Axis{Label: s.title, Unit: s.unit, Range: s.within}, Half: true}
 		for _, policy := range policies {
 			t.Columns = append(t.Columns, report.BesideColumn(key(policy), string(policy), s.unit, s.decimals))
 			f.Series = append(f.Series, report.Series{Name: string(policy), Style: report.Line})
@@ -65,9 +69,26 @@ func sweeps(axis string, points []float64, policies []failover.Policy, all [][]*
 			}
 			t.Rows = append(t.Rows, row)
 		}
+		f.Series = append(f.Series, published(s, points, policies)...)
 		tables, figures = append(tables, t), append(figures, f)
 	}
 	return tables, figures
+}
+
+// published returns the paper's figures as points, a series for each policy that it has some of.
+func published(s sweep, points []float64, policies []failover.Policy) (list []report.Series) {
+	for _, policy := range policies {
+		y := report.Series{Name: "paper: " + string(policy), Style: report.Points}
+		for _, x := range points {
+			if v := s.paper(policy, x); v != 0 {
+				y.X, y.Y = append(y.X, x), append(y.Y, v)
+			}
+		}
+		if len(y.X) > 0 {
+			list = append(list, y)
+		}
+	}
+	return list
 }
 
 func key(p failover.Policy) string {
@@ -120,7 +141,7 @@ func (p *paper) headroom(ctx context.Context) (report.Section, string, error) {
 				return 100
 			}
 			return 0
-		}},
+		}, share},
 		{"headroom-mttr", "MTTR", "ms", 0, mttr, func(policy failover.Policy, x float64) float64 {
 			switch {
 			case policy == failover.FullWarm:
@@ -133,13 +154,13 @@ func (p *paper) headroom(ctx context.Context) (report.Section, string, error) {
 				return 1742
 			}
 			return 0
-		}},
+		}, nil},
 		{"headroom-accuracy", "Accuracy lost", "%", 2, accuracy, func(policy failover.Policy, x float64) float64 {
 			if policy == failover.FailLite && x == 10 {
 				return 4.52
 			}
 			return 0
-		}},
+		}, nil},
 	})
 	at := all[slices.Index(p.points.headrooms, 20)]
 	ours, theirs := at[0].all, at[1].all
@@ -148,8 +169,8 @@ func (p *paper) headroom(ctx context.Context) (report.Section, string, error) {
 	wide := all[len(all)-1]
 	most := wide[1].all.Recovery == 1 && wide[3].all.Recovery == 1 && wide[4].all.Recovery == 1 && wide[2].all.Recovery < 1
 	return report.Section{ID: "constraints", Title: "Headroom", Text: "The large setting, one server lost. " + shortly(all), Tables: tables, Figures: figures},
-		fmt.Sprintf("at headroom 20 %%, K 50 %%, gearshift recovers %.1f %% at %.2f %% of accuracy, Algorithm 1 %.1f %% at %.2f %%; at 10 %% the order of recovery %s, and at %g %% all but full-warm recover everything: %t",
-			100*ours.Recovery, 100*ours.AccuracyLost, 100*theirs.Recovery, 100*theirs.AccuracyLost, holds(order), p.points.headrooms[len(all)-1], most), nil
+		fmt.Sprintf("at headroom 20 %%, K 50 %%, gearshift recovers %.1f %% at %.2f %% of accuracy, Algorithm 1 %.1f %% at %.2f %%; at 10 %% the order of recovery %s, and at %g %% all but full-warm recover everything%s (FL-23)",
+			100*ours.Recovery, 100*ours.AccuracyLost, 100*theirs.Recovery, 100*theirs.AccuracyLost, holds(order), p.points.headrooms[len(all)-1], inText(most)), nil
 }
 
 // each5 plays all policies.
@@ -179,12 +200,12 @@ func (p *paper) critical(ctx context.Context) (report.Section, string, error) {
 		all = append(all, row)
 	}
 	tables, figures := sweeps("K, %", p.points.criticals, varied, all, []sweep{
-		{"critical-recovery", "Recovered", "%", 1, recovery, none}, {"critical-mttr", "MTTR", "ms", 0, mttr, none}, {"critical-accuracy", "Accuracy lost", "%", 2, accuracy, none},
+		{"critical-recovery", "Recovered", "%", 1, recovery, none, share}, {"critical-mttr", "MTTR", "ms", 0, mttr, none, nil}, {"critical-accuracy", "Accuracy lost", "%", 2, accuracy, none, nil},
 	})
 	first, last := all[0][1].all, all[len(all)-1][1].all
 	trend := first.MTTR > last.MTTR && first.AccuracyLost <= last.AccuracyLost
 	return report.Section{ID: "criticality", Title: "Critical applications", Text: "The large setting, headroom 20 %, one server lost. The paper has a point of balance at 60 %. Under gearshift K decides who comes first where not all find room, and nothing else.", Tables: tables, Figures: figures},
-		fmt.Sprintf("from K = 0 to 100 %% faillite's MTTR goes from %.0f to %.0f ms and the accuracy lost from %.2f to %.2f %%: FL-34 holds: %t", first.MTTR, last.MTTR, 100*first.AccuracyLost, 100*last.AccuracyLost, trend), nil
+		fmt.Sprintf("from K = 0 to 100 %% faillite's MTTR goes from %.0f to %.0f ms and the accuracy lost from %.2f to %.2f %%; that MTTR falls and accuracy with it, as in the paper, %s (FL-24, FL-34)", first.MTTR, last.MTTR, 100*first.AccuracyLost, 100*last.AccuracyLost, shown(trend)), nil
 }
 
 // classes compares classes of families (FL-25).
@@ -232,7 +253,7 @@ func (p *paper) classes(ctx context.Context) (report.Section, string, error) {
 		}
 	}
 	return report.Section{ID: "family-classes", Title: "Classes of families", Text: shortly(all), Tables: []report.Table{t}},
-		fmt.Sprintf("MTTR grows with the families' class under faillite and full-cold: %t", grows), nil
+		fmt.Sprintf("that MTTR grows with the families' class under faillite and full-cold, as in the paper, %s (FL-25, FL-34)", shown(grows)), nil
 }
 
 // sites loses sites (FL-26).
@@ -253,8 +274,8 @@ func (p *paper) sites(ctx context.Context) (report.Section, string, error) {
 				return 100
 			}
 			return 0
-		}},
-		{"sites-mttr", "MTTR", "ms", 0, mttr, none}, {"sites-accuracy", "Accuracy lost", "%", 2, accuracy, none},
+		}, share},
+		{"sites-mttr", "MTTR", "ms", 0, mttr, none, nil}, {"sites-accuracy", "Accuracy lost", "%", 2, accuracy, none, nil},
 	})
 	gain := func(i int) float64 { return 100 * (all[i][1].all.Recovery - all[i][3].all.Recovery) }
 	falls := true
@@ -267,7 +288,7 @@ func (p *paper) sites(ctx context.Context) (report.Section, string, error) {
 	}
 	missed, possible, _ := short(all[:five])
 	return report.Section{ID: "site-losses", Title: "Sites", Text: fmt.Sprintf("The large setting, headroom 20 %%, backups on other sites. faillite recovers %.1f points more than full-cold when %d is lost, and %.1f when %d are; the paper: 7.9 with one and 39.3 with seven. ", gain(0), p.points.sites[0], gain(len(all)-1), p.points.sites[len(all)-1]) + shortly(all), Tables: tables, Figures: figures},
-		fmt.Sprintf("up to five of ten sites are lost without an application in %d of the %d runs in which a plan has room for all; MTTR is lower for all policies when most sites are lost than when fewest: %t", possible-missed, possible, falls), nil
+		fmt.Sprintf("up to five of ten sites are lost without an application in %d of the %d runs in which a plan has room for all; that MTTR is lower under every policy when most sites are lost than when fewest, as in the paper, %s (FL-26, FL-34)", possible-missed, possible, shown(falls)), nil
 }
 
 // scalability times plans (FL-27).
@@ -290,7 +311,7 @@ func (p *paper) scalability(ctx context.Context) (report.Section, string, error)
 			return report.Section{}, "", ctx.Err()
 		}
 	}
-	return report.Section{ID: "plan-times", Title: "Scalability", Tables: []report.Table{t}}, fmt.Sprintf("a plan takes %.1f ms at most (paper: under 4 s)", worst), nil
+	return report.Section{ID: "plan-times", Title: "Scalability", Tables: []report.Table{t}}, fmt.Sprintf("a plan takes %.1f ms at most, and under 4 s in the paper (FL-27)", worst), nil
 }
 
 // timed is the median of five times, in ms.

@@ -99,7 +99,7 @@ func (v *verdict) add(where string, more evaluation.Interval) {
 func (v *verdict) String() string {
 	text := fmt.Sprintf("The learned policy is worth more than %s, beyond chance, in %d of %d settings", v.than, v.ahead, v.settings)
 	if len(v.behind) > 0 {
-		text += fmt.Sprintf(", and less in %d, by at most %.4f: %s", len(v.behind), v.most, strings.Join(v.behind, "; "))
+		text += fmt.Sprintf(", and less in %d, by at most %.2g: %s", len(v.behind), v.most, strings.Join(v.behind, "; "))
 	}
 	return text + "."
 }

@@ -78,8 +78,8 @@ func (d *measured) better(a, b int, by by) evaluation.Interval {
 // orders holds what measures come to against what the text says of them.
 func (d *measured) orders() report.Table {
 	t := report.Table{ID: "orders", Title: "The order of measures, and the text's", Columns: []report.Column{
-		report.TextColumn("row", "Row"), report.TextColumn("claim", "The text"), report.TextColumn("by", "Compared by"),
-		report.IntervalColumn("better", "Better by", "%", 1), report.TextColumn("here", "Here"),
+		report.TextColumn("claim", "The text"), report.TextColumn("by", "Compared by"),
+		report.IntervalColumn("better", "Better by", "%", 1), report.TextColumn("here", "Here"), report.TextColumn("row", "Row"),
 	}, Note: "More load carried, a shorter p99 at the load that all steps carry, or less of the busiest 5 % of hosts at the load that the first carries; 95 % bootstrap intervals over the tiers."}
 	for _, x := range statements() {
 		a, b := d.index(x.better), d.index(x.worse)
@@ -93,8 +93,8 @@ func (d *measured) orders() report.Table {
 		} else if i.Hi < 0 {
 			here = "the other way round"
 		}
-		t.Rows = append(t.Rows, []report.Cell{report.Text(x.row), report.Text(x.words), report.Text(byNames[x.by]),
-			report.Interval(100*i.Mean, 100*i.Lo, 100*i.Hi), report.Text(here)})
+		t.Rows = append(t.Rows, []report.Cell{report.Text(x.words), report.Text(byNames[x.by]),
+			report.Interval(100*i.Mean, 100*i.Lo, 100*i.Hi), report.Text(here), report.Text(x.row)})
 	}
 	return t
 }
