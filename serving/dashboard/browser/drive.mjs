@@ -17,8 +17,8 @@ const page = await context.newPage();
 page.on("request", (r) => { if (!r.url().startsWith(url)) strangers.push(r.url()); });
 page.on("pageerror", (e) => faults.push(String(e)));
 page.on("console", (m) => {
-  // A refused sign-in and a router that is gone are on purpose.
-  if (m.type() === "error" && !/status of 401|ERR_INTERNET_DISCONNECTED/.test(m.text())) faults.push(m.text());
+  // A refused sign-in or order, and a router that is gone, are on purpose.
+  if (m.type() === "error" && !/status of 40[19]|ERR_INTERNET_DISCONNECTED/.test(m.text())) faults.push(m.text());
 });
 
 const feed = "**/admin/dashboard?*";
@@ -28,6 +28,16 @@ async function disguise(change) {
     const response = await route.fetch();
     await route.fulfill({ response, body: change(await response.text()) });
   });
+}
+
+// ordered has orders under a path of the admin API refused, and lists them.
+async function ordered(path) {
+  const list = [];
+  await page.route(`**/admin/${path}`, async (route) => {
+    list.push(`${new URL(route.request().url()).pathname.replace(/^.*\/admin\//, "")} ${route.request().postData()}`);
+    await route.fulfill({ status: 409, json: { error: { message: "refused for a try" } } });
+  });
+  return list;
 }
 
 const rows = page.locator("#decisions tr.row");
@@ -73,6 +83,23 @@ async function accessible() {
 // fits says that nothing lies beyond the right edge, but in what scrolls by itself.
 const fits = async () => assert.deepEqual(await page.evaluate(() => [...document.querySelectorAll("main *")]
   .filter((e) => !e.closest(".scroll, .unseen, code") && e.getBoundingClientRect().right > innerWidth + 0.5).map((e) => `${e.tagName}.${e.className}`)), []);
+
+// whole says that nothing is cut off at the widths of a desk and of a phone, light and dark: no table has to be scrolled
+// sideways, and no text ends in dots.
+async function whole() {
+  for (const width of [1400, 390]) {
+    for (const colorScheme of ["light", "dark"]) {
+      await page.setViewportSize({ width, height: 900 });
+      await page.emulateMedia({ colorScheme });
+      await fits();
+      assert.deepEqual(await page.evaluate(() => [...document.querySelectorAll("main .scroll, main .who, main .panel, main td, main th")]
+        .filter((e) => !e.closest(".detail") && e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
+        .map((e) => `${e.tagName}.${e.className} ${e.getAttribute("aria-label") ?? e.textContent.slice(0, 60)}: ${e.scrollWidth} in ${e.clientWidth}`)), [], `at ${width}, ${colorScheme}`);
+    }
+  }
+  await page.setViewportSize({ width: 1360, height: 900 });
+  await page.emulateMedia({ colorScheme: "light" });
+}
 
 await step("who has no token sees no figures", async () => {
   await page.goto(url);
@@ -184,22 +211,33 @@ await step("without a replica that is up, by order or not, nothing is routed", a
 await step("applications that lost their host are shown, the worst first, and the failover step by step", async () => {
   const application = (more) => ({ primary: "h1", active: "", quality: 1, full_quality: 1, backups: [], critical: false, ...more });
   const situation = {
-    servers: [{ name: "h1", state: "lost", since_s: 3 }], unrecovered: 1, unprotected: 2,
+    servers: [{ name: "h2", site: "a-site-of-a-long-name", state: "up", loaded: 4, used: { memory: 0.5, compute: 0.25 } }, { name: "h1", state: "lost", since_s: 3, loaded: 0 }], unrecovered: 1, unprotected: 2,
     counts: { affected: 3, recovered: 2, mean_recovery_ms: 41.5, false_alarms: 1 },
     applications: [
       application({ name: "fine", active: "big@h2", backups: ["small@h3"] }),
       application({ name: "exposed", active: "small@h2", quality: 0.9, unprotected: "no host has room" }),
       application({ name: "dark", quality: 0, unrecovered: "no variant fits <b>", unprotected: "no host has room" }),
     ],
-    last_failover: { number: 1, server: "h1", took_ms: 60, steps: [{ at_ms: 0, kind: "lost", server: "h1", reason: "it refuses connections" }, { at_ms: 41.5, kind: "notified", application: "exposed", variant: "small", server: "h2", took_ms: 41.5 }] },
+    last_failover: { number: 1, server: "h1", took_ms: 60, steps: [{ at_ms: 0, kind: "lost", server: "h1", reason: "it refuses connections, as its process is gone, and has sent no heartbeat for 105 ms either" }, { at_ms: 41.5, kind: "notified", application: "exposed", variant: "small", server: "h2", took_ms: 41.5 }] },
   };
   await disguise((text) => JSON.stringify({ ...JSON.parse(text), failover: situation }));
   await page.getByText("3 applications, 1 without an answer, 2 unprotected; lost: h1").waitFor();
   assert.deepEqual(await page.locator("#applications-panel tbody th").allInnerTexts(), ["dark", "exposed", "fine"]);
   assert.match(await page.locator("#applications-panel").innerText(), /no variant fits <b>/);
   assert.match(await page.locator("#steps-panel").innerText(), /Last failover: 1, of h1[\s\S]*it refuses connections[\s\S]*small@h2/);
-  await fits();
+  await page.locator("#state.bad", { hasText: "1 application without an answer" }).waitFor();
+  const top = await page.locator("#failover").evaluate((e) => e.getBoundingClientRect().top);
+  assert.ok(top < (await page.locator("#tiles").evaluate((e) => e.getBoundingClientRect().top)), "an alarm comes first");
+  await whole();
   await accessible();
+  assert.deepEqual(await page.locator("#servers-panel tbody th").allInnerTexts(), ["h1", "h2"]);
+  const orders = await ordered("failover/**");
+  page.once("dialog", (d) => d.accept());
+  await page.locator('[data-server="h2"]').getByRole("button", { name: "Drill" }).click();
+  await page.getByText("refused for a try").first().waitFor();
+  await page.getByRole("button", { name: "Fail back" }).click();
+  await until(async () => assert.deepEqual(orders, ['failover/drill {"host":"h2"}', "failover/failback null"]), "orders");
+  await page.unroute("**/admin/failover/**");
   await page.unroute(feed);
   await page.locator("#failover").waitFor({ state: "hidden" });
 });
@@ -212,17 +250,48 @@ await step("the busiest hosts are shown with what capacity they ask for, moves a
     hosts: [host("h9", 0.84), host("h2", 0.3), host("<b>h3</b>", 0.1)], history: [point(20), point(10)],
     moves: [{ replica: "small@h9", doing: "unload" }],
     versions: [{ model: "large", version: "2", from: "1", state: "rolling", stale_s: 75, waits: "h2 is busy", changes: 1, failures: 0, rolls: 1, rollbacks: 0,
-      locations: [{ host: "h9", replica: "large@h9", version: "1", doing: "shifts", share: 0.25, utilisation: 0.4 }] }],
+      locations: [{ host: "h9", replica: "large@gpu0", version: "1", doing: "shifts", share: 0.25, utilisation: 0.4 }] },
+    { model: "tiny-model", version: "2", previous: "1", state: "steady", changes: 3, failures: 0, rolls: 1, rollbacks: 0, locations: [] }],
   };
   await disguise((text) => JSON.stringify({ ...JSON.parse(text), tail }));
   await page.getByText("of 3 hosts the busiest 5 % are 84.0 % busy").waitFor();
   assert.match(await page.locator("#tail-note").innerText(), /for 70.0 %: add 20.0 % to every host, 42.9 % of every host to spare if all/);
   assert.deepEqual(await page.locator("#tail-panel tbody th").allInnerTexts(), ["h9", "h2", "<b>h3</b>"]);
   assert.match(await page.locator("#tail-panel").innerText(), /unload small@h9/);
+  assert.deepEqual(await page.locator(".replica .who").allInnerTexts(), ["small", "large, version 1"]);
   assert.match(await page.locator("#versions-panel").innerText(), /1 → 2[\s\S]*rolling[\s\S]*1 min 15 s[\s\S]*h9: shifts, 25.0 % of requests/);
-  await fits();
+  const orders = await ordered("versions/**");
+  await page.getByRole("button", { name: "Roll back" }).click();
+  await page.getByText("refused for a try").first().waitFor();
+  await page.getByLabel("Version of tiny-model to roll to").fill("3");
+  await page.getByRole("button", { name: "Roll", exact: true }).click();
+  await until(async () => assert.deepEqual(orders, ["versions/large/rollback null", 'versions/tiny-model/roll {"to":"3"}']), "orders");
+  await page.unroute("**/admin/versions/**");
+  await whole();
   await accessible();
   await page.unroute(feed);
+});
+
+await step("jobs, long names and an empty fleet are shown whole", async () => {
+  const jobs = [{ model: "audio-visual-classifier", worker: "gpu0", waiting: 12, running: true, backlog_ms: 1234.5, slowness: 1.21, last: "3 x image-and-audio, 2 x audio", last_quality: 0.8712 }];
+  await disguise((text) => {
+    const data = JSON.parse(text.replaceAll('"small"', '"opt-125m-instruct-of-a-long-name"'));
+    return JSON.stringify({ ...data, status: { ...data.status, jobs } });
+  });
+  await page.locator("#jobs-panel", { hasText: "3 x image-and-audio, 2 x audio (quality 0.87" }).waitFor();
+  await whole();
+  await page.unroute(feed);
+  await page.locator("#jobs").waitFor({ state: "hidden" });
+  await disguise((text) => {
+    const data = JSON.parse(text);
+    return JSON.stringify({ ...data, hosts: [], status: { ...data.status, replicas: [], variants: [], tasks: [] } });
+  });
+  await page.getByText("No replica is up").waitFor();
+  assert.equal(await page.locator(".host").count(), 0);
+  await whole();
+  await accessible();
+  await page.unroute(feed);
+  await page.getByText("Routing", { exact: true }).waitFor();
 });
 
 await step("a router that comes back with other sizes is shown afresh to those who are signed in", async () => {

@@ -36,6 +36,33 @@ export function attr(node, name, value) {
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
 }
 
+// table has a title, a head and rows. On narrow screens its rows become cards, in which each cell is labelled.
+export function table(title, head, rows, numbers = []) {
+  for (const row of rows) {
+    [...row.children].forEach((cell, i) => {
+      if (i > 0 && head[i]) cell.dataset.label = head[i];
+    });
+  }
+  return [el('h3', {}, title), el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': title },
+    el('table', { class: 'cards' }, el('caption', { class: 'unseen' }, title),
+      el('thead', {}, el('tr', {}, ...head.map((h, i) => (h ? el('th', { scope: 'col', class: numbers.includes(i) ? 'num' : null }, h) : el('td'))))), el('tbody', {}, ...rows)))];
+}
+
+// order is a button that gives an order, with what went wrong next to it. Give resolves to that, or to nothing.
+export function order(label, give) {
+  const fault = el('span', { class: 'fault', role: 'status' });
+  const button = el('button', {
+    type: 'button', class: 'quiet',
+    async click() {
+      button.disabled = true;
+      text(fault, '');
+      text(fault, (await give()) ?? '');
+      button.disabled = false;
+    },
+  }, label);
+  return el('span', { class: 'order' }, button, fault);
+}
+
 // colour is that of the variant of an index.
 export const colour = (index) => `var(--v${Math.max(0, Math.min(index, 5))})`;
 

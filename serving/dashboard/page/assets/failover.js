@@ -1,8 +1,8 @@
 // Applications that survive the loss of their hosts: what answers them, their backups, and the last
 // failover step by step.
 
-import { $, attr, el, text } from './dom.js';
-import { duration, ms, number, plural } from './format.js';
+import { $, attr, el, order, table, text } from './dom.js';
+import { duration, ms, number, percent, plural } from './format.js';
 
 const MOST = 60; // applications shown at once
 
@@ -28,14 +28,20 @@ function step(n) {
     el('td', {}, n.variant && n.server ? `${n.variant}@${n.server}` : n.server ?? ''), el('td', {}, n.reason ?? (n.took_ms ? `after ${ms(n.took_ms)}` : '')));
 }
 
-function table(title, head, rows) {
-  return [el('h3', {}, title), el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': title }, el('table', {}, el('caption', { class: 'unseen' }, title),
-    el('thead', {}, el('tr', {}, ...head.map((h) => el('th', { scope: 'col' }, h)))), el('tbody', {}, ...rows)))];
+const used = (s) => Object.entries(s.used ?? {}).map(([name, share]) => `${name} ${percent(share)}`).join(', ');
+
+function server(s, give) {
+  const sure = () => confirm(`Treat ${s.name} as lost? Its applications move to their backups until failback.`);
+  const drill = () => (sure() ? give('failover/drill', { host: s.name }) : '');
+  const state = s.drill ? `${s.state} (drill)` : s.state;
+  return el('tr', { 'data-server': s.name }, el('th', { scope: 'row' }, s.name), el('td', {}, s.site || '–'), el('td', { class: s.state === 'lost' ? 'bad' : null }, state),
+    el('td', { class: 'num' }, number(s.loaded ?? 0)), el('td', {}, used(s) || '–'), el('td', {}, s.state === 'up' ? order('Drill', drill) : ''));
 }
 
 let drawn = ''; // what is shown: it changes seldom
 
-export function failover(now) {
+// failover draws the section. It comes first while something is lost or without an answer.
+export function failover(now, give) {
   $('failover').hidden = !now;
   if (!now) return;
   const lost = now.servers.filter((s) => s.state === 'lost');
@@ -44,11 +50,16 @@ export function failover(now) {
     `; so far ${now.counts.recovered} of ${now.counts.affected} recovered` + (now.counts.recovered ? `, after ${ms(now.counts.mean_recovery_ms)} in the mean` : '') +
     (now.counts.false_alarms ? `, ${plural(now.counts.false_alarms, 'false alarm')}` : ''));
   attr($('failover-note'), 'class', now.unrecovered ? 'bad' : 'muted');
-  const is = JSON.stringify([now.applications, now.last_failover]);
+  $('failover').classList.toggle('first', Boolean(now.unrecovered || lost.length));
+  const servers = now.servers.map(({ name, site, state, drill, loaded, used }) => ({ name, site, state, drill, loaded, used }));
+  const is = JSON.stringify([now.applications, now.last_failover, servers]);
   if (is === drawn) return;
   drawn = is;
   const list = now.applications.toSorted((a, b) => trouble(b) - trouble(a)).slice(0, MOST);
   $('applications-panel').replaceChildren(...table('Applications', ['Application', 'Primary', 'Answered by', 'Quality', 'Backups', 'Note'], list.map(application)));
+  const hosts = servers.toSorted((a, b) => (a.state === 'up') - (b.state === 'up')).slice(0, MOST);
+  $('servers-panel').replaceChildren(...table('Hosts whose loss is survived', ['Host', 'Site', 'State', 'Loaded', 'Used', ''], hosts.map((s) => server(s, give)), [3]),
+    el('p', { class: 'foot' }, order('Fail back', () => give('failover/failback'))));
   const last = now.last_failover;
   $('steps-panel').hidden = !last;
   if (last) {

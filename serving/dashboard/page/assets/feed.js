@@ -56,12 +56,12 @@ export class Feed {
     if (!this.shut && document.visibilityState === 'visible') this.timer = setTimeout(() => this.ask(), wait);
   }
 
-  // order gives an order about a replica. It resolves to what went wrong, or to nothing.
-  async order(replica, verb) {
+  // order gives an order: path is of the admin API, body what it takes. It resolves to what went wrong, or to nothing.
+  async order(path, body) {
+    const headers = this.token ? { Authorization: `Bearer ${this.token}` } : {};
+    if (body) headers['Content-Type'] = 'application/json';
     try {
-      const response = await fetch(`admin/replicas/${encodeURIComponent(replica)}/${verb}`, {
-        method: 'POST', headers: this.token ? { Authorization: `Bearer ${this.token}` } : {}, signal: AbortSignal.timeout(PATIENCE),
-      });
+      const response = await fetch(`admin/${path}`, { method: 'POST', headers, body: body ? JSON.stringify(body) : null, signal: AbortSignal.timeout(PATIENCE) });
       if (!response.ok) return (await response.json()).error.message;
     } catch {
       return 'The router does not answer.';

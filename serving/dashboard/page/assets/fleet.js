@@ -40,7 +40,8 @@ export class Fleet {
     this.cards = new Map(); // by host
   }
 
-  update({ hosts, variants, status }) {
+  update({ hosts, variants, status, tail }) {
+    this.versions = new Map((tail?.versions ?? []).flatMap((v) => v.locations.map((l) => [l.replica, l.version])));
     const by = Map.groupBy(status.replicas, (r) => r.host);
     const most = nice(Math.max(8, ...status.replicas.map((r) => r.in_flight)));
     const troubled = (h) => (by.get(h) ?? []).some((r) => condition(r));
@@ -78,15 +79,19 @@ export class Fleet {
       const bar = el('i');
       const track = el('div', { class: 'track', 'aria-hidden': 'true' }, bar);
       track.style.setProperty('--c', colour(index));
+      const name = el('span');
       const badge = el('span', { class: 'badge', hidden: true });
       const n = el('span', { class: 'n' });
       const orders = new Orders(r.name, this.order);
-      row = { root: el('div', { class: 'replica' }, el('span', { class: 'who' }, swatch(index), r.variant), track, n, orders.toggle, badge, orders.root), bar, badge, n, orders };
+      row = { root: el('div', { class: 'replica' }, el('span', { class: 'who' }, swatch(index), name), n, orders.toggle, track, badge, orders.root), name, bar, badge, n, orders };
       card.rows.set(r.name, row);
       card.list.append(row.root);
     }
     const wrong = condition(r);
     row.orders.update(r);
+    const second = r.name.split('#')[1]; // of a model whose versions change
+    const version = this.versions.get(r.name);
+    text(row.name, r.variant + (version ? `, version ${version}` : second ? `, replica ${second}` : ''));
     text(row.n, count(r.in_flight));
     row.bar.style.width = `${Math.min(100, (100 * r.in_flight) / most)}%`;
     attr(row.root, 'class', wrong?.[0] === 'bad' ? 'replica off' : 'replica');

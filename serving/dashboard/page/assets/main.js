@@ -17,7 +17,8 @@ let shownWindow = 300; // seconds
 let latest = null;
 let history = new History();
 let charts = null;
-const fleet = new Fleet((replica, verb) => feed.order(replica, verb));
+const give = (path, body) => feed.order(path, body);
+const fleet = new Fleet((replica, verb) => give(`replicas/${encodeURIComponent(replica)}/${verb}`));
 const decisions = new Decisions();
 
 choice($('windows'), [[60, '1 min'], [300, '5 min'], [900, '15 min']], shownWindow, (seconds) => {
@@ -84,10 +85,13 @@ function drawCharts() {
 }
 
 // state is the colour and the words of how the router does, the worst first.
-function state({ status }) {
+function state({ status, failover }) {
   const wrong = status.replicas.filter((r) => condition(r)?.[0] === 'bad').length;
   if (status.draining) return ['warn', 'Shutting down'];
   if (!status.replicas.some((r) => r.up)) return ['bad', 'No replica is up']; // by order too
+  if (failover?.unrecovered) return ['bad', `${plural(failover.unrecovered, 'application')} without an answer`];
+  const lost = (failover?.servers ?? []).filter((s) => s.state === 'lost').map((s) => s.name);
+  if (lost.length) return ['warn', `${lost.join(', ')} lost`];
   if (wrong) return ['warn', `${wrong} of ${plural(status.replicas.length, 'replica')} down`];
   return ['good', 'Routing'];
 }
@@ -130,8 +134,8 @@ const feed = new Feed({
     decisions.update(data);
     totals(data);
     policy(data);
-    failover(data.failover);
-    tail(data.tail, data.now_ms);
+    failover(data.failover, give);
+    tail(data.tail, data.now_ms, give);
     text($('heard'), '');
   },
   gone(seconds) {

@@ -1,7 +1,7 @@
 // The busiest hosts: how busy they are, what capacity that asks for, what is being moved, and the
 // versions that change.
 
-import { $, attr, el, text } from './dom.js';
+import { $, attr, el, order, table, text } from './dom.js';
 import { duration, percent, plural } from './format.js';
 import { Chart } from './charts.js';
 
@@ -19,11 +19,6 @@ function draw(now, nowMS) {
   chart.update(now.history.map((p) => ({ ...p, at: nowMS / 1000 - p.ago_s, step: 10 })));
 }
 
-function table(title, head, rows) {
-  return [el('h3', {}, title), el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': title }, el('table', {}, el('caption', { class: 'unseen' }, title),
-    el('thead', {}, el('tr', {}, ...head.map((h) => el('th', { scope: 'col' }, h)))), el('tbody', {}, ...rows)))];
-}
-
 function host(h, now) {
   const moves = (now.moves ?? []).filter((m) => m.replica.endsWith(`@${h.name}`)).map((m) => `${m.doing} ${m.replica}`);
   return el('tr', { 'data-host': h.name }, el('th', { scope: 'row' }, h.name),
@@ -31,16 +26,38 @@ function host(h, now) {
     el('td', {}, h.replicas.join(', ') || 'nothing'), el('td', {}, moves.join(', ') || '–'));
 }
 
-function version(v) {
+// orders are those that make sense for a model as it is.
+function orders(v, give) {
+  const path = (verb) => `versions/${v.model.split('/').map(encodeURIComponent).join('/')}/${verb}`;
+  if (v.state === 'real time' || v.state === 'rolling back') return [];
+  if (v.state === 'steady') {
+    const to = el('input', { type: 'text', size: 6, 'aria-label': `Version of ${v.model} to roll to`, placeholder: 'version', spellcheck: 'false' });
+    const roll = order('Roll', () => (to.value.trim() ? give(path('roll'), { to: to.value.trim() }) : 'Which version?'));
+    return [to, roll, v.previous ? order(`Back to ${v.previous}`, () => give(path('rollback'))) : null];
+  }
+  return [v.state === 'paused' ? order('Continue', () => give(path('continue'))) : order('Pause', () => give(path('pause'))), order('Roll back', () => give(path('rollback')))];
+}
+
+function version(v, give) {
   const changing = v.locations.filter((l) => l.doing).map((l) => `${l.host}: ${l.doing}` + (l.share ? `, ${percent(l.share)} of requests` : ''));
   return el('tr', { 'data-model': v.model }, el('th', { scope: 'row' }, v.model), el('td', {}, v.from && v.from !== v.version ? `${v.from} → ${v.version}` : v.version),
     el('td', {}, v.state), el('td', { class: v.overdue ? 'warn' : null }, v.stale_s ? duration(v.stale_s) : '–'),
-    el('td', {}, changing.join('; ') || v.waits || v.reason || '–'));
+    el('td', {}, changing.join('; ') || v.waits || v.reason || '–'), el('td', {}, ...orders(v, give).filter(Boolean)));
 }
 
-let drawn = ''; // what the tables show
+let drawn = ''; // what the table of hosts shows
+let changing = ''; // what that of versions shows: it stays while someone types in it
 
-export function tail(now, nowMS) {
+function versions(list, give) {
+  const is = JSON.stringify(list.map((v) => ({ ...v, old: 0, new: 0, locations: v.locations.map((l) => ({ ...l, utilisation: 0 })) })));
+  if (is === changing) return;
+  changing = is;
+  $('versions').hidden = list.length === 0;
+  $('versions-panel').replaceChildren(...table('Versions', ['Model', 'Version', 'State', 'Waited', 'More', 'Orders'], list.map((v) => version(v, give))));
+}
+
+export function tail(now, nowMS, give) {
+  versions(now?.versions ?? [], give);
   const shown = Boolean(now) && now.hosts.length > 1 && now.history.length > 0;
   $('tail').hidden = !shown;
   if (!shown) return;
@@ -48,11 +65,8 @@ export function tail(now, nowMS) {
     `for ${percent(now.target)}: ${headroom(now.buy)}, ${headroom(now.buy_if_even)} if all were as busy as the mean`);
   attr($('tail-note'), 'class', now.top > now.target ? 'warn' : 'muted');
   draw(now, nowMS);
-  const is = JSON.stringify([now.hosts.slice(0, MOST), now.moves, now.versions]);
+  const is = JSON.stringify([now.hosts.slice(0, MOST), now.moves]);
   if (is === drawn) return;
   drawn = is;
-  $('tail-panel').replaceChildren(...table('Hosts, the busiest first', ['Host', 'Busy', 'Replicas', 'Moves'], now.hosts.slice(0, MOST).map((h) => host(h, now))));
-  const versions = now.versions ?? [];
-  $('versions-panel').hidden = versions.length === 0;
-  if (versions.length) $('versions-panel').replaceChildren(...table('Versions', ['Model', 'Version', 'State', 'Waited', 'More'], versions.map(version)));
+  $('tail-panel').replaceChildren(...table('Hosts, the busiest first', ['Host', 'Busy', 'Replicas', 'Moves'], now.hosts.slice(0, MOST).map((h) => host(h, now)), [1]));
 }
