@@ -99,7 +99,7 @@ func TestAccessLinesOfErrors(t *testing.T) {
 // An engine that fails all of its requests, and is not ejected, has no line for each.
 func TestLinesOfFailedAttemptsAreBounded(t *testing.T) {
 	h := &hand{}
-	g := newRig(t, says(500, jsonType, theirError), func(o *serving.Options) { o.Clock = h.clock })
+	g := newRig(t, says(500, jsonType, theirError), func(o *serving.Options) { o.Clock, o.Config.Retries.Max = h.clock, 0 })
 	for range 300 {
 		g.do("POST", chat, ask)
 	}

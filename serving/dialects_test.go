@@ -46,10 +46,18 @@ func TestAnEngineWhoseGenerationsFailIsEjected(t *testing.T) {
 	g := newRig(t, good, func(o *serving.Options) {
 		o.Backends[smallOnA].Transport = says(http.StatusFailedDependency, jsonType, failedGeneration)
 	})
-	for range config.Default().Health.Failures {
+	for range 2 {
 		if w := g.do("POST", chat, ask); w.Code != http.StatusFailedDependency || w.Body.String() != failedGeneration {
 			t.Errorf("the client got %d %s", w.Code, w.Body)
 		}
+	}
+	for range config.Default().Health.Failures - 2 { // another is asked, too
+		if w := g.do("POST", chat, ask); w.Code != http.StatusOK {
+			t.Errorf("the client got %d %s", w.Code, w.Body)
+		}
+	}
+	if states := g.states(); !strings.HasPrefix(states, "ejected/error_alone") {
+		t.Errorf("the replicas are %s", states)
 	}
 	if w := g.do("POST", chat, ask); w.Code != http.StatusOK || w.Header().Get("X-Gearshift-Replica") != "small@b" {
 		t.Errorf("after that %d from %s", w.Code, w.Header().Get("X-Gearshift-Replica"))
@@ -163,7 +171,14 @@ func (k keyed) ForwardsAuthorization() bool { return k.forwards }
 // An engine that does not know the router's key says so at once, and would attract every
 // request. Where the client's own key goes there, that is the client's to mend.
 func TestAKeyThatAnEngineDoesNotKnow(t *testing.T) {
-	unknown := says(http.StatusUnauthorized, jsonType, `{"error":"Unauthorized"}`) // vLLM's
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		testAKeyThatAnEngineDoesNotKnow(t, status)
+	}
+}
+
+func testAKeyThatAnEngineDoesNotKnow(t *testing.T, status int) {
+	t.Helper()
+	unknown := says(status, jsonType, `{"error":"Unauthorized"}`) // vLLM's
 	for _, forwards := range []bool{false, true} {
 		var asked []string
 		g := newRig(t, nil, fleetOf(&asked, unknown, good, good), func(o *serving.Options) {
@@ -171,7 +186,7 @@ func TestAKeyThatAnEngineDoesNotKnow(t *testing.T) {
 		})
 		want, states := http.StatusOK, "ejected/failures up up"
 		if forwards {
-			want, states = http.StatusUnauthorized, "up up up"
+			want, states = status, "up up up"
 		}
 		for range config.Default().Health.Failures {
 			if w := g.do("POST", chat, ask); w.Code != want {

@@ -37,6 +37,8 @@ type replica struct {
 	gone  bool          // its host has left, see Leave
 
 	failures int           // in a row
+	errors   int           // answered in a row, of whatever kind, see Doubted
+	excused  time.Duration // until when Erred counts no failure
 	answered bool          // the last request that counts did not fail
 	answer   time.Duration // when it last answered one
 	timeouts int           // how many of these were timeouts
@@ -98,23 +100,32 @@ func (m *Monitor) Set(c Config) {
 func (m *Monitor) Failed(i int, why Failure, sent, now time.Duration) []Change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.failed(i, why, sent, now)
+	return m.changed()
+}
+
+func (m *Monitor) failed(i int, why Failure, sent, now time.Duration) {
 	if m.old(i, sent) {
-		return nil
+		return
 	}
 	m.replicas[i].answered = false
 	if why == Connect {
 		m.unreachable(i, now)
-		return m.changed()
+		return
 	}
 	r := &m.replicas[i]
 	r.recent.add(now, m.config.Window, true)
 	r.failures++
+	r.errors++
 	if why == Timeout {
 		r.timeouts++
 	}
 	reason := Failing
-	if r.timeouts == r.failures {
+	switch {
+	case r.timeouts == r.failures:
 		reason = Silent
+	case why == ErrorAlone:
+		reason = Alone
 	}
 	switch all, failed := r.recent.sum(); {
 	case r.State == Ejected:
@@ -123,10 +134,9 @@ func (m *Monitor) Failed(i int, why Failure, sent, now time.Duration) []Change {
 		m.eject(i, reason, now)
 	case m.config.Failures > 0 && r.failures >= m.config.Failures:
 		m.eject(i, reason, now)
-	case m.config.FailureShare > 0 && all >= m.config.WindowRequests && float64(failed) >= m.config.FailureShare*float64(all):
+	case m.unreliable(all, failed):
 		m.eject(i, Unreliable, now)
 	}
-	return m.changed()
 }
 
 // Succeeded records that the replica answered a request whole that was sent at the time
@@ -135,20 +145,24 @@ func (m *Monitor) Succeeded(i int, sent, now time.Duration) []Change {
 	m.Sign(i)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.succeeded(i, sent, now)
+	return m.changed()
+}
+
+func (m *Monitor) succeeded(i int, sent, now time.Duration) {
 	if m.old(i, sent) {
-		return nil
+		return
 	}
 	r := &m.replicas[i]
 	r.recent.add(now, m.config.Window, false)
 	r.answered, r.answer = true, now
-	r.failures, r.timeouts, r.spared, r.busy.pause = 0, 0, false, 0
+	r.failures, r.timeouts, r.errors, r.spared, r.busy.pause = 0, 0, 0, false, 0
 	if r.State != HalfOpen {
-		return nil
+		return
 	}
 	if r.trials++; r.trials >= m.config.Trials {
 		m.restart(i, now)
 	}
-	return m.changed()
 }
 
 // lately is for how long after an answer a replica counts as one that can answer.
@@ -246,7 +260,7 @@ func (m *Monitor) step(i int, to State, why Reason, now time.Duration) {
 	r := &m.replicas[i]
 	m.changes = append(m.changes, Change{Replica: i, From: r.State, To: to, Why: why})
 	r.State, r.Since, r.Why = to, now, why
-	r.failures, r.timeouts, r.trials, r.spared, r.recent = 0, 0, 0, false, window{}
+	r.failures, r.timeouts, r.errors, r.trials, r.spared, r.recent = 0, 0, 0, 0, false, window{}
 	switch to {
 	case HalfOpen:
 		r.silence.since = 0 // a trial has its own time

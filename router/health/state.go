@@ -44,6 +44,8 @@ const (
 	ServerError Failure = "status"
 	// Timeout: it was too slow to answer, or fell silent.
 	Timeout Failure = "timeout"
+	// ErrorAlone: it answered with an error a request that another of its variant answered.
+	ErrorAlone Failure = "error_alone"
 )
 
 // Reason is why a replica was ejected. Its text is the label of metrics.
@@ -59,6 +61,8 @@ const (
 	Failing Reason = "failures"
 	// Unreliable: too large a share of requests failed.
 	Unreliable Reason = "failure_share"
+	// Alone: requests in a row failed, and others answered those.
+	Alone Reason = "error_alone"
 	// Silent: it accepted work and answered nothing.
 	Silent Reason = "silent"
 	// Unlisted: its server has other models, not the replica's.
@@ -68,7 +72,7 @@ const (
 )
 
 // Reasons lists all reasons.
-var Reasons = []Reason{Unreachable, Unwell, Failing, Unreliable, Silent, Unlisted, Gone}
+var Reasons = []Reason{Unreachable, Unwell, Failing, Unreliable, Alone, Silent, Unlisted, Gone}
 
 // hard reports whether probes, where there are any, decide when the reason is gone.
 func (r Reason) hard() bool { return r == Unreachable || r == Unwell }

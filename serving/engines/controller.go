@@ -93,6 +93,25 @@ func (c *Controller) Succeeded(replica int, sent time.Duration) {
 	c.changed(c.monitor.Succeeded(replica, sent, c.clock()))
 }
 
+// Erred takes in an error of the replica that was compared with no other's, and reports whether it
+// counts as a failure; see [health.Monitor.Erred].
+func (c *Controller) Erred(replica int, fault bool, sent time.Duration) bool {
+	changes, counted := c.monitor.Erred(replica, fault, sent, c.clock())
+	c.changed(changes)
+	if fault && c.failed != nil {
+		c.failed(replica)
+	}
+	return counted
+}
+
+// Agreed takes in an error of the replica that another gave, too; see [health.Monitor.Agreed].
+func (c *Controller) Agreed(replica int, sent time.Duration) {
+	c.changed(c.monitor.Agreed(replica, sent, c.clock()))
+}
+
+// Doubted reports whether an error of the replica is worth comparing; see [health.Monitor.Doubted].
+func (c *Controller) Doubted(replica int) bool { return c.monitor.Doubted(replica) }
+
 // probed takes in what a probe found.
 func (c *Controller) probed(replicas []int, f health.Finding) {
 	for _, i := range replicas {

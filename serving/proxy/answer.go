@@ -360,8 +360,12 @@ func (a *answer) garbage() bool {
 	return nothing || a.garbled() && !(a.events && a.meter.Started())
 }
 
-// locked reports whether the replica does not know the router's key, which no client can mend.
-func (a *answer) locked() bool { return a.keyed && a.response.StatusCode == http.StatusUnauthorized }
+// locked reports whether the replica does not know the router's key, or what that may do, which no
+// client can mend.
+func (a *answer) locked() bool {
+	status := a.response.StatusCode
+	return a.keyed && (status == http.StatusUnauthorized || status == http.StatusForbidden)
+}
 
 // garbled reports whether what has come of the answer is none: an event, or all of it, is no
 // JSON object, whatever the header calls it. Of bytes, which are how some engines send

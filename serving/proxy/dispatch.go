@@ -45,6 +45,7 @@ func (p *Proxy) Serve(c *gin.Context, call Call) (outcome work.Outcome, tokens i
 	}
 	a := d.run()
 	defer a.close()
+	d.conclude(a)
 	return d.relay(a)
 }
 
@@ -64,6 +65,7 @@ type dispatch struct {
 	absent  int           // of those tried, the ones that lack the endpoint
 	lost    int           // of those tried, the ones whose host was lost
 	gone    []int         // these replicas
+	erred   []erred       // attempts that were answered with errors
 	decided time.Duration // when the replica of the next attempt was chosen
 	parts   wire.Parts    // of its messages, where a variant leaves some out
 	inputs  wire.Inputs   // of an input to classify, likewise
@@ -77,7 +79,7 @@ func (d *dispatch) run() *answer {
 	d.budget.request(d.Clock())
 	defer d.mark()
 	for {
-		a := d.once()
+		a := d.compared(d.once())
 		if !d.linger(a) {
 			return a
 		}
@@ -205,7 +207,12 @@ func (d *dispatch) report(a *answer, reason failure) {
 	if a.misplaced() {
 		d.Unlisted(a.replica)
 	}
-	if !d.full(a, reason) && !d.spared(a) && reason != failedBusy && !probes.Short(a.err) && !probes.Unnamed(a.err) {
+	switch {
+	case d.full(a, reason) || d.spared(a) || reason == failedBusy || probes.Short(a.err) || probes.Unnamed(a.err):
+	case reason == failedStatus && !a.misplaced():
+		counted := d.Health.Erred(a.replica, true, a.sent)
+		d.erred = append(d.erred, erred{a.replica, a.sent, counted})
+	default:
 		d.Health.Failed(a.replica, reason, a.sent)
 	}
 	level := slog.LevelWarn

@@ -65,8 +65,10 @@ func (a *answer) complains() int {
 func (d *dispatch) settled(a *answer, outcome work.Outcome) {
 	switch {
 	case a.reported:
-	case outcome == work.Completed || outcome == work.Refused:
+	case outcome == work.Completed:
 		d.Health.Succeeded(a.replica, a.sent)
+	case outcome == work.Refused:
+		d.Health.Erred(a.replica, false, a.sent)
 	case failing(a.response.StatusCode) || failing(a.meter.Fault()) || a.meter.Failed() && a.meter.Fault() == 0 && !a.meter.Refused():
 		d.report(a, failedStatus)
 	case a.garbled():

@@ -25,6 +25,13 @@ import (
 type Health interface {
 	Failed(replica int, why health.Failure, sent time.Duration)
 	Succeeded(replica int, sent time.Duration)
+	// Erred is called with an error that was compared with no other replica's answer; fault says
+	// that the replica failed, and not the request. It reports whether that counts as a failure.
+	Erred(replica int, fault bool, sent time.Duration) (counted bool)
+	// Agreed is called with an error that another replica gave, too.
+	Agreed(replica int, sent time.Duration)
+	// Doubted reports whether an error of the replica is worth asking another for the same.
+	Doubted(replica int) bool
 	// Busy reports whether the replica refused for want of room. Sure says that no other
 	// reason is possible, spare for how long the replica asks to be spared.
 	Busy(replica int, sure bool, spare time.Duration) bool

@@ -38,6 +38,12 @@ func (r *record) add(format string, args ...any) {
 func (r *record) Failed(replica int, why health.Failure, _ time.Duration) {
 	r.add("failed %d %s", replica, why)
 }
+func (r *record) Erred(replica int, fault bool, _ time.Duration) bool {
+	r.add("erred %d %v", replica, fault)
+	return true
+}
+func (r *record) Agreed(replica int, _ time.Duration)    { r.add("agreed %d", replica) }
+func (r *record) Doubted(int) bool                       { return false }
 func (r *record) Succeeded(replica int, _ time.Duration) { r.add("succeeded %d", replica) }
 func (r *record) Busy(int, bool, time.Duration) bool     { return false }
 func (r *record) Answers(int, time.Duration) bool        { return true }
@@ -130,11 +136,11 @@ func TestAttempts(t *testing.T) {
 		reported []string
 	}{
 		"the first answers":      {[2]says{{200, fine}, {200, fine}}, 0, 1, 200, work.Completed, []string{"dispatched", "succeeded 0"}},
-		"the first fails":        {[2]says{{500, broken}, {200, fine}}, 0, 1, 500, work.Failed, []string{"dispatched", "failed 0 status"}},
-		"the first is down":      {[2]says{{503, broken}, {200, fine}}, 0, 1, 200, work.Completed, []string{"dispatched", "failed 0 status", "retried status true", "succeeded 1"}},
-		"both are down":          {[2]says{{503, broken}, {502, broken}}, 0, 1, 502, work.Failed, []string{"dispatched", "failed 0 status", "retried status true", "failed 1 status"}},
-		"no retries":             {[2]says{{503, broken}, {200, fine}}, 0, 0, 503, work.Failed, []string{"dispatched", "failed 0 status"}},
-		"the client is at fault": {[2]says{{400, bad}, {200, fine}}, 0, 1, 400, work.Refused, []string{"dispatched", "succeeded 0"}},
+		"the first fails":        {[2]says{{500, broken}, {200, fine}}, 0, 1, 500, work.Failed, []string{"dispatched", "erred 0 true"}},
+		"the first is down":      {[2]says{{503, broken}, {200, fine}}, 0, 1, 200, work.Completed, []string{"dispatched", "erred 0 true", "retried status true", "succeeded 1"}},
+		"both are down":          {[2]says{{503, broken}, {502, broken}}, 0, 1, 502, work.Failed, []string{"dispatched", "erred 0 true", "retried status true", "erred 1 true", "agreed 0", "agreed 1"}},
+		"no retries":             {[2]says{{503, broken}, {200, fine}}, 0, 0, 503, work.Failed, []string{"dispatched", "erred 0 true"}},
+		"the client is at fault": {[2]says{{400, bad}, {200, fine}}, 0, 1, 400, work.Refused, []string{"dispatched", "erred 0 false"}},
 		"one lacks the endpoint": {[2]says{{404, lacks}, {200, fine}}, classify, 1, 200, work.Completed, []string{"dispatched", "retried no_endpoint true", "succeeded 1"}},
 		"both lack the endpoint": {[2]says{{404, lacks}, {404, lacks}}, classify, 1, 404, work.Refused, []string{"dispatched", "retried no_endpoint true"}},
 	} {

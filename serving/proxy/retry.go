@@ -131,4 +131,4 @@ func (b *budget) present(now time.Duration) *spending {
 }
 
 // Reasons are those for further attempts, as metrics have them.
-var Reasons = []string{string(failedConnect), string(failedBroken), string(failedStatus), string(failedTimeout), string(failedBusy), string(failedContext), string(failedLost)}
+var Reasons = []string{string(failedConnect), string(failedBroken), string(failedStatus), string(failedTimeout), string(failedBusy), string(failedContext), string(failedLost), string(health.ErrorAlone)}
