@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gearshift/serving"
+	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
 
@@ -152,8 +153,20 @@ func TestEachEndpointPassesItsBytes(t *testing.T) {
 	}
 }
 
-// pieces splits a stream into its lines.
-func pieces(stream string) []string { return slices.Collect(strings.Lines(stream)) }
+// pieces splits a stream into its lines, of which those up to the first content are one piece: the
+// router holds them back.
+func pieces(stream string) []string {
+	meter, held := wire.NewMeter(true), 0
+	for line := range strings.Lines(stream) {
+		if _, _ = meter.Write([]byte(line)); meter.Begun() {
+			break
+		}
+		held += len(line)
+	}
+	rest := slices.Collect(strings.Lines(stream[held:]))
+	rest[0] = stream[:held] + rest[0]
+	return rest
+}
 
 // to is a transport to a server, as an upstream has one.
 func to(server *httptest.Server) transport {

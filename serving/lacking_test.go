@@ -31,7 +31,7 @@ var lesser = map[string]string{
 // answer comes back so, an object or, of rankings, a list.
 func TestLesserEndpointsPass(t *testing.T) {
 	for path, order := range lesser {
-		for _, answer := range []string{`{ "results":[{"index":1,"relevance_score":0.9}], "usage":{"total_tokens":3}}`, ` [{"index":1,"score":0.9} ]`} {
+		for _, answer := range []string{`{ "results":[{"index":1,"relevance_score":0.9}], "output":[{"id":"msg_1"}], "content":[{"type":"text"}], "usage":{"total_tokens":3}}`, ` [{"index":1,"score":0.9} ]`} {
 			var asked, at string
 			var seen watched
 			g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {

@@ -115,7 +115,7 @@ func TestMessagesUpstream(t *testing.T) {
 	var sent http.Header
 	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
 		sent = r.Header.Clone()
-		return reply(http.StatusOK, jsonType, io.NopCloser(strings.NewReader(`{"type":"message","content":[],"usage":{"output_tokens":2}}`))), nil
+		return reply(http.StatusOK, jsonType, io.NopCloser(strings.NewReader(`{"type":"message","content":[],"stop_reason":"end_turn","usage":{"output_tokens":2}}`))), nil
 	}), func(o *serving.Options) { o.Config.KeysFile = file })
 	w := g.do("POST", messages, askMessages, "X-Api-Key", secrets["alice"], "Anthropic-Version", "2023-06-01", "Anthropic-Beta", "tools")
 	if w.Code != http.StatusOK || sent.Get("X-Api-Key") != "" || sent.Get("Anthropic-Version") != "2023-06-01" || sent.Get("Anthropic-Beta") != "tools" {

@@ -51,7 +51,7 @@ func (k *keeping) replica(name string) transport {
 		id := fmt.Sprintf("resp_%d", k.given)
 		if strings.Contains(string(body), `"stream":true`) {
 			return says(http.StatusOK, eventType, "event: response.created\n"+`data: {"type":"response.created","response":{"object":"response","id":"`+id+`"}}`+"\n\n"+
-				"event: response.completed\n"+`data: {"type":"response.completed","response":{"id":"`+id+`","usage":{"output_tokens":3}}}`+"\n\n")(r)
+				"event: response.completed\n"+`data: {"type":"response.completed","response":{"id":"`+id+`","output":[{"type":"message"}],"usage":{"output_tokens":3}}}`+"\n\n")(r)
 		}
 		padding := ""
 		if strings.Contains(string(body), "long") {

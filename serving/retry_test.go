@@ -305,7 +305,7 @@ func TestWhenNothingIsLeftTheLastAnswerStands(t *testing.T) {
 // two beginnings.
 func TestAnAnswerIsNotTriedAgainOnceItHasBegun(t *testing.T) {
 	for name, backend := range map[string]transport{
-		"a token": cuts(eventType, token), "an announcement": cuts(eventType, `data: {"choices":[]}`+"\n\n"), "one long piece": cuts(jsonType, long),
+		"a token": cuts(eventType, token), "one long piece": cuts(jsonType, long),
 	} {
 		var asked []string
 		g := newRig(t, nil, fleetOf(&asked, backend, good, good))

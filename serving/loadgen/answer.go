@@ -83,7 +83,7 @@ func (a *Answer) read(body io.Reader, since func() time.Duration, first func()) 
 	begun, pieces, stated := time.Duration(-1), 0, false
 	for lines.Scan() {
 		line := lines.Bytes()
-		before := meter.Begun()
+		before := meter.Known()
 		_, _ = meter.Write(line)
 		var content bool
 		switch {
@@ -95,7 +95,7 @@ func (a *Answer) read(body io.Reader, since func() time.Duration, first func()) 
 			content = meter.Tokens() > pieces
 			pieces = meter.Tokens()
 		}
-		if !before && meter.Begun() {
+		if !before && meter.Known() {
 			begun = since()
 		}
 		if content {

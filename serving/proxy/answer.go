@@ -120,6 +120,9 @@ func (a *answer) measure(events bool) {
 	if a.endpoint.Lists {
 		a.meter.Lists()
 	}
+	if a.endpoint.Generates {
+		a.meter.Generated()
+	}
 }
 
 // recognise finds out by its beginning whether an answer is events. Some engines and what lies
@@ -153,8 +156,8 @@ func (a *answer) relabel(events bool, media string) {
 }
 
 // gather reads on, as far as the buffer goes, in what no client can use a part of: an answer
-// in one piece, or a first event. While none has gone out an answer that breaks off, or is no
-// JSON, can still give way to another attempt or to an error.
+// in one piece, a first event, or openings without content. While none has gone out an answer that
+// breaks off, has nothing in it, or is no JSON, can still give way to another attempt or to an error.
 func (a *answer) gather() {
 	for a.recognise(); a.partial() && a.err == nil && len(a.first) < len(a.buffer); a.recognise() {
 		more, err := a.fill(a.buffer[len(a.first):])
@@ -167,7 +170,7 @@ func (a *answer) gather() {
 
 // partial reports whether what has come of the answer is no use to a client yet.
 func (a *answer) partial() bool {
-	return !a.events && !a.opaque || a.meter.Undecided()
+	return !a.events && !a.opaque || a.meter.Undecided() || a.meter.Opening()
 }
 
 // spare is for how long the replica asks to be spared; zero if it does not say.
@@ -257,7 +260,7 @@ func (a *answer) cutOff() bool {
 	case a.opaque:
 		return false
 	case r.ContentLength >= 0 || len(r.TransferEncoding) > 0 || r.Uncompressed || r.ProtoMajor != 1:
-		return a.events && (a.meter.Started() && !a.meter.Over() || a.meter.Open())
+		return a.events && a.meter.Cut()
 	}
 	return a.events && !a.meter.Finished() || !a.events && a.garbled()
 }
@@ -317,6 +320,8 @@ func (a *answer) unfit() (reason failure, unfit bool) {
 		return failedBusy, true
 	case busy(a.response.StatusCode) || a.locked() || a.misplaced():
 		return failedStatus, true
+	case a.garbage() && a.meter.Failed(): // its engine gave it up
+		return failedStatus, true
 	case a.garbage():
 		return failedBroken, true
 	case a.response.StatusCode/100 != 2 || !a.meter.Failed() || a.events && a.meter.Started():
@@ -332,7 +337,7 @@ func (a *answer) unfit() (reason failure, unfit bool) {
 // none reports whether no answer came, or nothing of its body that a client could use
 // before it broke off.
 func (a *answer) none() bool {
-	return a.response == nil || (len(a.first) == 0 || !a.events || a.meter.Mute() || a.meter.Undecided()) && a.err != nil && a.err != io.EOF
+	return a.response == nil || (len(a.first) == 0 || !a.events || a.meter.Mute() || a.meter.Undecided() || a.meter.Opening()) && a.err != nil && a.err != io.EOF
 }
 
 // streams reports whether it is a stream of events, as far as it has come.
@@ -351,13 +356,13 @@ func (a *answer) foreign() bool {
 	return status >= http.StatusBadRequest && !a.json() || status/100 == 3 || a.locked() || a.misplaced() || a.mute || a.garbage()
 }
 
-// garbage reports whether a success has begun with what is no answer.
+// garbage reports whether a success has begun with what is no answer, or has nothing in it.
 func (a *answer) garbage() bool {
 	if a.response.StatusCode/100 != 2 {
 		return false
 	}
-	nothing := a.err == io.EOF && (len(bytes.TrimSpace(a.first)) == 0 || a.meter.Mute())
-	return nothing || a.garbled() && !(a.events && a.meter.Started())
+	nothing := a.err == io.EOF && (len(bytes.TrimSpace(a.first)) == 0 || a.meter.Mute() || a.meter.Opening())
+	return nothing || a.meter.Hollow() || a.garbled() && !(a.events && a.meter.Started())
 }
 
 // locked reports whether the replica does not know the router's key, or what that may do, which no

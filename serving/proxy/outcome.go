@@ -22,7 +22,7 @@ func (a *answer) judge() work.Outcome {
 		return work.Failed
 	case status >= http.StatusBadRequest:
 		return work.Refused
-	case a.meter.Failed() || a.garbled():
+	case a.meter.Failed() || a.meter.Hollow() || a.garbled():
 		return work.Failed
 	case a.events && !a.meter.Begun() && !a.meter.Finished():
 		return work.Failed // a stream of nothing
@@ -71,7 +71,7 @@ func (d *dispatch) settled(a *answer, outcome work.Outcome) {
 		d.Health.Erred(a.replica, false, a.sent)
 	case failing(a.response.StatusCode) || failing(a.meter.Fault()) || a.meter.Failed() && a.meter.Fault() == 0 && !a.meter.Refused():
 		d.report(a, failedStatus)
-	case a.garbled():
+	case a.meter.Hollow() || a.garbled():
 		d.report(a, failedBroken)
 	}
 }
@@ -178,6 +178,9 @@ func (d *dispatch) missed(a *answer) (outcome work.Outcome, broken bool) {
 	return e.outcome, a.none()
 }
 
+// nothingIn is the message for a client about an answer without content.
+const nothingIn = "the replica's answer has nothing in it"
+
 // notFound is the message for a client about a replica that lacks what the router asked it for.
 const notFound = "the replica does not have the model or the endpoint that the router asked it for"
 
@@ -230,6 +233,8 @@ func (d *dispatch) foreign(a *answer) work.Outcome {
 		status, e.Code, e.Message = http.StatusBadGateway, "upstream_unauthorized", unauthorized
 	case a.misplaced():
 		status, e.Code, e.Message = http.StatusBadGateway, "upstream_not_found", notFound
+	case r.StatusCode/100 == 2 && (a.meter.Hollow() || a.meter.Opening()):
+		e.Message = nothingIn
 	case r.StatusCode/100 == 2:
 		e.Message = "the replica's answer is no JSON"
 	case a.media == "text/plain" && why != "":

@@ -72,7 +72,7 @@ func (d *dispatch) relay(a *answer) (outcome work.Outcome, tokens int, broken bo
 	}
 	a.meter.Close()
 	outcome = a.judge()
-	if outcome == work.Failed && a.events && !a.meter.Failed() {
+	if outcome == work.Failed && a.events && !a.meter.Failed() && !a.meter.Hollow() {
 		d.writeStreamError(a, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica's events are no answer"})
 	}
 	d.settled(a, outcome)
@@ -129,6 +129,7 @@ func (d *dispatch) linger(a *answer) bool {
 // pass copies the body on, each piece at once, so that the router knows how far
 // the work has come.
 func (d *dispatch) pass(a *answer) error {
+	between, reported := true, false // what has gone out ends with an event; an event says what is wrong
 	for piece, err := a.first, a.err; ; piece, err = a.next() {
 		if err == io.EOF {
 			a.meter.Close() // with this piece its client has all of it
@@ -136,10 +137,14 @@ func (d *dispatch) pass(a *answer) error {
 		d.note(a)
 		if len(piece) > 0 {
 			d.Work.Progress(d.tokens(a))
+			if a.events && a.meter.Hollow() && between && !reported { // before its last event, after which clients hear nothing
+				reported = true
+				d.event(wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica gave its answer up"})
+			}
 			if err := d.put(a, piece); err != nil {
 				return err
 			}
-			if a.events && a.meter.Finished() {
+			if between = a.meter.AtLineStart(); a.events && a.meter.Finished() {
 				a.delivered = true
 				d.Work.Delivered()
 			}

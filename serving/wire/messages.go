@@ -16,12 +16,12 @@ import (
 func (m *Meter) message(kind []byte) bool {
 	switch string(kind) {
 	case `"message_start"`:
-		m.opened = true
+		m.known, m.opened = true, true
 		return true
 	case `"content_block_start"`, `"content_block_stop"`, `"ping"`:
 		return true
 	case `"message_stop"`:
-		m.finished = true
+		m.finished, m.hollow = true, m.hollow || !m.begun
 	}
 	return false
 }
@@ -38,9 +38,6 @@ func (m *Meter) begins(message []byte) {
 		return true
 	})
 }
-
-// Open reports whether a stream of the Messages API has begun and not ended.
-func (m *Meter) Open() bool { return m.opened && !m.finished && !m.failed }
 
 // block counts the words of what an event adds to a block of content. A signature, or
 // why the answer ended, is none.

@@ -13,31 +13,36 @@ const meterLimit = 4 << 20
 // put several tokens into an event where they guess ahead, or lag behind. It knows the
 // answers of chats, of completions, of the Responses API and of Anthropic's Messages API.
 type Meter struct {
-	events   bool
-	lists    bool // an answer in one piece may be a list
-	list     bool // and is
-	sse      sse
-	pending  []byte // the line, or the whole answer, so far
-	overflow bool   // pending is not all of it
-	some     bool   // something of an answer in one piece has come, spaces aside
-	last     byte   // of that
-	pieces   int
-	stated   int  // −1: not stated
-	prompt   int  // tokens of the prompt as stated; 0: not stated
-	said     bool // more than what keeps a connection open
-	begun    bool
-	opened   bool // of the Messages API: its last event is to come
-	finished bool
-	choices  choices
-	failed   bool
-	refused  bool // an error says that the request is at fault
-	garbled  bool
-	closed   bool
-	torn     bool   // the last line, or event, has no end
-	fault    int    // the status that an error names; zero if none does
-	id       []byte // JSON text; of a stream, only the Responses API's
-	budget   Budget // of what is kept; nil has no bound beyond meterLimit
-	charged  int64
+	events    bool
+	lists     bool // an answer in one piece may be a list
+	generated bool // it is one of a chat, a completion, the Responses or the Messages API
+	list      bool // and is
+	sse       sse
+	pending   []byte // the line, or the whole answer, so far
+	overflow  bool   // pending is not all of it
+	some      bool   // something of an answer in one piece has come, spaces aside
+	last      byte   // of that
+	pieces    int
+	stated    int  // −1: not stated
+	prompt    int  // tokens of the prompt as stated; 0: not stated
+	said      bool // more than what keeps a connection open
+	known     bool // an event of an answer has come, be it an opening
+	begun     bool // content has come, or why there is none
+	opened    bool // of the Responses or the Messages API: its last event is to come
+	finished  bool
+	bare      bool // the last event of the Responses API has come without content before it
+	filled    bool // an event of the Responses API has brought a whole answer
+	hollow    bool
+	choices   choices
+	failed    bool
+	refused   bool // an error says that the request is at fault
+	garbled   bool
+	closed    bool
+	torn      bool   // the last line, or event, has no end
+	fault     int    // the status that an error names; zero if none does
+	id        []byte // JSON text; of a stream, only the Responses API's
+	budget    Budget // of what is kept; nil has no bound beyond meterLimit
+	charged   int64
 }
 
 // Budget bounds the memory that meters have all together.
@@ -93,6 +98,9 @@ func (m *Meter) Expect(choices int) { m.choices.expected = choices }
 
 // Lists says that an answer in one piece may be a list. Its content is not output.
 func (m *Meter) Lists() { m.lists = true }
+
+// Generated says that an answer in one piece is to have generated content.
+func (m *Meter) Generated() { m.generated = true }
 
 // Write implements io.Writer; it never fails.
 func (m *Meter) Write(p []byte) (int, error) {
@@ -183,9 +191,28 @@ func (m *Meter) Undecided() bool {
 	return m.events && !m.said && !m.closed && (len(m.pending) > 0 || len(m.sse.data) > 0 || m.sse.name != ofAnswer)
 }
 
-// Begun says that an event has arrived which is more than the announcement of
-// an answer.
+// Begun reports whether an event has come which is more than an opening: content, or why an
+// answer has none.
 func (m *Meter) Begun() bool { return m.begun }
+
+// Known reports whether an event of an answer has come, be it an opening.
+func (m *Meter) Known() bool { return m.known }
+
+// Opening reports whether of a stream nothing has come but openings: events that announce an
+// answer, such as response.created, message_start, or a chat's role.
+func (m *Meter) Opening() bool {
+	return m.events && m.said && !m.begun && !m.finished && !m.failed && !m.garbled
+}
+
+// Cut reports whether a stream of an answer has not come to its end.
+func (m *Meter) Cut() bool {
+	return (m.known || m.pieces > 0) && !m.Over() || m.opened && !m.finished && !m.failed
+}
+
+// Hollow reports whether the answer has said its last and is none: nothing was generated and
+// nothing says why, its last event came too early, or its engine gave it up. A message without
+// text that states why it ended is an answer.
+func (m *Meter) Hollow() bool { return m.hollow }
 
 // Finished says that the stream's last event has arrived.
 func (m *Meter) Finished() bool { return m.finished }

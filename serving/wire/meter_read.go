@@ -9,14 +9,19 @@ import (
 // read takes in an event or a whole answer. It reports false for what is no
 // object.
 func (m *Meter) read(object []byte) bool {
-	announced, bad := false, false
+	opens, speaks, bad, bare := false, false, false, true
 	ok := Members(object, func(key []byte, start, end int) bool {
 		value := object[start:end]
+		bare = false
 		switch string(key) {
 		case "choices":
+			opens, m.known = true, true
 			Elements(value, m.choice)
 		case "usage":
+			opens = true
 			m.usage(value)
+		case "prompt_progress": // of llama.cpp, for clients that asked to see it
+			speaks = !isNull(value)
 		case "error":
 			m.erred(value)
 		case "object":
@@ -24,7 +29,8 @@ func (m *Meter) read(object []byte) bool {
 				m.erred(object)
 			}
 		case "type": // of an event of the Responses API, as all below, or of the Messages API
-			announced = m.kind(value) || m.message(value)
+			announces := m.kind(value) || m.message(value)
+			opens, speaks = opens || announces, speaks || !announces
 			bad = string(value) == `"error"`
 		case "delta":
 			if m.events && value[0] == '{' {
@@ -36,19 +42,11 @@ func (m *Meter) read(object []byte) bool {
 			if m.events {
 				m.begins(value)
 			}
-		case "content": // of the Messages API
-			if !m.events {
-				m.pieces += contentTokens(value)
-			}
-		case "output":
-			if !m.events {
-				m.pieces += spokenTokens(value)
-			}
 		case "response":
 			m.response(value)
-		case "id":
+		default:
 			if !m.events {
-				m.id = value // what is pending is not written over
+				m.part(string(key), value)
 			}
 		}
 		return true
@@ -56,17 +54,53 @@ func (m *Meter) read(object []byte) bool {
 	if bad {
 		m.blame(object)
 	}
-	m.begun = m.begun || ok && !announced
+	if m.events {
+		m.begun = m.begun || ok && (speaks || !opens)
+		m.hollow = m.hollow || m.bare && !m.filled
+	} else {
+		m.hollow = m.hollow || ok && !m.failed && (bare || m.generated && !m.begun)
+	}
 	return ok
+}
+
+// part takes in what only answers in one piece have: content, or why there is none.
+func (m *Meter) part(key string, value []byte) {
+	switch key {
+	case "content": // of the Messages API
+		m.pieces += contentTokens(value)
+		m.begun = m.begun || !empty(value)
+	case "output":
+		m.pieces += spokenTokens(value)
+		m.begun = m.begun || !empty(value)
+	case "stop_reason", "incomplete_details":
+		m.begun = m.begun || !empty(value)
+	case "status":
+		switch string(value) {
+		case `"queued"`, `"in_progress"`: // in the background
+			m.begun = true
+		case `"failed"`:
+			m.failed = true
+		}
+	case "data":
+		m.hollow = m.hollow || empty(value)
+	case "id":
+		m.id = value // what is pending is not written over
+	}
 }
 
 // kind takes in the type of an event. It reports whether that only announces an
 // answer.
 func (m *Meter) kind(value []byte) bool {
 	switch string(value) {
-	case `"response.created"`, `"response.queued"`, `"response.in_progress"`:
+	case `"response.created"`, `"response.queued"`, `"response.in_progress"`, `"response.output_item.added"`,
+		`"response.content_part.added"`, `"response.reasoning_summary_part.added"`:
+		m.known, m.opened = true, true
 		return true
-	case `"response.completed"`, `"response.incomplete"`:
+	case `"keepalive"`:
+		return true
+	case `"response.completed"`:
+		m.finished, m.bare = true, !m.begun
+	case `"response.incomplete"`, `"transcript.text.done"`:
 		m.finished = true
 	case `"response.failed"`, `"error"`:
 		m.finished, m.failed = true, true
@@ -86,6 +120,8 @@ func (m *Meter) response(value []byte) {
 			if m.id == nil {
 				m.id = bytes.Clone(value[start:end])
 			}
+		case "output":
+			m.filled = m.filled || !empty(value[start:end])
 		}
 		return true
 	})
@@ -151,7 +187,7 @@ func whole(value []byte) (n int) {
 // is text of a completion, a chat's message, or anything but the role in an event's
 // delta; and why it ended, if it says. Old servers of Ollama have "" until then.
 func (m *Meter) choice(choice []byte) {
-	n, index, over := 0, 0, false
+	n, index, over, says := 0, 0, false, m.events
 	Members(choice, func(key []byte, start, end int) bool {
 		value := choice[start:end]
 		switch string(key) {
@@ -159,11 +195,12 @@ func (m *Meter) choice(choice []byte) {
 			if m.events {
 				n = max(n, spoken(value))
 			} else {
-				n, _ = length(value)
+				n, says = length(value)
 			}
 		case "message":
 			if !m.events {
-				n = messageTokens(value)
+				n, says = messageTokens(value), !isNull(value)
+				m.begun = m.begun || delta(value) > 0
 			}
 		case "delta":
 			if m.events {
@@ -172,15 +209,35 @@ func (m *Meter) choice(choice []byte) {
 		case "index":
 			index = wholeNumber(value)
 		case "finish_reason":
-			over = !empty(value)
-			if string(value) == `"abort"` { // no answer's end, but that of an engine which gives it up
-				m.failed, m.fault = true, http.StatusServiceUnavailable
+			if over = !empty(value); over {
+				m.stops(value)
 			}
+		case "logprobs": // of a token that has no text
+			m.begun = m.begun || delta(value) > 0
+		case "error":
+			m.erred(value)
 		}
 		return true
 	})
 	m.pieces += n
+	m.begun = m.begun || n > 0 || over && says
 	m.choices.seen(index, over)
+}
+
+// stops takes in why a choice has ended. Some reasons are no answer's, but those of an engine
+// that fails or gives it up. What clients do with such a reason differs, and few fail.
+func (m *Meter) stops(reason []byte) {
+	if string(reason) == `"stop"` { // most
+		return
+	}
+	for _, word := range []string{"error", "abort", "overload", "fail", "cancel", "insufficient"} {
+		if bytes.Contains(reason, []byte(word)) {
+			m.failed, m.hollow = true, true
+			if word == "abort" && m.fault == 0 {
+				m.fault = http.StatusServiceUnavailable
+			}
+		}
+	}
 }
 
 // wholeNumber is the number that the text is, 0 if it is none.

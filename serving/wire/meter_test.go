@@ -93,13 +93,26 @@ func TestMeter(t *testing.T) {
 func TestMeterTellsAnAnnouncementFromAnAnswer(t *testing.T) {
 	for text, want := range map[string]bool{
 		": ping\n\n": false,
-		"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{}}\n\n": false,
-		`data: {"type":"response.in_progress"}` + "\n\n":                                     false,
-		`data: {"type":"response.output_item.added","item":{}}` + "\n\n":                     true,
-		`data: {"choices":[{"delta":{"role":"assistant"}}]}` + "\n\n":                        true,
-		`data: {"type":"message_start","message":{"usage":{"output_tokens":1}}}` + "\n\n":    false,
-		`data: {"type":"content_block_start","index":0,"content_block":{}}` + "\n\n":         false,
-		`data: {"type":"content_block_delta","delta":{"text":"a"}}` + "\n\n":                 true,
+		"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{}}\n\n":                                      false,
+		`data: {"type":"response.in_progress"}` + "\n\n":                                                                          false,
+		`data: {"type":"response.output_item.added","item":{}}` + "\n\n":                                                          false,
+		`data: {"type":"response.output_text.done","text":""}` + "\n\n":                                                           true,
+		`data: {"choices":[{"delta":{"role":"assistant"}}]}` + "\n\n":                                                             false,
+		`data: {"choices":[{"delta":{"role":"assistant","content":""},"logprobs":{"content":[]},"finish_reason":null}]}` + "\n\n": false,
+		`data: {"choices":[],"prompt_filter_results":[{}]}` + "\n\n":                                                              false,
+		`data: {"choices":[],"usage":{"prompt_tokens":3}}` + "\n\n":                                                               false,
+		`data: {"usage":{"prompt_tokens":3}}` + "\n\n":                                                                            false,
+		`data: {"choices":[{"delta":{"content":null,"role":"assistant"}}],"prompt_progress":{"total":9}}` + "\n\n":                true,
+		`data: {"choices":[{"delta":{"content":""},"logprobs":{"content":[{"token":""}]}}]}` + "\n\n":                             true,
+		`data: {"choices":[{"delta":{"reasoning_content":"a"}}]}` + "\n\n":                                                        true,
+		`data: {"choices":[{"delta":{"tool_calls":[{"index":0}]}}]}` + "\n\n":                                                     true,
+		`data: {"choices":[{"delta":{"refusal":"no"}}]}` + "\n\n":                                                                 true,
+		`data: {"choices":[{"delta":{},"finish_reason":"stop"}]}` + "\n\n":                                                        true,
+		`data: {"choices":[{"text":"","finish_reason":null}]}` + "\n\n":                                                           false,
+		`data: {"token":{"text":"a"}}` + "\n\n":                                                                                   true,
+		`data: {"type":"message_start","message":{"usage":{"output_tokens":1}}}` + "\n\n":                                         false,
+		`data: {"type":"content_block_start","index":0,"content_block":{}}` + "\n\n":                                              false,
+		`data: {"type":"content_block_delta","delta":{"text":"a"}}` + "\n\n":                                                      true,
 	} {
 		if m := metered(true, text); m.Begun() != want {
 			t.Errorf("%q has begun an answer: %v, want %v", text, m.Begun(), want)
@@ -249,11 +262,13 @@ func same(t *testing.T, b []byte, whole, pieces *Meter) {
 		tokens, fault                                     int
 		started, begun, finished, failed, garbled, atLine bool
 		stated, refused, over, mute, undecided, inCR      bool
+		known, opening, cut, hollow                       bool
 	}
 	of := func(m *Meter) findings {
 		return findings{
 			m.Tokens(), m.Fault(), m.Started(), m.Begun(), m.Finished(), m.Failed(), m.Garbled(), m.AtLineStart(),
 			m.Stated(), m.Refused(), m.Over(), m.Mute(), m.Undecided(), m.EndsInCR(),
+			m.Known(), m.Opening(), m.Cut(), m.Hollow(),
 		}
 	}
 	if x, y := of(whole), of(pieces); x != y || x.tokens < 0 {

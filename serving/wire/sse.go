@@ -190,6 +190,8 @@ func (m *Meter) event(data []byte) bool {
 	case len(data) == 0, m.sse.name == ofNothing: // it keeps a connection open, as a comment does
 		return true
 	case string(data) == "[DONE]":
+		// It ends what has begun, and no stream that has a last event of its own.
+		m.hollow = m.hollow || !m.failed && (!m.begun || m.opened && !m.finished)
 		m.finished = true
 	case data[0] != '{' || data[len(data)-1] != '}':
 		return false
