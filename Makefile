@@ -61,7 +61,7 @@ demo-modality: build ## Plan which inputs jobs use, and compare policies of inpu
 
 .PHONY: demo-failover
 demo-failover: setup ## Kill, stop and cut off engines under load, and see who answers: for real, KILLS=3 times (minutes; models first)
-	@KILLS='$(or $(KILLS),3)' scripts/failover.sh
+	@KILLS='$(or $(KILLS),3)' BUSY='$(BUSY)' scripts/failover.sh
 
 .PHONY: quality
 quality: build ## Train the default preset and make the README's table (SEED=n SEEDS=n)
@@ -181,8 +181,8 @@ soak: ## Router and faulty engines under load for long (MINUTES=30 RACE=1 SEED=n
 	@MINUTES='$(MINUTES)' RACE='$(RACE)' SEED='$(SEED)' scripts/soak.sh
 
 .PHONY: chaos
-chaos: ## Engines and a router with failover, killed, stopped and started at random for MINUTES=30 (SEED=n)
-	@MINUTES='$(MINUTES)' SEED='$(SEED)' scripts/chaos.sh
+chaos: ## Engines and a router with failover, killed, stopped and started at random for MINUTES=30 (SEED=n CALM=n BUSY=n)
+	@MINUTES='$(MINUTES)' SEED='$(SEED)' CALM='$(CALM)' BUSY='$(BUSY)' scripts/chaos.sh
 
 .PHONY: versions
 versions: setup ## Versions of a model change CHANGES=10 times in each of three ways, under load with real engines: no request fails

@@ -87,6 +87,24 @@ func (c *chaos) blindBetween(from, to time.Time) bool {
 	return slices.ContainsFunc(c.blind, func(at time.Time) bool { return at.After(from) && at.Before(to) })
 }
 
+// alarms says how many hosts were taken for lost that were not, and how soon others were.
+func (c *chaos) alarms() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "false alarms without losses: %s\n", alarmRate(falseAlarms(c.notices, c.losses, c.begun, c.troubled), c.troubled.Sub(c.begun)))
+	fmt.Fprintf(&b, "false alarms with losses: %s\n", alarmRate(falseAlarms(c.notices, c.losses, c.troubled, c.ended), c.ended.Sub(c.troubled)))
+	seen := slices.DeleteFunc(slices.Clone(c.losses), func(o hostLoss) bool { // those that a router was there to see
+		return slices.ContainsFunc(c.crashes, func(x crash) bool { return x.to.After(o.at) && x.from.Before(o.at.Add(time.Second)) })
+	})
+	for _, kind := range lossKinds[:2] {
+		took, missed := detections(c.notices, seen, kind)
+		fmt.Fprintf(&b, "%s: %d detected after %.1f ms in the mean, %.1f in the median, %.1f at most; %d were over before\n", kind,
+			len(took), meanOf(took), quantile(took, 0.5), quantile(took, 1), missed)
+	}
+	return b.String()
+}
+
 // check holds what has to be so at the end, and prints a table.
 func (c *chaos) check() {
 	t := c.t
@@ -95,6 +113,7 @@ func (c *chaos) check() {
 	for _, row := range c.tally.rows() {
 		fmt.Fprintln(&table, row)
 	}
+	table.WriteString(c.alarms())
 	if s, err := c.situation(); err == nil {
 		fmt.Fprintf(&table, "failover since the last crash: term %d, %+v\n", s.Term, s.Counts)
 	}

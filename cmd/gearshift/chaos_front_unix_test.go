@@ -84,6 +84,8 @@ func (f *front) answered(r *http.Response) error {
 }
 
 func (f *front) kill() {
+	f.c.recovers(f.host) // of a stop
+	f.c.befalls(f.host, killed)
 	f.process.kill()
 	_ = f.server.Close()
 	f.judge()
@@ -91,12 +93,15 @@ func (f *front) kill() {
 }
 
 func (f *front) signal(s syscall.Signal) {
-	f.stopped = s == syscall.SIGSTOP
+	if f.stopped = s == syscall.SIGSTOP; f.stopped {
+		f.c.befalls(f.host, stopped)
+	}
 	_ = f.process.command.Process.Signal(s)
 }
 
 // heal has the engine be there and run.
 func (f *front) heal() {
+	defer f.c.recovers(f.host)
 	switch {
 	case f.process == nil:
 		f.start()

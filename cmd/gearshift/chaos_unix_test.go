@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gearshift/serving/failover"
 )
 
 // TestChaos: four engines with agents and a router with failover, in processes of their own, and
@@ -21,10 +23,11 @@ import (
 // time, and so is the router, which goes on from its state file. Each request ends in a way that
 // there is, none is lost that had not begun to be answered while the router lived, no model is
 // loaded twice, memory of no host is exceeded, and terms and epochs of orders never run back. At
-// the end all is as it was. GEARSHIFT_CHAOS=30m (make chaos) is the long run; without it the run
-// takes some seconds. GEARSHIFT_CHAOS_SEED has other troubles.
+// the end all is as it was. Before the troubles clients ask for a while, GEARSHIFT_CHAOS_CALM, to see
+// how many hosts are then taken for lost. GEARSHIFT_CHAOS=30m (make chaos) is the long run;
+// without it the run takes some seconds. GEARSHIFT_CHAOS_SEED has other troubles.
 func TestChaos(t *testing.T) {
-	length, seed := 6*time.Second, uint64(1)
+	calm, length, seed := time.Second, 6*time.Second, uint64(1)
 	if text := os.Getenv("GEARSHIFT_CHAOS"); text != "" {
 		var err error
 		if length, err = time.ParseDuration(text); err != nil || length <= 0 {
@@ -37,9 +40,16 @@ func TestChaos(t *testing.T) {
 			t.Fatalf("GEARSHIFT_CHAOS_SEED=%s: want a whole number", text)
 		}
 	}
+	if text := os.Getenv("GEARSHIFT_CHAOS_CALM"); text != "" {
+		var err error
+		if calm, err = time.ParseDuration(text); err != nil || calm < 0 {
+			t.Fatalf("GEARSHIFT_CHAOS_CALM=%s: want a time such as 15m", text)
+		}
+	}
 	t.Setenv("GEARSHIFT_ADMIN_TOKEN", testToken)
 	t.Setenv("GEARSHIFT_FLEET_TOKEN", "token-of-the-fleet")
-	c := newChaos(t, length, seed)
+	keepBusy(t)
+	c := newChaos(t, calm, length, seed)
 	c.run()
 	c.settle()
 	c.check()
@@ -92,7 +102,8 @@ var chaosHosts = []string{"h1", "h2", "h3", "h4"}
 // chaos is one run.
 type chaos struct {
 	t        *testing.T
-	length   time.Duration
+	calm     time.Duration // without troubles
+	length   time.Duration // with them
 	random   *rand.Rand
 	scenario string
 	state    string
@@ -101,19 +112,24 @@ type chaos struct {
 	router   *process
 	fronts   []*front
 	tally    *tally
+	begun    time.Time // when clients began to ask
+	troubled time.Time // when the troubles began
+	ended    time.Time
 
 	mu       sync.Mutex // protects what follows
 	crashes  []crash    // of the router
 	troubles map[string]int
 	blind    []time.Time // when every host was taken for lost
-	faults   []string    // what must not be, as soon as it is seen
+	losses   []hostLoss
+	notices  []failover.Notice
+	faults   []string // what must not be, as soon as it is seen
 }
 
 // crash is a time in which no router was there.
 type crash struct{ from, to time.Time }
 
-func newChaos(t *testing.T, length time.Duration, seed uint64) *chaos {
-	c := &chaos{t: t, length: length, random: rand.New(rand.NewPCG(seed, 1)), tally: newTally(), troubles: map[string]int{}}
+func newChaos(t *testing.T, calm, length time.Duration, seed uint64) *chaos {
+	c := &chaos{t: t, calm: calm, length: length, random: rand.New(rand.NewPCG(seed, 1)), tally: newTally(), troubles: map[string]int{}}
 	text := chaosScenario
 	for _, host := range chaosHosts {
 		f := newFront(c, host)
@@ -135,11 +151,16 @@ func (c *chaos) startRouter() {
 	c.router = startProcess(c.t, "serve", "--scenario", c.scenario, "--addr", c.url, "--admin-addr", c.admin,
 		"--store", c.scenario+".db", "--policy", "slackfit", "--failover-state", c.state)
 	c.router.listensWithin(c.t, 2*time.Minute)
+	follow(c.t, "http://"+c.url, func(n failover.Notice) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.notices = append(c.notices, n)
+	})
 }
 
 // run has clients ask while one trouble follows the other.
 func (c *chaos) run() {
-	ctx, stop := context.WithTimeout(c.t.Context(), c.length)
+	ctx, stop := context.WithTimeout(c.t.Context(), c.calm+c.length)
 	defer stop()
 	var work sync.WaitGroup
 	for i, task := range []string{"a1", "a2", "a3", "a4", "a5", "b1", "b2", "b3"} {
@@ -147,12 +168,14 @@ func (c *chaos) run() {
 		work.Go(func() { client.run(ctx) })
 	}
 	work.Go(func() { c.watch(ctx) })
-	begun := time.Now()
+	c.begun = time.Now()
+	pause(ctx, c.calm)
+	c.troubled = time.Now()
 	for n := 1; ctx.Err() == nil; n++ {
 		c.trouble()
 		pause(ctx, time.Duration(300+c.random.IntN(900))*time.Millisecond)
 		if n%100 == 0 {
-			fmt.Printf("chaos: %v of %v, %s\n", time.Since(begun).Round(time.Second), c.length, c.tally.line())
+			fmt.Printf("chaos: %v of %v, %s\n", time.Since(c.troubled).Round(time.Second), c.length, c.tally.line())
 		}
 	}
 	work.Wait()
@@ -181,6 +204,23 @@ func (c *chaos) trouble() {
 	default:
 		c.note("stop of an engine")
 		up[c.random.IntN(len(up))].signal(syscall.SIGSTOP)
+	}
+}
+
+// befalls notes the loss of a host, recovers its end.
+func (c *chaos) befalls(host, kind string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.losses = append(c.losses, hostLoss{host: host, kind: kind, at: time.Now()})
+}
+
+func (c *chaos) recovers(host string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.losses {
+		if x := &c.losses[i]; x.host == host && x.back.IsZero() {
+			x.back = time.Now()
+		}
 	}
 }
 
@@ -224,6 +264,7 @@ func (c *chaos) crashed(from, to time.Time) bool {
 
 // settle ends all troubles, and waits until all is as it was.
 func (c *chaos) settle() {
+	c.ended = time.Now()
 	for _, f := range c.fronts {
 		f.heal()
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +39,7 @@ type phase struct {
 	engines  []*process
 	losses   []loss
 	began    time.Time
+	calm     time.Duration // without losses, since it began
 	took     time.Duration
 	busy     float64 // share of the processors that engines, router and clients took without losses
 
@@ -65,7 +65,7 @@ func (f *failoverCheck) phase(policy, critical string, losses int, kinds []strin
 	p.settle()
 	f.t.Logf("%s: all applications are on their primaries", policy)
 	stop := p.clients()
-	p.measureLoad()
+	p.measureLoad(losses)
 	for i := range losses {
 		p.lose(kinds[i%len(kinds)], (i+i/failoverHosts)%failoverHosts)
 	}
@@ -120,23 +120,19 @@ func hostName(host int) string { return "h" + string(rune('1'+host)) }
 
 // subscribe keeps what the router tells of failovers.
 func (p *phase) subscribe() {
-	response, err := http.Get(p.url + "/v1/gearshift/events")
-	if err != nil {
-		p.t.Fatal(err)
+	follow(p.t, p.url, func(n failover.Notice) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.notices = append(p.notices, n)
+	})
+}
+
+// outages are the losses of hosts.
+func (p *phase) outages() (list []hostLoss) {
+	for _, x := range p.losses {
+		list = append(list, hostLoss{hostName(x.host), x.kind, x.at, x.back})
 	}
-	p.t.Cleanup(func() { _ = response.Body.Close() })
-	go func() {
-		lines := bufio.NewScanner(response.Body)
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
-			var n failover.Notice
-			if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok && json.Unmarshal([]byte(text), &n) == nil {
-				p.mu.Lock()
-				p.notices = append(p.notices, n)
-				p.mu.Unlock()
-			}
-		}
-	}()
+	return list
 }
 
 // situation is how the router's failover stands.
@@ -283,11 +279,16 @@ func (p *phase) recovers(x *loss) {
 	p.t.Errorf("%s of %s: the failover is not over after two minutes", x.kind, hostName(x.host))
 }
 
+// calmForEach is how long there are no losses before the first, for each loss.
+const calmForEach = 10 * time.Second
+
 // measureLoad finds which share of the processors the run takes without losses.
-func (p *phase) measureLoad() {
-	wait := 5 * time.Second
-	if !p.real {
-		wait = time.Second
+func (p *phase) measureLoad(losses int) {
+	p.calm = time.Second
+	if p.real && len(p.phases) == 0 {
+		p.calm = time.Duration(losses) * calmForEach
+	} else if p.real {
+		p.calm = 5 * time.Second
 	}
 	pids := []int{p.router.command.Process.Pid, os.Getpid()}
 	for _, e := range p.engines {
@@ -295,7 +296,7 @@ func (p *phase) measureLoad() {
 	}
 	p.began = time.Now()
 	before := processorTime(pids)
-	time.Sleep(wait)
+	time.Sleep(p.calm)
 	p.busy = (processorTime(pids) - before).Seconds() / time.Since(p.began).Seconds()
 }
 

@@ -32,6 +32,7 @@ func TestFailoverForReal(t *testing.T) {
 		needONNX(t)
 		real = true
 	}
+	keepBusy(t)
 	f := newFailoverCheck(t, real)
 	f.phase("gearshift", "50%", losses, lossKinds)
 	if real {

@@ -2,15 +2,11 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"gearshift/cmd/gearshift/scenario"
-	envfailover "gearshift/env/failover"
 )
 
 // tallied is what came of the losses of one kind under a policy.
@@ -96,19 +92,6 @@ func (p *phase) tallyRequests(x *loss, y *tallied) {
 	y.outage = append(y.outage, longest)
 }
 
-// falseAlarms are the losses that the router saw of hosts that nothing had befallen.
-func (p *phase) falseAlarms() (n int) {
-	for _, notice := range p.notices {
-		if notice.Kind == "lost" && !slices.ContainsFunc(p.losses, func(x loss) bool {
-			// A host that has just come back may be late with its first heartbeats.
-			return hostName(x.host) == notice.Server && !notice.Time.Before(x.at) && notice.Time.Before(x.back)
-		}) {
-			n++
-		}
-	}
-	return n
-}
-
 // report prints what came of the run, and holds it against what it must be.
 func (f *failoverCheck) report(losses int) {
 	var b strings.Builder
@@ -119,6 +102,7 @@ func (f *failoverCheck) report(losses int) {
 	f.t.Log(b.String())
 	for _, p := range f.phases {
 		p.checkRequests()
+		p.simulate(losses >= 30)
 	}
 	if !f.real {
 		return
@@ -129,9 +113,6 @@ func (f *failoverCheck) report(losses int) {
 		if y := main.tally(kind); losses >= 30 && quantile(y.outage, 0.5) > most {
 			f.t.Errorf("the outage that clients see of a %s is %.0f ms in the median, want at most %.0f", kind, quantile(y.outage, 0.5), most)
 		}
-	}
-	for _, p := range f.phases {
-		p.simulate(losses >= 30)
 	}
 }
 
@@ -160,7 +141,11 @@ func (p *phase) write(b *strings.Builder) {
 	}
 	_ = w.Flush()
 	wrong, foreign := p.wrong()
-	fmt.Fprintf(b, "requests lost: %d; answers that are not the one to their request: %d; losses seen of hosts that nothing had befallen: %d\n", len(wrong), foreign, p.falseAlarms())
+	fmt.Fprintf(b, "requests lost: %d; answers that are not the one to their request: %d\n", len(wrong), foreign)
+	calm, end := p.began.Add(p.calm), p.began.Add(p.took)
+	fmt.Fprintf(b, "false alarms, hosts lost that nothing had befallen: without losses %s; with losses %s; %d more at the start\n",
+		alarmRate(falseAlarms(p.notices, p.outages(), p.began, calm), p.calm), alarmRate(falseAlarms(p.notices, p.outages(), calm, end), p.took-p.calm),
+		falseAlarms(p.notices, p.outages(), time.Time{}, p.began))
 }
 
 // wrong is why requests were not answered, and how many got what is not the answer to them.
@@ -199,80 +184,6 @@ func (p *phase) checkRequests() {
 	for _, kind := range lossKinds {
 		if y := p.tally(kind); y.unrecovered > 0 {
 			p.t.Errorf("%s: %d applications are not recovered of a %s", p.policy, y.unrecovered, kind)
-		}
-	}
-}
-
-// before is how long before the first loss the simulation begins: hosts that were slow to report as
-// they loaded their models are waited for longer for some time.
-const before = 2 * time.Minute
-
-// since is a time of the run in the simulation.
-func (p *phase) since(t time.Time) time.Duration { return t.Sub(p.began) + before }
-
-// stalls are the times in which hosts were silent that nothing had befallen: six of them share the
-// processors, and while some load models the heartbeats of others are late. The controller waits
-// longer for a host after that, so that the simulator has to know of it.
-func (p *phase) stalls() (list []envfailover.Loss) {
-	for _, n := range p.notices {
-		host := -1
-		for h := range failoverHosts {
-			if hostName(h) == n.Server {
-				host = h
-			}
-		}
-		silence := time.Duration(n.TookMS * float64(time.Millisecond))
-		from, to := p.since(n.Time.Add(-silence)), p.since(n.Time)
-		lost := func(x loss) bool { return x.host == host && x.at.Before(n.Time) && n.Time.Add(-silence).Before(x.back) }
-		if n.Kind == "false alarm" && host >= 0 && from > 0 && !slices.ContainsFunc(p.losses, lost) {
-			list = append(list, envfailover.Loss{Server: host, From: from, To: to, Silent: true})
-		}
-	}
-	return list
-}
-
-// simulate plays the same losses in the simulator, with the load times and the stalls that were
-// measured, and prints how far apart the recoveries are, which is judged where there were many.
-func (p *phase) simulate(judged bool) {
-	s, err := scenario.LoadFailover(p.scenario)
-	if err != nil {
-		p.t.Error(err)
-		return
-	}
-	c := envfailover.Config{System: s.FailoverSystem(true), Options: s.FailoverOptions(), Length: before + p.took, Seed: 1, Traffic: true}
-	for _, x := range p.losses {
-		c.Losses = append(c.Losses, envfailover.Loss{Server: x.host, From: p.since(x.at), To: p.since(x.back), Silent: x.kind != killed, Refuses: x.refuses})
-	}
-	c.Losses = append(c.Losses, p.stalls()...)
-	result, err := envfailover.Run(c)
-	if err != nil {
-		p.t.Error(err)
-		return
-	}
-	for _, kind := range lossKinds {
-		y := p.tally(kind)
-		if y.losses == 0 {
-			continue
-		}
-		var detection, recovery []float64
-		for _, one := range result.Failovers {
-			if i := slices.IndexFunc(c.Losses[:len(p.losses)], func(l envfailover.Loss) bool {
-				return l.From <= one.Detected && one.Detected <= l.To && one.Servers[0] == l.Server
-			}); i < 0 || p.losses[i].kind != kind {
-				continue
-			}
-			detection = append(detection, ms(one.After))
-			for _, a := range one.Affected {
-				if a.Recovered {
-					recovery = append(recovery, ms(a.Took))
-				}
-			}
-		}
-		real, sim := meanOf(y.detection)+meanOf(y.recovery), meanOf(detection)+meanOf(recovery)
-		p.t.Logf("%s, %s: from the loss to recovery %.1f ms (detection %.1f, recovery %.1f), simulated %.1f ms (%.1f, %.1f)", p.policy, kind,
-			real, meanOf(y.detection), meanOf(y.recovery), sim, meanOf(detection), meanOf(recovery))
-		if off := math.Abs(real - sim); judged && off > 15 && off > 0.15*real {
-			p.t.Errorf("%s, %s: the simulator is %.0f ms off", p.policy, kind, off)
 		}
 	}
 }
