@@ -8,7 +8,7 @@ import (
 )
 
 // Names of the policies that a configuration can choose, the usual one first.
-var Names = []string{"foresight", "foresight-bold", "optimized", "optimized-literal", "random", "aggressive", "none"}
+var Names = []string{"foresight", "foresight-bold", "optimized", "optimized-literal", "random", "aggressive", "none-drop", "none"}
 
 // boldly is the caution of the policy that has the most quality, and more violations than with
 // [Caution].
@@ -40,6 +40,8 @@ func Named(name string, t *Table, rng *rand.Rand) (Policy, error) {
 		return NewRandom(t, StopByFinish, rng)
 	case "aggressive":
 		return NewAggressive(t), nil
+	case "none-drop":
+		return NewDropping(t), nil
 	case "none":
 		return NewAgnostic(t), nil
 	}

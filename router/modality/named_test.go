@@ -23,7 +23,7 @@ func TestEachNameIsAPolicy(t *testing.T) {
 			t.Errorf("%s: late is %t", name, late)
 		}
 	}
-	if p, err := Named("best", table, nil); p != nil || err == nil || err.Error() != `unknown policy "best"; want one of foresight, foresight-bold, optimized, optimized-literal, random, aggressive, none` {
+	if p, err := Named("best", table, nil); p != nil || err == nil || err.Error() != `unknown policy "best"; want one of foresight, foresight-bold, optimized, optimized-literal, random, aggressive, none-drop, none` {
 		t.Errorf("%v, %v", p, err)
 	}
 }

@@ -39,17 +39,29 @@ func (p *Aggressive) Plan(free float64, jobs []Job, plan *Plan) {
 // Agnostic knows nothing of modalities: every job uses the best strategy of its size, which
 // as a rule is all inputs, and none is dropped, however late (MOSEL-20). The paper calls it
 // none.
-type Agnostic struct{ queue }
+type Agnostic struct {
+	queue
+	drops bool
+}
 
 // NewAgnostic returns the policy.
-func NewAgnostic(t *Table) *Agnostic { return &Agnostic{queue{table: t}} }
+func NewAgnostic(t *Table) *Agnostic { return &Agnostic{queue: queue{table: t}} }
+
+// NewDropping returns the policy with admission: it drops a job that would be late. What a
+// choice of inputs adds is what it has beyond this one.
+func NewDropping(t *Table) *Agnostic { return &Agnostic{queue: queue{table: t}, drops: true} }
 
 // Plan implements [Policy].
 func (p *Agnostic) Plan(free float64, jobs []Job, plan *Plan) {
 	p.begin(free, jobs, plan)
 	var at float64
 	for _, i := range p.order {
-		at = p.keep(i, &jobs[i], len(p.table.front(&jobs[i]))-1, at, plan)
+		front := p.table.front(&jobs[i])
+		if p.drops && at+front[len(front)-1].Cost > p.budget(&jobs[i])+solve.Tolerance {
+			plan.Dropped = append(plan.Dropped, i)
+			continue
+		}
+		at = p.keep(i, &jobs[i], len(front)-1, at, plan)
 	}
 }
 

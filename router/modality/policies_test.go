@@ -39,6 +39,7 @@ func TestPoliciesOnFigure2(t *testing.T) {
 	}{
 		{"aggressive", NewAggressive(table), []string{"2 [1 0 1] 100", "3 [2 0 0] 140"}, nil},
 		{"agnostic", NewAgnostic(table), []string{"2 [0 0 2] 140", "3 [0 0 2] 260"}, nil},
+		{"agnostic with admission", NewDropping(table), []string{"2 [0 0 2] 140"}, []int{1}},
 		// The wait before the third job, 140, is within its deadline at once: it is late.
 		{"random by wait", random(t, table, StopByWait), []string{"2 [0 0 2] 140", "3 [0 0 2] 260"}, nil},
 		{"random by finish", random(t, table, StopByFinish), []string{"2 [1 0 1] 100", "3 [2 0 0] 140"}, nil},
@@ -90,5 +91,45 @@ func TestOrderOfPolicies(t *testing.T) {
 	}
 	if better < 60 {
 		t.Errorf("the planner is ahead in %d of 120 comparisons", better)
+	}
+}
+
+// TestSplits counts the strategies of which a table keeps the best (MOSEL-4): 231 and 6 for three options,
+// 230,230 for the seven combinations of three modalities, against an enumeration where that is quick.
+func TestSplits(t *testing.T) {
+	options := func(n int) (list []Option) {
+		for i := range n {
+			latency := make([]float64, 20)
+			for k := range latency {
+				latency[k] = float64((i + 1) * (k + 1))
+			}
+			list = append(list, Option{Name: fmt.Sprint(i), Quality: float64(i+1) / 10, Latency: latency})
+		}
+		return list
+	}
+	var enumerate func(size, options int) int
+	enumerate = func(size, options int) (n int) {
+		if options == 1 {
+			return 1
+		}
+		for k := range size + 1 {
+			n += enumerate(size-k, options-1)
+		}
+		return n
+	}
+	for _, c := range []struct{ size, options, want int }{{20, 3, 231}, {2, 3, 6}, {20, 7, 230_230}, {1, 4, 4}, {5, 1, 1}} {
+		mixed := table(t, options(c.options), Mixed, c.size)
+		if got := mixed.Splits(c.size); got != float64(c.want) || enumerate(c.size, c.options) != c.want {
+			t.Errorf("%d requests, %d options: %v splits, %d enumerated; want %d", c.size, c.options, got, enumerate(c.size, c.options), c.want)
+		}
+		if n := len(mixed.Front(c.size)); n > c.want {
+			t.Errorf("%d requests, %d options: %d strategies are worth considering, of %d", c.size, c.options, n, c.want)
+		}
+		if got := table(t, options(c.options), Uniform, c.size).Splits(c.size); got != float64(c.options) {
+			t.Errorf("%d options, uniform: %v", c.options, got)
+		}
+	}
+	if got := table(t, options(3), Mixed, 20).Within(0b101).Splits(20); got != 21 {
+		t.Errorf("%v splits among two of three options, want 21", got)
 	}
 }

@@ -115,6 +115,26 @@ func (t *Table) Longest() (most int) {
 	return most
 }
 
+// Splits returns how many strategies there are for jobs of a size, of which the front has those that
+// are worth considering: the ways to split the requests among the options, C(n+k-1, k-1) of them
+// (MOSEL-4), or one for each option where a job may not mix. It is exact up to 2^53.
+func (t *Table) Splits(size int) float64 {
+	options := 0
+	for i := range t.options {
+		if t.allows(i) {
+			options++
+		}
+	}
+	if t.mixing == Uniform {
+		return float64(options)
+	}
+	n := 1.0
+	for k := 1; k < options; k++ {
+		n = n * float64(size+k) / float64(k)
+	}
+	return math.Round(n)
+}
+
 // Sizes is the largest size that the table has strategies for.
 func (t *Table) Sizes() int { return len(t.fronts) - 1 }
 

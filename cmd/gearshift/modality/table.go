@@ -165,11 +165,11 @@ func (o *tableOptions) printSummary(out io.Writer, made []madeTable) error {
 	fmt.Fprintln(w, "ENGINE\tTASK\tMIXING\tLARGEST JOB\tSTRATEGIES\tMADE IN MS")
 	for _, t := range made {
 		for _, task := range t.tasks {
-			n, of := 0, t.of(task)
+			n, all, of := 0, 0.0, t.of(task)
 			for size := 1; size <= of.Sizes(); size++ {
-				n += len(of.Front(size))
+				n, all = n+len(of.Front(size)), all+of.Splits(size)
 			}
-			fmt.Fprintf(w, "%s@%s\t%s\t%s\t%d\t%d\t%.1f\n", t.Model, t.Host, task, t.Mixing, of.Sizes(), n, t.took.Seconds()*1000)
+			fmt.Fprintf(w, "%s@%s\t%s\t%s\t%d\t%d of %.6g\t%.1f\n", t.Model, t.Host, task, t.Mixing, of.Sizes(), n, all, t.took.Seconds()*1000)
 		}
 	}
 	if err := w.Flush(); err != nil || o.dry {
@@ -182,7 +182,7 @@ func (o *tableOptions) printSummary(out io.Writer, made []madeTable) error {
 func (o *tableOptions) printSize(out io.Writer, made []madeTable) error {
 	for _, t := range made {
 		for _, task := range t.tasks {
-			fmt.Fprintf(out, "%s@%s, task %s, %s, jobs of %d: the fastest strategy for each floor up to a mean quality\n", t.Model, t.Host, task, t.Mixing, o.size)
+			fmt.Fprintf(out, "%s@%s, task %s, %s, jobs of %d, of %.6g strategies the fastest for each floor up to a mean quality:\n", t.Model, t.Host, task, t.Mixing, o.size, t.of(task).Splits(o.size))
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			memory := ""
 			if t.memory != nil {

@@ -14,7 +14,7 @@ import (
 
 // recorded plays arrivals of recorded clients, if there are any.
 func (p *paper) recorded(ctx context.Context) (report.Section, error) {
-	shown := []int{optimized, ours, learned, others + 1, others + 2, none}
+	shown := []int{optimized, ours, learned, others + 1, others + 2, drop, none}
 	section := report.Section{ID: "clients", Title: "Recorded clients",
 		Text: fmt.Sprintf("Jobs come when the requests of recorded multimodal clients do (%s), in a stretch of their day that is drawn for each run; all rates are scaled so that the day's mean is the capacity with all inputs. Sizes and floors are as on the other days. Deadline 1 s.", p.arrivals)}
 	shares := report.Table{ID: "clients-violations", Title: "Share of violations", Columns: []report.Column{report.TextColumn("model", "model")}}

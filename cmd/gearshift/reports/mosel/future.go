@@ -20,7 +20,7 @@ func (p *paper) future(ctx context.Context, all days) (report.Section, error) {
 	t := report.Table{ID: "future", Title: "Quality of answers in time, as a share of a bound for plans that know the future, deadline 1 s",
 		Columns: []report.Column{report.TextColumn("model", "model")},
 		Note:    "The bound leaves out that jobs come one after the other within a stretch of time, and that those of one stretch delay those of the next; each may be dropped. No plan has more, and the best one may have less. On the first days of the report."}
-	shown := []int{optimized, ours, ours + 1, learned, others + 1, others + 2, none}
+	shown := []int{optimized, ours, ours + 1, learned, others + 1, others + 2, drop, none}
 	for _, k := range shown {
 		t.Columns = append(t.Columns, report.IntervalColumn(key(compared[k].name), compared[k].name, "", 3))
 	}

@@ -43,6 +43,9 @@ var compared = []policy{
 	{"aggressive", func(t *modality.Table, _ uint64) (modality.Policy, error) {
 		return modality.NewAggressive(t), nil
 	}},
+	{"none, drop", func(t *modality.Table, _ uint64) (modality.Policy, error) {
+		return modality.NewDropping(t), nil
+	}},
 	{"none", func(t *modality.Table, _ uint64) (modality.Policy, error) {
 		return modality.NewAgnostic(t), nil
 	}},
@@ -61,7 +64,8 @@ const (
 	ours      = 2
 	learned   = 4
 	others    = 5
-	none      = 8
+	drop      = 8
+	none      = 9
 )
 
 // setting is what is played.

@@ -91,8 +91,35 @@ func (p *paper) throughput(all days) (report.Section, string) {
 		row = append(row, relativeCell(runs[ours].of((*envjobs.Result).Throughput), runs[none].of((*envjobs.Result).Throughput)))
 		work.Rows = append(work.Rows, row)
 	}
-	return report.Section{ID: "throughput", Title: "Throughput", Tables: []report.Table{work}},
+	return report.Section{ID: "throughput", Title: "Throughput", Tables: []report.Table{work, admission(all)}},
 		"answers in time per second on days, relative to none, at a deadline of 1 s: " + strings.Join(gains, ", ") + "."
+}
+
+// admission compares plans with all inputs and admission alone: a policy that drops what would be late
+// answers in time too, without a choice of inputs.
+func admission(all days) report.Table {
+	t := report.Table{
+		ID: "admission", Title: "Beyond admission: all inputs, dropping what would be late (none, drop), and plans, deadline 1 s",
+		Columns: []report.Column{report.TextColumn("model", "model"), report.IntervalColumn("drop", "in time relative to none: none, drop", "×", 2)},
+		Note:    "A request is worth its quality if it is answered in time, and -1 if it is late or dropped. Differences are paired by day.",
+	}
+	for _, k := range []int{optimized, ours, learned} {
+		name := compared[k].name
+		t.Columns = append(t.Columns, report.IntervalColumn("gain_"+key(name), name, "×", 2),
+			report.IntervalColumn("worth_"+key(name), name+": worth less that of none, drop", "", 3), report.IntervalColumn("quality_"+key(name), "and quality", "", 3))
+	}
+	for j := range models {
+		runs := all[standard][j]
+		its, admitted := runs[none].of((*envjobs.Result).Goodput), runs[drop]
+		row := []report.Cell{report.Text(models[j].name), relativeCell(admitted.of((*envjobs.Result).Goodput), its)}
+		for _, k := range []int{optimized, ours, learned} {
+			worth, _ := evaluation.Paired(runs[k].worth, admitted.worth) // of the same days
+			quality, _ := evaluation.Paired(runs[k].of((*envjobs.Result).MeanQuality), admitted.of((*envjobs.Result).MeanQuality))
+			row = append(row, relativeCell(runs[k].of((*envjobs.Result).Goodput), its), cell(worth), cell(quality))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
 }
 
 // violations compares the shares of requests that were late or dropped.
