@@ -14,22 +14,29 @@ type Picker interface {
 	Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int
 }
 
-// Balancer draws a tier by the shares, of those that have an available replica of the variant, and
-// leaves the choice within it to another balancer. It is a [Weigher], and may be used from any
-// goroutine.
+// Balancer draws a tier and leaves the choice within it to another balancer. A tier weighs what the
+// hosts compute that have an available replica of the variant, times the tier's share of all traffic
+// for each unit of its compute. So a variant with one replica in a large tier and four in a small one
+// is divided by those five hosts. It is a [Weigher], and may be used from any goroutine.
 type Balancer struct {
-	within Picker
-	tiers  []int // of each replica
-	n      int
-	shares atomic.Pointer[[]float64]
-	views  sync.Pool // of *within
+	within  Picker
+	members []Membership
+	tiers   []Tier
+	factors atomic.Pointer[[]float64] // by tier: the share for each unit of compute
+	views   sync.Pool                 // of *within
 }
 
-// NewBalancer returns a balancer of n tiers, within which p chooses. Of has the tier of each
-// replica. All shares are equal until they are set.
-func NewBalancer(p Picker, of []int, n int) *Balancer {
-	b := &Balancer{within: p, tiers: of, n: n, views: sync.Pool{New: func() any { return &within{} }}}
-	b.Weigh(Shares(make([]Tier, n)))
+// Membership names the tier that a replica is in, and what its host computes.
+type Membership struct {
+	Tier    int
+	Compute float64
+}
+
+// NewBalancer returns a balancer of tiers, within which p chooses, and members has each replica. Shares
+// are those of the tiers' compute until they are set.
+func NewBalancer(p Picker, members []Membership, tiers []Tier) *Balancer {
+	b := &Balancer{within: p, members: members, tiers: tiers, views: sync.Pool{New: func() any { return &within{} }}}
+	b.Weigh(Shares(tiers))
 	return b
 }
 
@@ -38,8 +45,11 @@ func (b *Balancer) Name() string { return b.within.Name() }
 
 // Weigh implements [Weigher].
 func (b *Balancer) Weigh(shares []float64) {
-	list := append([]float64(nil), shares...)
-	b.shares.Store(&list)
+	list := make([]float64, len(shares))
+	for i, share := range shares {
+		list[i] = share / b.tiers[i].Compute
+	}
+	b.factors.Store(&list)
 }
 
 // maxTiers is how many tiers there may be; of more none is drawn.
@@ -53,7 +63,7 @@ type within struct {
 
 // Pick implements router.Balancer. The view stays as it is: others may read it meanwhile.
 func (b *Balancer) Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int {
-	if b.n > maxTiers {
+	if len(b.tiers) > maxTiers {
 		return b.within.Pick(v, r, variant, random)
 	}
 	of := v.ReplicasOf(variant)
@@ -66,23 +76,24 @@ func (b *Balancer) Pick(v *fleet.View, r *fleet.Request, variant int, random uin
 	x.view, x.down = *v, append(x.down[:0], v.Down...)
 	x.view.Down = x.down
 	for _, i := range of {
-		x.down[i] = x.down[i] || b.tiers[i] != tier
+		x.down[i] = x.down[i] || b.members[i].Tier != tier
 	}
 	return b.within.Pick(&x.view, r, variant, splitmix.Next(random))
 }
 
-// draw is a tier with an available replica, by the shares; −1 if there is none.
+// draw returns a tier with an available replica, by its weight; −1 if there is none.
 func (b *Balancer) draw(v *fleet.View, of []int, random uint64) int {
 	var open [maxTiers]float64
-	shares, sum, any := *b.shares.Load(), 0.0, -1
+	factors, sum, any := *b.factors.Load(), 0.0, -1
 	for _, i := range of {
-		if t := b.tiers[i]; open[t] == 0 && v.Available(i) {
-			open[t] = max(shares[t], 1e-12) // rather than nowhere
-			sum, any = sum+open[t], t
+		if p := &b.members[i]; v.Available(i) {
+			weight := max(factors[p.Tier]*p.Compute, 1e-12) // rather than nowhere
+			open[p.Tier] += weight
+			sum, any = sum+weight, p.Tier
 		}
 	}
 	drawn := float64(random>>11) / (1 << 53) * sum
-	for t, x := range open[:b.n] {
+	for t, x := range open[:len(b.tiers)] {
 		if x > 0 && drawn < x {
 			return t
 		}

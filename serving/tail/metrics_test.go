@@ -72,9 +72,9 @@ func newServer(t *testing.T) *serving.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups := []tiers.Tier{{Name: "a", Compute: 1}, {Name: "b", Compute: 1}}
+	groups, members := []tiers.Tier{{Name: "a", Compute: 1}, {Name: "b", Compute: 1}}, []tiers.Membership{{Tier: 0, Compute: 1}, {Tier: 1, Compute: 1}}
 	divides, err := tiering.New(tiering.Options{
-		Ledger: ledger, Tiers: groups, Of: []int{0, 1}, Controller: tiers.Defaults, Balancer: tiers.NewBalancer(balance.SmallestBatch{}, []int{0, 1}, 2),
+		Ledger: ledger, Tiers: groups, Members: members, Controller: tiers.Defaults, Balancer: tiers.NewBalancer(balance.SmallestBatch{}, members, groups),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 type Options struct {
 	Ledger *fleet.Ledger
 	Tiers  []tiers.Tier
-	// Of is the tier of each replica.
-	Of         []int
+	// Members has the tier of each replica.
+	Members    []tiers.Membership
 	Controller tiers.Options
 	// Balancer sends by the shares.
 	Balancer *tiers.Balancer
@@ -95,8 +95,8 @@ func (m *Module) Wake(now time.Duration) time.Duration {
 // sample counts the requests on each tier.
 func (m *Module) sample() {
 	m.samples++
-	for i, tier := range m.options.Of {
-		m.sums[tier] += float64(m.options.Ledger.InFlightOn(i)) / m.options.Tiers[tier].Compute
+	for i, p := range m.options.Members {
+		m.sums[p.Tier] += float64(m.options.Ledger.InFlightOn(i)) / m.options.Tiers[p.Tier].Compute
 	}
 }
 

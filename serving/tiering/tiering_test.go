@@ -21,9 +21,10 @@ func TestASlowTierGetsLess(t *testing.T) {
 		t.Fatal(err)
 	}
 	ledger := fleet.NewLedger(table)
-	b := tiers.NewBalancer(balance.SmallestBatch{}, []int{0, 1}, 2)
+	list, members := []tiers.Tier{{Name: "fast", Compute: 10}, {Name: "slow", Compute: 10}}, []tiers.Membership{{Tier: 0, Compute: 10}, {Tier: 1, Compute: 10}}
+	b := tiers.NewBalancer(balance.SmallestBatch{}, members, list)
 	m, err := tiering.New(tiering.Options{
-		Ledger: ledger, Tiers: []tiers.Tier{{Name: "fast", Compute: 10}, {Name: "slow", Compute: 10}}, Of: []int{0, 1},
+		Ledger: ledger, Tiers: list, Members: members,
 		Controller: tiers.Defaults, Balancer: b,
 	})
 	if err != nil {

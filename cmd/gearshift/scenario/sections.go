@@ -219,9 +219,9 @@ func (c *checker) tiers(x *Tiers) {
 	c.judgeIf(c.s.Serving.Server.Affinity.On(), child(key, "groups"), "draws a tier for each request, which serving.affinity does not allow; want one of the two")
 }
 
-// ServingTiers returns the tiers of a router, with what they compute, and the tier of each replica;
+// ServingTiers returns the tiers of a router, with what they compute, and the membership of each replica;
 // none if it has none.
-func (s *Scenario) ServingTiers(t *fleet.Table) (list []tiers.Tier, of []int, o tiers.Options) {
+func (s *Scenario) ServingTiers(t *fleet.Table) (list []tiers.Tier, members []tiers.Membership, o tiers.Options) {
 	x := Of[Tiers](s)
 	on := map[string]int{}
 	for i, g := range x.Groups {
@@ -237,9 +237,10 @@ func (s *Scenario) ServingTiers(t *fleet.Table) (list []tiers.Tier, of []int, o 
 		list[on[s.Hosts[i].Name]].Compute += float64(s.Hosts[i].Compute)
 	}
 	for i := range t.Replicas {
-		of = append(of, on[t.Hosts[t.Replicas[i].Host].Name])
+		h := t.Replicas[i].Host // of the table, whose hosts are the scenario's
+		members = append(members, tiers.Membership{Tier: on[t.Hosts[h].Name], Compute: float64(s.Hosts[h].Compute)})
 	}
 	o = tiers.Defaults
 	o.Period, o.Gain = x.Period, x.Gain
-	return list, of, o
+	return list, members, o
 }

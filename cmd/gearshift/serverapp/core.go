@@ -61,8 +61,8 @@ func newCore(s *scenario.Scenario, rule string, log *slog.Logger) (x assembled, 
 	if err != nil {
 		return x, err
 	}
-	if list, of, _ := s.ServingTiers(table); len(list) > 0 {
-		x.tiers = tiers.NewBalancer(balancer, of, len(list))
+	if list, members, _ := s.ServingTiers(table); len(list) > 0 {
+		x.tiers = tiers.NewBalancer(balancer, members, list)
 		balancer = x.tiers
 	}
 	x.core, err = joined(s, table, fallback, balancer, log)

@@ -38,8 +38,8 @@ func withTiers(modules []serving.Module, s *scenario.Scenario, r *Reloader) ([]s
 	if r.tiers == nil {
 		return modules, nil
 	}
-	list, of, o := s.ServingTiers(r.core.Table())
-	m, err := tiering.New(tiering.Options{Ledger: r.core.Ledger(), Tiers: list, Of: of, Controller: o, Balancer: r.tiers})
+	list, members, o := s.ServingTiers(r.core.Table())
+	m, err := tiering.New(tiering.Options{Ledger: r.core.Ledger(), Tiers: list, Members: members, Controller: o, Balancer: r.tiers})
 	if err != nil {
 		return nil, err
 	}
