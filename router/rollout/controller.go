@@ -139,7 +139,10 @@ func (c *Controller) Roll(i int, to string, now time.Duration) error {
 		return err
 	}
 	name := c.system.Models[i].Name
+	invalid := CheckVersion(to)
 	switch {
+	case to != "" && invalid != nil:
+		return fmt.Errorf("%s: %w", name, invalid)
 	case to == "":
 		return fmt.Errorf("%s: no version; want the one to roll to", name)
 	case m.rolling && m.back:

@@ -99,6 +99,20 @@ func (x *ModelState) history() []string {
 	return list
 }
 
+// checkVersions refuses versions that are none. Where nothing was loaded, there is no version.
+func (x *ModelState) checkVersions() error {
+	list := append([]string{x.Wanted, x.From}, x.history()...)
+	for i := range x.Locations {
+		list = append(list, x.Locations[i].Versions[:]...)
+	}
+	for _, version := range list {
+		if err := CheckVersion(version); version != "" && err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // LocationState is the state of one location.
 type LocationState struct {
 	Active   int       `json:"active"`
@@ -158,6 +172,9 @@ func (c *Controller) Resume(s State, now time.Duration) error {
 		}
 		if x.Wanted == "" {
 			return errors.New("it has no version of " + x.Name)
+		}
+		if err := x.checkVersions(); err != nil {
+			return fmt.Errorf("%s: %w", x.Name, err)
 		}
 		m.wanted, m.from, m.history, m.since = x.Wanted, x.From, x.history(), now-time.Duration(x.Age)
 		settled := now + min(settling, c.options.RetryAfter)

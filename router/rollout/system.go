@@ -133,6 +133,9 @@ func (s *System) validate() error {
 	seen := map[int]string{}
 	for i := range s.Models {
 		m := &s.Models[i]
+		if err := CheckVersion(m.Version); err != nil {
+			found.Add(fmt.Errorf("model %q: %w", m.Name, err))
+		}
 		found.If(len(m.Locations) == 0, "model %q has no location", m.Name)
 		found.If(m.Keep > len(m.Locations), "model %q needs %d locations that answer, and has %d", m.Name, m.Keep, len(m.Locations))
 		for _, p := range m.Locations {

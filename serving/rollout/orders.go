@@ -102,11 +102,14 @@ func (m *Module) order(give func(model int, to string, now time.Duration) error)
 		}
 		m.engines.Do(func() { err = give(i, body.To, m.clock()) })
 		if err != nil {
-			code := "refused"
-			if errors.Is(err, rollout.ErrRealTime) {
+			status, code := http.StatusConflict, "refused"
+			switch {
+			case errors.Is(err, rollout.ErrRealTime):
 				code = "real_time"
+			case errors.Is(err, rollout.ErrVersion):
+				status, code = http.StatusBadRequest, "invalid_version"
 			}
-			serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: wire.Optional(code), Message: err.Error()})
+			serving.Fail(w, r, status, wire.Error{Type: wire.InvalidRequest, Code: wire.Optional(code), Message: err.Error()})
 			return
 		}
 		_ = serving.Answer(w, http.StatusOK, m.Versions()[i])

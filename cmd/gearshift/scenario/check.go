@@ -10,6 +10,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
+	"gearshift/router/rollout"
 	"gearshift/workloads"
 )
 
@@ -225,6 +226,9 @@ func (c *checker) weights() {
 	for i, m := range c.s.Weights {
 		if key := child(item("models", i), "load_ms"); !(m.LoadMS >= 0 && m.LoadMS <= maxCostMS) {
 			c.judge(key, "a load takes at least 0 ms and at most an hour, %d ms, not %v", maxCostMS, m.LoadMS)
+		}
+		if err := rollout.CheckVersion(m.Version); m.Version != "" && err != nil {
+			c.judge(child(item("models", i), "version"), "%v", err)
 		}
 	}
 	if !c.known("models", len(c.s.Weights)) {

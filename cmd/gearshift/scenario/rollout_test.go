@@ -28,6 +28,14 @@ serving:
     "*@h2": {url: "http://h2:9001", lifecycle: gearshift}
 `
 
+// A version that engines could not have in a model's name is refused with its key.
+func TestVersionsInScenarios(t *testing.T) {
+	_, err := scenario.Parse("s", []byte(strings.Replace(changing, `"7"`, `"../../etc"`, 1)))
+	if err == nil || !strings.Contains(err.Error(), "models[0].version") || !strings.Contains(err.Error(), `"../../etc" is no version`) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // Each replica of a model with versions has a second one, which is cold, behind the same engine, and
 // does the same.
 func TestRolloutHasSecondReplicas(t *testing.T) {
