@@ -31,7 +31,9 @@ type loader struct {
 	state string // READY, UNAVAILABLE or LOADING
 	fault string // of loads
 	dead  bool
-	dies  bool // in the next load
+	dies  bool          // in the next load
+	slow  time.Duration // before the index
+	asked int           // requests
 }
 
 func newLoader(address, state string) *loader {
@@ -68,6 +70,9 @@ func (e *loader) RoundTrip(r *http.Request) (*http.Response, error) {
 	if e.gone() {
 		return nil, errors.New("connection refused")
 	}
+	e.mu.Lock()
+	e.asked++
+	e.mu.Unlock()
 	if e.is() != "READY" {
 		return reply(http.StatusNotFound, jsonType, io.NopCloser(strings.NewReader(`{"error":{"message":"the model is not loaded","param":"model"}}`))), nil
 	}
@@ -100,6 +105,11 @@ func (e *loader) become(state string) {
 func (e *loader) serve(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case path == "/v2/repository/index":
+		select {
+		case <-time.After(e.slow):
+		case <-r.Context().Done():
+			return
+		}
 		_ = json.NewEncoder(w).Encode([]map[string]string{{"name": "small", "state": e.is()}})
 	case strings.HasSuffix(path, "/unload"):
 		e.become("UNAVAILABLE")
@@ -387,3 +397,38 @@ func TestAnotherHand(t *testing.T) {
 		}
 	})
 }
+
+// A router that starts believes its engines, and not the scenario, before it sends any request: an earlier
+// one may have moved models. An engine that does not answer holds the start up for half a second at most.
+func TestEnginesAreAskedFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		slow time.Duration
+		most time.Duration
+	}{"they answer": {50 * time.Millisecond, 60 * time.Millisecond}, "one hangs": {time.Minute, asking}} {
+		synctest.Test(t, func(t *testing.T) {
+			moved := newLoader("http://a", "UNAVAILABLE")
+			moved.slow = c.slow
+			g := newRig(t, takes(0), withToken, drivenBy(t, moved, "triton"))
+			l, stop, ended := serve(t, g)
+			began := time.Now()
+			response, err := l.Client().Post("http://router"+chat, jsonType, strings.NewReader(ask))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if took := time.Since(began); took > c.most {
+				t.Errorf("%s: answered after %v, want %v", name, took, c.most)
+			}
+			if at := response.Header.Get("X-Gearshift-Replica"); c.slow < asking && (response.StatusCode != http.StatusOK || at == "small@a" || moved.asked > 0) {
+				t.Errorf("%s: status %d by %s, and %d requests at an engine without the model", name, response.StatusCode, at, moved.asked)
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// asking is how long a router waits for its engines at the start.
+const asking = 500 * time.Millisecond

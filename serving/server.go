@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/trace"
@@ -280,6 +281,17 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	return l, nil
 }
 
+// asking bounds the wait for engines that do not say what they have loaded.
+const asking = 500 * time.Millisecond
+
+// awaitStates waits until engines have said what they have loaded: where an earlier run has moved models,
+// the scenario does not know it. Clients that connect meanwhile wait.
+func (s *Server) awaitStates(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	s.engines.Asked(ctx)
+}
+
 // Serve accepts connections until the context ends, or Drain is called. Then it
 // reports not ready and has each connection close after its next answer, waits out
 // Config.ReadyGrace, takes no more connections, waits for the requests in flight as long
@@ -288,6 +300,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := s.httpServer(s.cleaned)
 	s.clients.Watch(server)
 	defer s.Close()
+	s.awaitStates(ctx)
 	failed := make(chan error, 1)
 	encrypted := s.config.TLS.On()
 	end := func() { _ = l.Close() }

@@ -17,6 +17,8 @@ type server struct {
 	replicas []int
 	// now has the server asked before its time.
 	now chan struct{}
+	// asked is closed once it was asked for the first time.
+	asked chan struct{}
 }
 
 // serversOf groups the replicas that have a dialect.
@@ -31,7 +33,7 @@ func serversOf(replicas []Replica) []server {
 		if !ok || r.Server == "" {
 			n = len(list)
 			index[r.Server] = n
-			list = append(list, server{engine: r.Engine, dialect: r.Dialect, now: make(chan struct{}, 1)})
+			list = append(list, server{engine: r.Engine, dialect: r.Dialect, now: make(chan struct{}, 1), asked: make(chan struct{})})
 		}
 		list[n].replicas = append(list[n].replicas, i)
 	}
@@ -54,13 +56,27 @@ func (a *Actuator) follow(s *server) {
 		defer ticker.Stop()
 		due = ticker.C
 	}
+	a.poll(s)
+	close(s.asked)
 	for {
-		a.poll(s)
 		select {
 		case <-a.ctx.Done():
 			return
 		case <-due:
 		case <-s.now:
+		}
+		a.poll(s)
+	}
+}
+
+// Asked returns once each engine was asked for its states, or the context has ended. It is called
+// after [Actuator.Start].
+func (a *Actuator) Asked(ctx context.Context) {
+	for i := range a.servers {
+		select {
+		case <-a.servers[i].asked:
+		case <-ctx.Done():
+			return
 		}
 	}
 }

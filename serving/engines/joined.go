@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"context"
 	"time"
 
 	"gearshift/router/control"
@@ -34,6 +35,13 @@ func (e *Engines) Look(f func()) { e.lifecycle.runner.Look(f) }
 
 // Settle wakes the controllers, so that what was reported to them so far has had its effect.
 func (e *Engines) Settle() { e.lifecycle.runner.Settle() }
+
+// Asked returns once each engine that is driven was asked what it has loaded, and the ledger has it, or the
+// context has ended.
+func (e *Engines) Asked(ctx context.Context) {
+	e.lifecycle.actuator.Asked(ctx)
+	e.Settle()
+}
 
 // Nudge has the controllers woken soon. It may be called while one is at work.
 func (e *Engines) Nudge() { e.lifecycle.runner.Nudge() }
