@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/config"
 	"gearshift/serving/engineserver"
 	"gearshift/serving/engineserver/agent"
@@ -23,6 +25,7 @@ import (
 type agentOptions struct {
 	router, tokenEnv, host string
 	loaders                int
+	limit                  scenario.Bytes
 	token                  string // from the environment
 }
 
@@ -31,6 +34,7 @@ func (o *agentOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.router, "agent", "", "`URL` of a router's admin listener, to report to for failover (default: none)")
 	f.StringVar(&o.tokenEnv, "token-env", config.DefaultAdmin().FleetTokenEnv, "environment `VARIABLE` with the fleet's token, which --agent shares with the router")
 	f.StringVar(&o.host, "agent-host", "", "`NAME` of this engine's host in the router's scenario (default: a scenario's host, or this machine's name)")
+	f.TextVar(&o.limit, "fetch-limit", scenario.Bytes(0), "`SIZE` of the files of a model that --agent fetches, at most (default: --memory, else 16GiB)")
 	f.IntVar(&o.loaders, "loaders", 0, "models that may be loaded at the same time (default: 1, with --agent 10)")
 }
 
@@ -51,6 +55,8 @@ func (o *agentOptions) check(changed func(string) bool) error {
 		return errors.New("--token-env is for --agent URL")
 	case o.router == "" && changed("agent-host"):
 		return errors.New("--agent-host is for --agent URL")
+	case o.router == "" && changed("fetch-limit"):
+		return errors.New("--fetch-limit is for --agent URL")
 	}
 	if o.loaders == 0 {
 		o.loaders = oneLoader
@@ -82,7 +88,7 @@ func (o *agentOptions) configure(c *engineserver.Config, folder string) {
 	}
 	c.Fence = &engineserver.Fence{Secret: o.token}
 	if folder != "" {
-		fetcher := &agent.Fetcher{Router: o.router, Token: o.token, Dir: folder, Log: c.Log, Client: &http.Client{
+		fetcher := &agent.Fetcher{Router: o.router, Token: o.token, Dir: folder, Limit: cmp.Or(int64(o.limit), c.Memory), Log: c.Log, Client: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}}
 		c.Fetch = fetcher.Fetch

@@ -296,7 +296,7 @@ var table = []room{
 		"a policy is judged in the same way whoever asks, trainer, importer or operator: it learns nothing"},
 	{"cmd/gearshift/onnxruntime", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/nn", "router/ort", "router/policy", "workloads",
-		"checkpoints", "checkpoints/onnx", "serving/setting", "serving/backend", "serving/backend/classifier", "serving/backend/decoder", "serving/backend/onnx", "serving/models", "serving/repository"},
+		"checkpoints", "checkpoints/onnx", "serving/setting", "serving/backend", "serving/backend/classifier", "serving/backend/decoder", "serving/backend/onnx", "serving/files", "serving/models", "serving/repository"},
 		"whether this build has ONNX Runtime, and where its library is, is known here and nowhere else"},
 	{"cmd/gearshift/digits", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/onnxruntime", "rl/fused", "rl/supervised", "serving/backend", "serving/models", "workloads/digits"},

@@ -69,10 +69,15 @@ func (m *models) list(name string) (root *os.Root, files []file, err error) {
 			return err
 		}
 		info, err := root.Stat(filepath.FromSlash(name)) // of what a link leads to
-		if err == nil && info.Mode().IsRegular() {
+		switch {
+		case err != nil:
+			return err
+		case info.Mode().IsRegular():
 			files = append(files, file{name, info.Size(), info.Mode().Perm(), info.ModTime()})
+		case !info.IsDir():
+			return fmt.Errorf("%s is no regular file; want regular files alone", name)
 		}
-		return err
+		return nil
 	})
 	if err == nil && len(files) == 0 {
 		err = errNoModel

@@ -81,6 +81,13 @@ func TestModelsAreSent(t *testing.T) {
 			t.Errorf("%q: status %d, %v", name, w.Code, w.Header())
 		}
 	}
+	put(t, dir, "odd/config.json", "{}")
+	if err := os.Symlink("/dev/zero", filepath.Join(dir, "odd", "model.onnx")); err != nil {
+		t.Fatal(err)
+	}
+	if w := get(m, http.MethodGet, "odd"); w.Code != http.StatusInternalServerError || w.Header().Get(heartbeat.HeaderDigest) != "" {
+		t.Errorf("a device among the files: status %d, %s", w.Code, w.Body)
+	}
 	if w := get(&models{}, http.MethodGet, "org/tiny"); w.Code != http.StatusNotFound {
 		t.Errorf("without a folder: status %d", w.Code)
 	}

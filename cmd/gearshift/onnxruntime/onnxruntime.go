@@ -20,6 +20,7 @@ import (
 	"gearshift/serving/backend"
 	"gearshift/serving/backend/classifier"
 	"gearshift/serving/backend/decoder"
+	"gearshift/serving/files"
 	"gearshift/serving/models"
 	"gearshift/workloads"
 )
@@ -148,6 +149,9 @@ func (m *keptClassifier) Close() {
 
 // open loads the weights of the model.
 func open(c Config) (opened, error) {
+	if err := files.CheckFolder(c.Path); err != nil {
+		return nil, fmt.Errorf("cannot read model: %w", err)
+	}
 	if modelType(c.Path) == models.ClassifierType {
 		return openClassifierFolder(c)
 	}

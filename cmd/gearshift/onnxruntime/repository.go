@@ -12,6 +12,7 @@ import (
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/backend"
+	"gearshift/serving/files"
 	"gearshift/serving/models"
 	"gearshift/serving/repository"
 	"gearshift/workloads"
@@ -122,6 +123,9 @@ func (r *Repository) describe(f folder) repository.Model {
 	m.Memory, m.Mark = measure(f.path)
 	m.Memory += overhead
 	m.Kept = m.Memory
+	if files.CheckFolder(f.path) != nil {
+		return m
+	}
 	c, err := readConfig(f.path)
 	if err != nil {
 		return m
@@ -230,6 +234,9 @@ func (r *Repository) Load(ctx context.Context, m repository.Model, observe func(
 
 // open loads the model of a folder.
 func (r *Repository) open(ctx context.Context, f folder, index uint64, observe func(backend.Span)) (repository.Engine, error) {
+	if err := files.CheckFolder(f.path); err != nil {
+		return nil, fmt.Errorf("cannot read model: %w", err)
+	}
 	declared, err := readConfig(f.path)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,6 +27,8 @@ type Fetcher struct {
 	Router, Token string
 	// Dir is the folder that gets a folder for each model.
 	Dir string
+	// Limit is how many bytes the files of a model may have together; 0 is [DefaultLimit].
+	Limit int64
 	// Client sends the requests; nil is [http.DefaultClient].
 	Client *http.Client
 	// Log gets nothing if nil.
@@ -33,6 +36,12 @@ type Fetcher struct {
 
 	running singleflight.Group // by model
 }
+
+// DefaultLimit is how many bytes the files of a model may have together where nothing else is known.
+const DefaultLimit = 16 << 30
+
+// mostFiles bounds how many files a model may have.
+const mostFiles = 1024
 
 // Fetch gets the model's folder, unless there is one. The folder appears whole, with what the
 // router's digest stands for, or not at all. A second call for the same model waits for the first.
@@ -75,6 +84,11 @@ func (f *Fetcher) fetch(ctx context.Context, model, folder string) error {
 	if len(want) != hex.EncodedLen(sha256.Size) {
 		return fmt.Errorf("the router's answer has no %s", heartbeat.HeaderDigest)
 	}
+	limit := cmp.Or(f.Limit, DefaultLimit)
+	most := limit + mostFiles<<11 // with what a tar has for each file
+	if response.ContentLength > most {
+		return tooLarge(response.ContentLength, limit)
+	}
 	f.clean()
 	partial, err := os.MkdirTemp(f.Dir, partialName)
 	if err != nil {
@@ -85,11 +99,15 @@ func (f *Fetcher) fetch(ctx context.Context, model, folder string) error {
 		return err
 	}
 	sum := sha256.New()
-	body := io.TeeReader(response.Body, sum)
-	if err := unpack(partial, model, body); err != nil {
-		return err
+	body := &io.LimitedReader{R: io.TeeReader(response.Body, sum), N: most + 1}
+	err = unpack(partial, model, body, limit)
+	if err == nil {
+		_, err = io.Copy(io.Discard, body) // what follows the archive counts too
 	}
-	if _, err := io.Copy(io.Discard, body); err != nil { // what follows the archive counts too
+	switch {
+	case body.N <= 0:
+		return tooLarge(most, limit)
+	case err != nil:
 		return cutShort(err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); !strings.EqualFold(got, want) {
@@ -126,11 +144,16 @@ func (f *Fetcher) clean() {
 	}
 }
 
-// unpack writes the files of the archive into the folder. They are those of one folder, which
-// may precede their names.
-func unpack(dir, model string, archive io.Reader) error {
+// tooLarge is the error of a model of more bytes than an engine takes.
+func tooLarge(bytes, limit int64) error {
+	return fmt.Errorf("it has %d bytes, and this engine takes %d at most; --fetch-limit raises that", bytes, limit)
+}
+
+// unpack writes the files of the archive into the folder, if they have no more bytes than the limit. They
+// are those of one folder, which may precede their names.
+func unpack(dir, model string, archive io.Reader, limit int64) error {
 	t := tar.NewReader(archive)
-	files := 0
+	files, bytes := 0, int64(0)
 	for {
 		h, err := t.Next()
 		switch {
@@ -147,10 +170,15 @@ func unpack(dir, model string, archive io.Reader) error {
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(name) || filepath.Base(name) != name {
 			return fmt.Errorf("what came has %q in it; want plain files of one folder", h.Name)
 		}
+		if bytes += h.Size; bytes > limit || bytes < 0 { // as declared, before any of it is written
+			return tooLarge(bytes, limit)
+		}
+		if files++; files > mostFiles {
+			return fmt.Errorf("what came has more than %d files", mostFiles)
+		}
 		if err := writeFile(filepath.Join(dir, name), t); err != nil {
 			return err
 		}
-		files++
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -106,7 +108,12 @@ func only(t *testing.T, dir string, names ...string) {
 	}
 }
 
-// What is missing or wrong is one line, and nothing is left of it.
+// zeros has bytes without end.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+// What is missing, wrong or too large is one line, and nothing is left of it.
 func TestFetchRefuses(t *testing.T) {
 	good := archive(t, map[string]string{"model.onnx": strings.Repeat("weights", 1000)})
 	for want, serve := range map[string]func(w http.ResponseWriter){
@@ -121,6 +128,34 @@ func TestFetchRefuses(t *testing.T) {
 		`cannot fetch model "tiny": the answer is cut short`: func(w http.ResponseWriter) {
 			w.Header().Set(heartbeat.HeaderDigest, digest(good))
 			_, _ = w.Write(good[:len(good)/2])
+		},
+		`cannot fetch model "tiny": it has 1099511627776 bytes, and this engine takes 8192 at most; --fetch-limit raises that`: func(w http.ResponseWriter) {
+			var b bytes.Buffer
+			_ = tar.NewWriter(&b).WriteHeader(&tar.Header{Name: "model.onnx", Size: 1 << 40})
+			w.Header().Set(heartbeat.HeaderDigest, digest(nil))
+			_, _ = w.Write(b.Bytes())
+			_, _ = io.CopyN(w, zeros{}, 1<<30) // until the engine has hung up
+		},
+		`cannot fetch model "tiny": it has 16002 bytes`: func(w http.ResponseWriter) { // together
+			w.Header().Set(heartbeat.HeaderDigest, digest(nil))
+			_, _ = w.Write(archive(t, map[string]string{"a": strings.Repeat("x", 8001), "b": strings.Repeat("x", 8001)}))
+		},
+		`cannot fetch model "tiny": it has 3221225472 bytes`: func(w http.ResponseWriter) {
+			w.Header().Set(heartbeat.HeaderDigest, digest(nil))
+			w.Header().Set("Content-Length", "3221225472")
+		},
+		`cannot fetch model "tiny": it has 2105344 bytes`: func(w http.ResponseWriter) { // behind the archive's end
+			w.Header().Set(heartbeat.HeaderDigest, digest(nil))
+			_, _ = w.Write(good)
+			_, _ = io.CopyN(w, zeros{}, 1<<30)
+		},
+		`cannot fetch model "tiny": what came has more than 1024 files`: func(w http.ResponseWriter) {
+			many := map[string]string{}
+			for i := range 1100 {
+				many[fmt.Sprint(i)] = ""
+			}
+			w.Header().Set(heartbeat.HeaderDigest, digest(nil))
+			_, _ = w.Write(archive(t, many))
 		},
 		`cannot fetch model "tiny": what came has no files`: func(w http.ResponseWriter) {
 			none := archive(t, nil)
@@ -139,7 +174,7 @@ func TestFetchRefuses(t *testing.T) {
 		},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { serve(w) }))
-		f := &Fetcher{Router: server.URL, Token: "secret", Dir: t.TempDir(), Client: server.Client()}
+		f := &Fetcher{Router: server.URL, Token: "secret", Dir: t.TempDir(), Limit: 8 << 10, Client: server.Client()}
 		if err := f.Fetch(t.Context(), "tiny"); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want %s", err, want)
 		}

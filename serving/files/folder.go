@@ -1,0 +1,37 @@
+package files
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// CheckFolder refuses a folder that holds anything except regular files and folders, links followed: to
+// open a pipe or a device may take for ever. It opens no file.
+func CheckFolder(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if mode := info.Mode(); !mode.IsRegular() && !mode.IsDir() {
+			return fmt.Errorf("%s %w but %s; want regular files alone", path, ErrNotRegular, kind(mode))
+		}
+		return nil
+	})
+}
+
+// kind is what a file is that is neither regular nor a folder.
+func kind(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
+}
