@@ -285,6 +285,7 @@ func (s *Server) answerJob(c *gin.Context, job *modality.Job, size int, until ti
 		return
 	}
 	account.queued(key.Tenant)
+	job.Tenant = key.Tenant
 	charged := int64(size + answerBuffer)
 	if !s.memory.Answers.Take(charged) {
 		spend.End(time.Now(), 0)

@@ -19,6 +19,8 @@ type Job struct {
 	Total      time.Duration
 	// Explain says that the answer is to say why it is what it is.
 	Explain bool
+	// Tenant is whose it is: as many jobs of each may wait, where more come than may wait in all.
+	Tenant string
 
 	form    form
 	there   []uint64 // by request: its modalities

@@ -3,6 +3,7 @@ package modality
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -146,5 +147,36 @@ func TestAnIdleWorkerTakesOver(t *testing.T) {
 	}
 	if p.ended(0, false, 30); !p.takeOver(0, 30) || second.worker != 0 {
 		t.Errorf("worker 0 is done, and part 2 waits for worker %d", second.worker)
+	}
+}
+
+// TestNoTenantTakesTheQueue: where as many parts wait as may, a tenant with fewer displaces the last one
+// due of the tenant with the most; a tenant's own part gives way to one that is due earlier.
+func TestNoTenantTakesTheQueue(t *testing.T) {
+	p := planned(t, 1, "aggressive")
+	p.most = 4
+	var lost []string
+	p.displace = func(x *part) { lost = append(lost, x.id) }
+	for i, c := range []struct {
+		tenant   string
+		deadline float64
+		err      error
+		lost     string // IDs, so far
+	}{
+		{"a", 3000, nil, ""}, {"a", 4000, nil, ""}, {"a", 2000, nil, ""}, {"a", 1000, nil, ""},
+		{"b", 9000, nil, "1"},            // the last one due of the tenant with the most
+		{"b", 9001, nil, "1 0"},          // two each
+		{"b", 9002, errFull, "1 0"},      // as many as the other tenant has, and due last
+		{"b", 100, nil, "1 0 5"},         // due before its own last
+		{"c", 9003, nil, "1 0 5 4"},      // of two tenants with two each, the one due last is b's
+		{"a", 100, nil, "1 0 5 4 2"},     // a has the most itself
+		{"", 100, nil, "1 0 5 4 2 3"},    // those without a key are one tenant
+		{"d", 1, errFull, "1 0 5 4 2 3"}, // one each
+	} {
+		x := of(fmt.Sprint(i), 1, 0, c.deadline)
+		x.of = &work{Job: &Job{Tenant: c.tenant}}
+		if err := p.place(x, 0, false); err != c.err || strings.Join(lost, " ") != c.lost {
+			t.Errorf("part %d of %q: %v, displaced %v; want %v, %s", i, c.tenant, err, lost, c.err, c.lost)
+		}
 	}
 }

@@ -466,3 +466,42 @@ func TestTensors(t *testing.T) {
 		}
 	})
 }
+
+// TestAKeyDoesNotTakeTheQueue: a key whose jobs may wait for an hour fills the queue; the job of another
+// is answered, and one of the first key's is refused for it.
+func TestAKeyDoesNotTakeTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, Config{Policy: "optimized", MaxWaiting: 3}, &engine{})
+		defer s.Close()
+		var mu sync.Mutex // protects outcomes
+		start := func(tenant string, total time.Duration, done func(*Result, error)) {
+			j, refused := s.Classify(Asked{Task: "digits", Total: total}, []byte(`{"inputs":[{"image":"x","audio":"y"}]}`))
+			if refused != nil {
+				t.Fatal(refused)
+			}
+			j.Tenant = tenant
+			go func() {
+				r, err := s.Do(t.Context(), j)
+				mu.Lock()
+				defer mu.Unlock()
+				done(r, err)
+			}()
+			synctest.Wait()
+		}
+		outcomes := map[string]int{}
+		for range 5 { // one runs, three wait, one is refused
+			start("many", time.Hour, func(r *Result, err error) { outcomes[r.Outcome]++ })
+		}
+		start("one", time.Second, func(r *Result, err error) {
+			if err != nil || !r.Kept || r.TookMS > 100 {
+				t.Errorf("the other key's job: %+v, %v", r, err)
+			}
+			outcomes["other"]++
+		})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if outcomes[outcomeKept] != 3 || outcomes[outcomeDropped] != 2 || outcomes["other"] != 1 {
+			t.Errorf("%v; want 3 of the first key's kept, 2 refused, and the other's job", outcomes)
+		}
+	})
+}
