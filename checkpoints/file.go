@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
+	"gearshift/internal/boltfile"
 	"gearshift/internal/durable"
 )
 
@@ -55,8 +55,16 @@ func (s *Store) view(op func(*tx) error) error {
 
 // look warns of a damaged meta page, which the next write covers up, and verifies the file.
 func (s *Store) look(db *bbolt.DB, file *os.File) error {
-	s.warn(lost(metaPages(file, db.Info().PageSize)))
+	s.warn(lost(file, db.Info().PageSize))
 	return s.verify(db, file)
+}
+
+// verify walks the pages of the store.
+func (s *Store) verify(db *bbolt.DB, file *os.File) error {
+	if err := boltfile.Verify(db, file); err != nil {
+		return s.corrupted(err.Error())
+	}
+	return nil
 }
 
 // update runs op and stores what it did, all of it or nothing. No store is
@@ -154,7 +162,7 @@ func (s *Store) open(write bool, wait time.Duration, op func(*bbolt.DB, *os.File
 		},
 	}
 	deadline := time.Now().Add(wait)
-	panicked, err := guard(func() error {
+	panicked, err := boltfile.Guard(func() error {
 		for {
 			db, err := bbolt.Open(s.Path, 0o600, options)
 			if err != nil {
@@ -180,15 +188,6 @@ func (s *Store) open(write bool, wait time.Duration, op func(*bbolt.DB, *os.File
 		return s.corrupted(fmt.Sprint(panicked))
 	}
 	return err
-}
-
-// guard runs op and returns what it panicked with, if it did. A fault of the
-// mapped file counts as a panic too: a file that shrinks under its map would
-// otherwise end the process.
-func guard(op func() error) (panicked any, err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() { panicked = recover() }()
-	return nil, op()
 }
 
 // openError says why bbolt did not open the file.

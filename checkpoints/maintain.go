@@ -40,7 +40,7 @@ func (s *Store) Verify() (Health, error) {
 			return err
 		}
 		h.Size = info.Size()
-		if text := lost(metaPages(file, db.Info().PageSize)); text != "" {
+		if text := lost(file, db.Info().PageSize); text != "" {
 			h.Warnings = append(h.Warnings, text)
 		}
 		if err := s.verify(db, file); err != nil {

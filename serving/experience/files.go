@@ -21,6 +21,7 @@ type files struct {
 	keep   int   // files, the one written to among them
 	header []byte
 	now    func() time.Time
+	create func(path string) (*os.File, error)
 
 	file *os.File // nil after a failed write
 	size int64
@@ -36,18 +37,22 @@ func (f *files) open() error {
 	if err := f.retire(); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+	file, err := f.create(f.path)
 	if err != nil {
 		return err
 	}
 	if !hold(file) {
 		return errors.Join(fmt.Errorf("%s: another server begins to write to it", f.path), file.Close())
 	}
-	if _, err := file.Write(f.header); err != nil {
-		return errors.Join(err, file.Close())
+	if _, err := file.Write(f.header); err != nil { // an empty file is not kept under another name
+		return errors.Join(err, file.Truncate(0), file.Close())
 	}
 	f.file, f.size = file, int64(len(f.header))
 	return f.prune()
+}
+
+func create(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
 }
 
 // retire gives a file that is there the name of a full one.

@@ -1,10 +1,14 @@
 package experience
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 )
 
 // Starts after which nobody asks push no row out, however many they are.
@@ -113,4 +117,46 @@ func TestCloseEndsThoughTheDiskHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-s.ended
+}
+
+// A disk that is full does not keep a server from starting: rows are dropped and counted, and written once
+// there is room. A path that is no place for a log is an error.
+func TestAStartOnAFullDisk(t *testing.T) {
+	var logged bytes.Buffer
+	table, c := testTable(t, 2), testConfig(t)
+	s, err := New(c, NewHeader(table), slog.New(slog.NewTextHandler(&logged, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := true
+	s.files.create = func(path string) (*os.File, error) {
+		if full {
+			return os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		}
+		return create(path)
+	}
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("there is no /dev/full")
+	}
+	if err := s.Begin(); err != nil {
+		t.Fatalf("the start fails: %v", err)
+	}
+	s.Add(testRow(table, 1))
+	for s.Stats().Dropped == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	full = false
+	s.Add(testRow(table, 2))
+	if log := closed(t, s); log.Len() != 1 || s.Stats() != (Stats{1, 1}) {
+		t.Errorf("%d rows, %+v; want the second one", log.Len(), s.Stats())
+	}
+	for _, want := range []string{"cannot write experience", "no space left on device", "can be written again"} {
+		if !strings.Contains(logged.String(), want) {
+			t.Errorf("%q is not logged: %s", want, &logged)
+		}
+	}
+	c.Path = filepath.Dir(c.Path)
+	if _, err := opened(c, NewHeader(table), nil); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+		t.Errorf("a folder as the path: %v", err)
+	}
 }

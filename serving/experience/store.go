@@ -5,11 +5,14 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -56,7 +59,7 @@ func New(c Config, h Header, log *slog.Logger) (*Store, error) {
 	}
 	s := &Store{
 		config: c, header: h, log: log, seed: seedOf(h.Run),
-		files: &files{path: c.Path, most: int64(c.MaxSizeMiB) << 20, keep: c.MaxFiles, header: append(first, '\n'), now: time.Now},
+		files: &files{path: c.Path, most: int64(c.MaxSizeMiB) << 20, keep: c.MaxFiles, header: append(first, '\n'), now: time.Now, create: create},
 		rows:  make(chan *Row, c.Buffer), ended: make(chan struct{}),
 	}
 	s.pool.New = func() any { return new(Row) }
@@ -64,9 +67,12 @@ func New(c Config, h Header, log *slog.Logger) (*Store, error) {
 }
 
 // Begin begins the file, and is called once. One that is there already is kept under
-// another name. Errors are those of the file system.
+// another name. An error says that the path is none for a log; a disk that is full or
+// fails is none: rows are dropped, as later on, until it works again.
 func (s *Store) Begin() error {
-	if err := s.files.open(); err != nil {
+	if err := s.files.open(); ofDisk(err) {
+		s.lost(0, err)
+	} else if err != nil {
 		return fmt.Errorf("cannot log experience: %w", err)
 	}
 	s.mu.Lock()
@@ -184,6 +190,12 @@ func (s *Store) write() {
 func (s *Store) encode(r *Row) ([]byte, error) {
 	line, err := json.Marshal(s.header.written(r))
 	return append(line, '\n'), err
+}
+
+// ofDisk reports whether the error may pass without a change of the path.
+func ofDisk(err error) bool {
+	return slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.ESTALE, syscall.ETIMEDOUT},
+		func(passing error) bool { return errors.Is(err, passing) })
 }
 
 func (s *Store) flush(text []byte, lines uint64) {

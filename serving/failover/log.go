@@ -47,6 +47,9 @@ func (m *Module) tellStart() {
 		attributes = append(attributes, "state", m.file.Path(), "resumed", m.file.Last() != nil)
 	}
 	m.log.Info("failover is on", attributes...)
+	if m.file != nil && m.file.Trouble() != "" {
+		m.log.Warn("the failover state file is not as it should be", "state", m.file.Path(), "trouble", m.file.Trouble())
+	}
 	if m.file == nil {
 		m.log.Warn("the failover state is in no file: a router that starts again has to learn it from the engines, and nothing keeps a second controller out", "to_keep_it", "gearshift serve --failover-state FILE")
 	}

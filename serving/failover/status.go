@@ -16,11 +16,13 @@ type Situation struct {
 	Policy string `json:"policy"`
 	// Term is the number of this run of the controller, and StateFile where its state survives the
 	// router; left out if nowhere.
-	Term        uint64  `json:"term"`
-	StateFile   string  `json:"state_file,omitempty"`
-	HeartbeatMS float64 `json:"heartbeat_ms"`
-	Misses      int     `json:"misses"`
-	ConfirmMS   float64 `json:"confirm_ms"`
+	Term      uint64 `json:"term"`
+	StateFile string `json:"state_file,omitempty"`
+	// StateTrouble is what was wrong with the file when the router began.
+	StateTrouble string  `json:"state_trouble,omitempty"`
+	HeartbeatMS  float64 `json:"heartbeat_ms"`
+	Misses       int     `json:"misses"`
+	ConfirmMS    float64 `json:"confirm_ms"`
 	// Unrecovered and Unprotected count the applications that nothing answers, and those that have
 	// fewer living backups than they should.
 	Unrecovered  int           `json:"unrecovered"`
@@ -116,7 +118,7 @@ func (m *Module) Situation() *Situation {
 		Unrecovered: s.Unrecovered, Unprotected: s.Unprotected, Counts: countsOf(&s.Counts), Last: m.last(&s),
 	}
 	if m.file != nil {
-		out.StateFile = m.file.Path()
+		out.StateFile, out.StateTrouble = m.file.Path(), m.file.Trouble()
 	}
 	now := m.clock()
 	for i := range s.Servers {

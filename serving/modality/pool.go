@@ -16,7 +16,7 @@ type pool struct {
 	most     int     // parts that may wait for a worker
 	avoid    float64 // how long a worker is avoided after a failure
 	up       func(worker int) bool
-	displace func(x *part) // ends the job of a part that has lost its place; nil does nothing
+	evict    func(x *part) // ends the job of a part that has lost its place; nil does nothing
 	last     uint64
 }
 
@@ -83,10 +83,10 @@ func (s *station) backlog(now float64) float64 {
 }
 
 // place has the part wait for the worker with the smallest backlog. One that must be in time
-// waits only where the plan keeps it. Where all workers are full it may displace another part.
+// waits only where the plan keeps it. Where all workers are full it may evict another part.
 func (p *pool) place(x *part, now float64, inTime bool) error {
 	j, best, least, why := x.job(), -1, math.Inf(1), errNoneUp
-	var displaced *part
+	var evicted *part
 	for i, s := range p.stations {
 		switch {
 		case x.failed[i] || p.up != nil && !p.up(i):
@@ -96,8 +96,8 @@ func (p *pool) place(x *part, now float64, inTime bool) error {
 			continue
 		case len(s.waiting) >= p.most:
 			why = errFull
-			if displaced == nil {
-				displaced = s.displaceable(x)
+			if evicted == nil {
+				evicted = s.evictable(x)
 			}
 			continue
 		case inTime && !s.dispatcher.Preview(now, max(now, s.free), j)[0].Kept:
@@ -112,11 +112,11 @@ func (p *pool) place(x *part, now float64, inTime bool) error {
 			best, least = i, backlog
 		}
 	}
-	if best < 0 && displaced != nil {
-		best = displaced.worker
-		p.remove(displaced)
-		if p.displace != nil {
-			p.displace(displaced)
+	if best < 0 && evicted != nil {
+		best = evicted.worker
+		p.remove(evicted)
+		if p.evict != nil {
+			p.evict(evicted)
 		}
 	}
 	if best < 0 {
@@ -129,10 +129,10 @@ func (p *pool) place(x *part, now float64, inTime bool) error {
 	return nil
 }
 
-// displaceable is the part that gives way to a new one where as many wait as may: the last one due of
+// evictable is the part that gives way to a new one where as many wait as may: the last one due of
 // the tenants with the most, if they have more than the new one's would have, or else of the new one's
 // own, if it is due later. It is nil if the new one has to give way.
-func (s *station) displaceable(x *part) (last *part) {
+func (s *station) evictable(x *part) (last *part) {
 	counts := map[string]int{}
 	for _, y := range s.waiting {
 		counts[y.tenant()]++

@@ -156,7 +156,7 @@ func TestNoTenantTakesTheQueue(t *testing.T) {
 	p := planned(t, 1, "aggressive")
 	p.most = 4
 	var lost []string
-	p.displace = func(x *part) { lost = append(lost, x.id) }
+	p.evict = func(x *part) { lost = append(lost, x.id) }
 	for i, c := range []struct {
 		tenant   string
 		deadline float64
@@ -176,7 +176,7 @@ func TestNoTenantTakesTheQueue(t *testing.T) {
 		x := of(fmt.Sprint(i), 1, 0, c.deadline)
 		x.of = &work{Job: &Job{Tenant: c.tenant}}
 		if err := p.place(x, 0, false); err != c.err || strings.Join(lost, " ") != c.lost {
-			t.Errorf("part %d of %q: %v, displaced %v; want %v, %s", i, c.tenant, err, lost, c.err, c.lost)
+			t.Errorf("part %d of %q: %v, evicted %v; want %v, %s", i, c.tenant, err, lost, c.err, c.lost)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func New(c Config, o Options) (*Service, error) {
 				return !slices.ContainsFunc(set.Workers[w].Replicas, func(r int) bool { return !o.Up(r) })
 			}
 		}
-		set.pool.displace = func(x *part) { x.of.fail(refusal(refusedFull)) }
+		set.pool.evict = func(x *part) { x.of.fail(refusal(refusedFull)) }
 		s.models = append(s.models, m)
 	}
 	s.quit, s.stop = context.WithCancel(context.Background())

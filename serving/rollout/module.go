@@ -241,6 +241,9 @@ func (m *Module) tellStart() {
 		attributes = append(attributes, "state", m.file.Path(), "resumed", m.resumed)
 	}
 	m.log.Info("versions of models can be changed", attributes...)
+	if m.file != nil && m.file.Trouble() != "" {
+		m.log.Warn("the rollout state file is not as it should be", "state", m.file.Path(), "trouble", m.file.Trouble())
+	}
 	if m.file == nil {
 		m.log.Warn("which versions are where is in no file: a router that starts again takes each model for having its first one", "to_keep_it", "gearshift serve --rollout-state FILE")
 	}

@@ -82,6 +82,9 @@ func writeFailover(w io.Writer, s failover.Situation) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy %s, term %d, state in %s; %d applications, %d without an answer, %d unprotected\n",
 		s.Policy, s.Term, cmp.Or(s.StateFile, "no file"), len(s.Applications), s.Unrecovered, s.Unprotected)
+	if s.StateTrouble != "" {
+		fmt.Fprintf(&b, "the state file, when the router began: %s\n", s.StateTrouble)
+	}
 	fmt.Fprintf(&b, "so far: %d failovers, %d of %d recoveries after %.1f ms in the mean, %d false alarms of %d suspicions\n\n",
 		s.Counts.Failovers, s.Counts.Recovered, s.Counts.Affected, s.Counts.MeanMS, s.Counts.FalseAlarms, s.Counts.Suspicions)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -1,12 +1,10 @@
-package checkpoints
+package boltfile
 
 import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"io"
-	"os"
-	"sync"
 )
 
 // A database has two meta pages, and transactions write them in turn: the one with the
@@ -45,43 +43,24 @@ func metaPages(file io.ReaderAt, pageSize int) (pages [2]metaPage) {
 	return pages
 }
 
-// lost says what a damaged meta page means; empty if none is.
-func lost(pages [2]metaPage) string {
+// Lost returns what a damaged meta page means; empty if none is. Noun is what the database is, and last
+// what its last transaction may have been.
+func Lost(file io.ReaderAt, pageSize int, noun, last string) string {
+	pages := metaPages(file, pageSize)
 	for i, p := range pages {
 		other := pages[1-i]
 		if p.whole || !other.whole {
 			continue
 		}
 		next := other.number + 1
-		what := fmt.Sprintf("what transaction %d changed, if there was one, is lost: the last promotion, import, or progress of a training", next)
+		what := fmt.Sprintf("what transaction %d changed, if there was one, is lost: %s", next, last)
 		switch p.number {
 		case next:
-			what = fmt.Sprintf("transaction %d is lost: the last promotion, import, or progress of a training", next)
+			what = fmt.Sprintf("transaction %d is lost: %s", next, last)
 		case other.number - 1:
 			what = "it seems to be the older page, so nothing is lost"
 		}
-		return fmt.Sprintf("meta page %d of 2 is damaged; the store is as transaction %d left it, and %s. "+
-			"Look at gearshift policy ls, and restore a copy if something is missing; the next write repairs the page", i+1, other.number, what)
+		return fmt.Sprintf("meta page %d of 2 is damaged; %s is as transaction %d left it, and %s", i+1, noun, other.number, what)
 	}
 	return ""
-}
-
-// warned are the warnings that were given, so that a server which looks each second does
-// not repeat them.
-var warned sync.Map
-
-// warn reports damage that bbolt has worked around, once.
-func (s *Store) warn(text string) {
-	if text == "" {
-		return
-	}
-	text = fmt.Sprintf("store %s: %s", s.Path, text)
-	if _, again := warned.LoadOrStore(text, true); again {
-		return
-	}
-	if s.Warn != nil {
-		s.Warn(text)
-		return
-	}
-	fmt.Fprintln(os.Stderr, "gearshift: warning: "+text)
 }

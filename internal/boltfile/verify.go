@@ -1,4 +1,4 @@
-package checkpoints
+package boltfile
 
 import (
 	"encoding/binary"
@@ -43,8 +43,8 @@ type page struct {
 	flags, count uint16
 }
 
-// verify walks the pages of the transaction that db would read.
-func (s *Store) verify(db *bbolt.DB, file *os.File) error {
+// Verify walks the pages of the transaction that db would read, which its file has.
+func Verify(db *bbolt.DB, file *os.File) error {
 	var txid uint64
 	if err := db.View(func(b *bbolt.Tx) error { txid = uint64(b.ID()); return nil }); err != nil {
 		return err
@@ -54,10 +54,7 @@ func (s *Store) verify(db *bbolt.DB, file *os.File) error {
 		return err
 	}
 	w := &walker{file: file, pageSize: uint64(db.Info().PageSize)}
-	if err := w.walk(txid%2, uint64(info.Size())); err != nil {
-		return s.corrupted(err.Error())
-	}
-	return nil
+	return w.walk(txid%2, uint64(info.Size()))
 }
 
 // walk starts from a meta page, which bbolt has found valid.

@@ -1,0 +1,14 @@
+// Package boltfile opens databases of bbolt that may be damaged: it verifies their pages, says what a
+// damaged meta page means, and makes errors of panics.
+package boltfile
+
+import "runtime/debug"
+
+// Guard runs op and returns what it panicked with, if it did. A fault of the
+// mapped file counts as a panic too: a file that shrinks under its map would
+// otherwise end the process.
+func Guard(op func() error) (panicked any, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() { panicked = recover() }()
+	return nil, op()
+}
