@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gearshift/env/engine"
 	"gearshift/router/profile"
 	"gearshift/workloads"
 )
@@ -172,8 +171,9 @@ func (m *LatencyModel) holds(memory int64, tokens, block int) bool {
 
 // batchCapacity is capacity where batches run to their end. A request waits for the batch
 // under way, and then for its own.
-func (s *Scenario) batchCapacity(p *profile.Profile, e engine.Config, mean request, deadlineMS float64) Capacity {
-	time, most := s.batchTime(p)
+func (s *Scenario) batchCapacity(p *profile.Profile, mix []float64, mean request, deadlineMS float64) Capacity {
+	e := s.Engine
+	time, most := s.batchTime(p, mix)
 	most = min(most, e.MaxSequences)
 	pace := func(n int) float64 {
 		if n == 1 {
@@ -192,10 +192,10 @@ func (s *Scenario) batchCapacity(p *profile.Profile, e engine.Config, mean reque
 }
 
 // batchTime returns the time of a batch of n by the profile, in ms, in the mean over the kinds
-// of input by the tasks' shares of the requests, and the largest batch of any.
-func (s *Scenario) batchTime(p *profile.Profile) (time func(n int) float64, most int) {
+// of input by the tasks' shares of the requests, mix, and the largest batch of any.
+func (s *Scenario) batchTime(p *profile.Profile, mix []float64) (time func(n int) float64, most int) {
 	shares, sum := map[int]float64{}, 0.0
-	for i, share := range s.Workload.Mix.Shares(s.tasks()) {
+	for i, share := range mix {
 		if kind := p.Batches.Kind(s.Tasks[i].Kind); kind >= 0 && share > 0 {
 			shares[kind] += share
 			sum += share

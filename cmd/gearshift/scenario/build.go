@@ -292,7 +292,9 @@ func (s *Scenario) Trained(p Preset) *Scenario {
 
 func (s *Scenario) variantIndex(name string) int { return indexOf(s.variantNames(), name) }
 
-func (s *Scenario) hostIndex(name string) int { return indexOf(s.hostNames(), name) }
+func (s *Scenario) hostIndex(name string) int {
+	return slices.IndexFunc(s.Hosts, func(h Host) bool { return h.Name == name })
+}
 
 // initial returns the state of the placement's replicas at the start; [fleet.Down] if it is
 // none.

@@ -44,14 +44,31 @@ func (s *Scenario) meanRequest() request {
 // Capacities returns the capacity of each replica under a deadline in ms per output token,
 // by the replica's index.
 func (s *Scenario) Capacities(deadlineMS float64) []Capacity {
-	profiles, tokens, mean := s.Profiles(), s.KVTokens(), s.meanRequest()
-	list := make([]Capacity, len(profiles))
-	for i, p := range profiles {
+	return s.expected().capacities(deadlineMS)
+}
+
+// expected is what the capacities of the replicas follow from at any deadline.
+type expected struct {
+	s        *Scenario
+	profiles []*profile.Profile // by replica
+	tokens   []int              // likewise
+	mean     request
+	mix      []float64 // by task
+}
+
+func (s *Scenario) expected() *expected {
+	return &expected{s, s.Profiles(), s.KVTokens(), s.meanRequest(), s.Workload.Mix.Shares(s.tasks())}
+}
+
+// capacities are those of the replicas under a deadline.
+func (x *expected) capacities(deadlineMS float64) []Capacity {
+	list := make([]Capacity, len(x.profiles))
+	for i, p := range x.profiles {
 		if p.Batches != nil {
-			list[i] = s.batchCapacity(p, s.Engine, mean, deadlineMS)
+			list[i] = x.s.batchCapacity(p, x.mix, x.mean, deadlineMS)
 			continue
 		}
-		list[i] = capacity(p, s.Engine, tokens[i], mean, deadlineMS)
+		list[i] = capacity(p, x.s.Engine, x.tokens[i], x.mean, deadlineMS)
 	}
 	return list
 }

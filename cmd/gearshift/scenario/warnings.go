@@ -29,7 +29,7 @@ func InspectText(name string, data []byte) (*Scenario, Faults, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &warner{r, s}
+	w := &warner{report: r, s: s}
 	w.order()
 	w.qualities()
 	w.deadlines()
@@ -53,7 +53,38 @@ func InspectText(name string, data []byte) (*Scenario, Faults, error) {
 // warner collects warnings in a report that has no faults.
 type warner struct {
 	*report
-	s *Scenario
+	s          *Scenario
+	places     []placedReplica
+	expected   *expected
+	capacities map[float64][]Capacity // by deadline, of which tasks have few
+}
+
+// placed are the replicas of the scenario.
+func (w *warner) placed() []placedReplica {
+	if w.places == nil {
+		w.places = w.s.placedReplicas()
+	}
+	return w.places
+}
+
+// fleet is what capacities follow from.
+func (w *warner) fleet() *expected {
+	if w.expected == nil {
+		w.expected = w.s.expected()
+	}
+	return w.expected
+}
+
+// capacitiesAt are those of the replicas at a deadline.
+func (w *warner) capacitiesAt(deadlineMS float64) []Capacity {
+	list, known := w.capacities[deadlineMS]
+	if !known {
+		if list = w.fleet().capacities(deadlineMS); w.capacities == nil {
+			w.capacities = map[float64][]Capacity{}
+		}
+		w.capacities[deadlineMS] = list
+	}
+	return list
 }
 
 // given reports whether the key stands in the file.
@@ -80,9 +111,9 @@ func plain(x float64) string {
 }
 
 // byVariant returns the capacity of each variant on a host, under a deadline.
-func (s *Scenario) byVariant(host int, deadlineMS float64) map[int]Capacity {
-	caps, found := s.Capacities(deadlineMS), map[int]Capacity{}
-	for i, p := range s.placedReplicas() {
+func (w *warner) byVariant(host int, deadlineMS float64) map[int]Capacity {
+	caps, found := w.capacitiesAt(deadlineMS), map[int]Capacity{}
+	for i, p := range w.placed() {
 		if p.host == host {
 			found[p.variant] = caps[i]
 		}
@@ -94,7 +125,7 @@ func (s *Scenario) byVariant(host int, deadlineMS float64) map[int]Capacity {
 func (w *warner) order() {
 	said := map[string]bool{}
 	for h, host := range w.s.Hosts {
-		on := w.s.byVariant(h, longestDeadline)
+		on := w.byVariant(h, longestDeadline)
 		for large := 1; large < len(w.s.Variants); large++ {
 			small := large - 1
 			a, both := on[small]
@@ -151,8 +182,8 @@ func (w *warner) deadlines() {
 		}
 		key := child(item("tasks", i), "deadline_ms")
 		least, most := math.Inf(1), 0.
-		places := w.s.placedReplicas()
-		for j, c := range w.s.Capacities(t.DeadlineMS) {
+		places := w.placed()
+		for j, c := range w.capacitiesAt(t.DeadlineMS) {
 			if !t.answers(w.s.Variants[places[j].variant].Name) {
 				continue
 			}
@@ -174,7 +205,7 @@ func (w *warner) deadlines() {
 func (w *warner) firstToken(i int, t *Task) {
 	prompt, _ := w.s.Workload.Of(t.Name)
 	least := math.Inf(1)
-	for _, p := range w.s.Profiles() {
+	for _, p := range w.fleet().profiles {
 		least = min(least, p.Prefill(int(prompt.Expected()), 0))
 	}
 	if t.FirstTokenMS > 0 && least > t.FirstTokenMS {
@@ -186,7 +217,7 @@ func (w *warner) firstToken(i int, t *Task) {
 func (w *warner) total(i int, t *Task) {
 	_, output := w.s.Workload.Of(t.Name)
 	least, pace := math.Inf(1), w.s.PaceMS(t)
-	for _, c := range w.s.Capacities(pace) {
+	for _, c := range w.capacitiesAt(pace) {
 		least = min(least, c.Alone)
 	}
 	if t.TotalMS > 0 && least > pace {
@@ -197,7 +228,7 @@ func (w *warner) total(i int, t *Task) {
 // placing warns of hosts that nothing runs on. Variants without a replica are a fault.
 func (w *warner) placing() {
 	for h, host := range w.s.Hosts {
-		if !slices.ContainsFunc(w.s.placedReplicas(), func(p placedReplica) bool { return p.host == h }) {
+		if !slices.ContainsFunc(w.placed(), func(p placedReplica) bool { return p.host == h }) {
 			w.warn(child(item("hosts", h), "name"), "no replica is on %s; want it in the hosts of one, or leave it out", host.Name)
 		}
 	}
@@ -207,8 +238,8 @@ func (w *warner) placing() {
 func (w *warner) caches() {
 	mean := w.s.meanRequest()
 	said := map[string]bool{}
-	for i, c := range w.s.Capacities(longestDeadline) {
-		p := w.s.placedReplicas()[i]
+	for i, c := range w.capacitiesAt(longestDeadline) {
+		p := w.placed()[i]
 		key := memoryKey(p)
 		if c.Most > 1 || c.KVTokens == 0 || said[key] || w.s.Engine.MaxSequences == 1 {
 			continue
@@ -279,7 +310,7 @@ func (w *warner) gaps() {
 func (w *warner) starting() {
 	for i, t := range w.s.Tasks {
 		up := false
-		for _, p := range w.s.placedReplicas() {
+		for _, p := range w.placed() {
 			up = up || p.state == fleet.Up && t.answers(w.s.Variants[p.variant].Name)
 		}
 		if !up {

@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -99,5 +100,28 @@ func TestWarnings(t *testing.T) {
 				t.Errorf("one slip has %d warnings:\n%v", len(warnings), warnings)
 			}
 		})
+	}
+}
+
+// TestACheckGrowsWithTheFile: twice the applications take about twice the work, by what is allocated.
+func TestACheckGrowsWithTheFile(t *testing.T) {
+	work := func(applications int) float64 {
+		var b strings.Builder
+		b.WriteString("models:\n  - {name: small, memory: 300MB, load_ms: 200}\n  - {name: large, memory: 900MB, load_ms: 2000}\n")
+		b.WriteString("variants:\n  - {name: small, model: small}\n  - {name: large, model: large}\n")
+		b.WriteString("profiles:\n  - {variant: small, batch_ms: {1: 5, 4: 12}}\n  - {variant: large, batch_ms: {1: 20, 4: 60}}\n")
+		b.WriteString("workload:\n  output_tokens: {distribution: none}\nfailover: {headroom: 30%}\nhosts:\n")
+		for i := range 10 {
+			fmt.Fprintf(&b, "  - {name: h%d, memory: 16GiB}\n", i)
+		}
+		b.WriteString("tasks:\n")
+		for i := range applications {
+			fmt.Fprintf(&b, "  - {name: app%d, total_ms: %d, rate: 0.02, quality: {small: 0.7, large: 1}}\n", i, 200+i%7)
+		}
+		return testing.AllocsPerRun(1, func() { warned(t, b.String()) })
+	}
+	few, many := work(150), work(300)
+	if many > 3*few {
+		t.Errorf("%v allocations for 150 applications, %v for 300", few, many)
 	}
 }
