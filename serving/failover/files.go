@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"net/http"
@@ -58,10 +59,16 @@ func (m *models) list(name string) (root *os.Root, files []file, err error) {
 		return nil, nil, err
 	}
 	defer func() { _ = dir.Close() }()
-	if root, err = dir.OpenRoot(name); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = errNoModel
+	info, err := dir.Stat(name)
+	for _, none := range []error{fs.ErrNotExist, syscall.EINVAL, syscall.ENOTDIR, syscall.ENAMETOOLONG} { // names that no folder has, too
+		if errors.Is(err, none) {
+			return nil, nil, errNoModel
 		}
+	}
+	if err == nil && !info.IsDir() {
+		return nil, nil, errNoModel
+	}
+	if root, err = dir.OpenRoot(name); err != nil {
 		return nil, nil, err
 	}
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {

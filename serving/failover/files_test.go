@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,6 +123,18 @@ func TestEvidenceOfSeveralServers(t *testing.T) {
 		}
 		if got := e.counts(control.Event{Kind: c.kind, Replica: c.replica, Host: host}); got != c.want {
 			t.Errorf("%d: %v of %d counts: %v, want %v", i, c.kind, c.replica, got, c.want)
+		}
+	}
+}
+
+// TestNamesOfNoModel: whatever the name, one that no folder has is a model that there is not.
+func TestNamesOfNoModel(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "file", "not a model")
+	m := &models{dir: dir}
+	for _, name := range []string{"\x00", "tiny\x00", "tiny/\x00", "file", "file/x", strings.Repeat("x", 300), "..", "../x", "/etc", "", ".", "\xff", "tiny"} {
+		if w := get(m, http.MethodGet, name); w.Code != http.StatusNotFound {
+			t.Errorf("%q: %d %s", name, w.Code, w.Body)
 		}
 	}
 }

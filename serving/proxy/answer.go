@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -75,6 +76,14 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 		a.response, a.err = nil, a.because(a.err)
 		return
 	}
+	if status := a.response.StatusCode; status < http.StatusOK || status > 599 {
+		a.watch.rest()
+		a.response.Body.Close()
+		a.response, a.err = nil, fmt.Errorf("the replica answered with the status %03d, which is none", status)
+		return
+	}
+	tame(a.response.Header, "Retry-After", time.Second)
+	tame(a.response.Header, "Retry-After-Ms", time.Millisecond)
 	a.media, _ = fields.MediaType(fields.Get(a.response.Header, "Content-Type"))
 	a.opaque = coded(a.response.Header) || a.endpoint.Files && a.response.StatusCode/100 == 2 && !a.json() && a.media != eventStream
 	a.measure(a.media == eventStream && !a.opaque)
@@ -183,6 +192,28 @@ func (a *answer) spare() time.Duration {
 		return max(0, time.Until(at))
 	}
 	return 0
+}
+
+// longestSpare is the longest time after which a client is told to come back.
+const longestSpare = 24 * time.Hour
+
+// tame leaves in a field that says when to come back, in units or as a date, no time that is longer than
+// longestSpare, and nothing that is no time.
+func tame(h http.Header, name string, unit time.Duration) {
+	text := h.Get(name)
+	if text == "" {
+		return
+	}
+	most := float64(longestSpare / unit)
+	switch n, err := strconv.ParseFloat(text, 64); {
+	case err == nil && n >= 0 && n <= most && strings.Trim(text, "0123456789.") == "":
+	case n > most: // beyond all numbers too
+		h.Set(name, strconv.FormatInt(int64(most), 10))
+	default:
+		if at, err := http.ParseTime(text); err != nil || unit != time.Second || time.Until(at) > longestSpare {
+			h.Del(name)
+		}
+	}
 }
 
 // busy reports whether the status asks for another attempt elsewhere.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"net/textproto"
+	"strings"
 )
 
 // ParseForm reads a request that is a form (multipart/form-data) with parts between
@@ -95,6 +96,8 @@ func (r *Request) part(start, end int) error {
 		return r.named(string(value), at)
 	case params["name"] == "stream":
 		r.Stream = string(value) == "true" || string(value) == "True" || string(value) == "1"
+	case strings.EqualFold(params["name"], "model"), strings.EqualFold(params["name"], "stream"):
+		return ambiguous(params["name"], strings.ToLower(params["name"]))
 	}
 	return nil
 }

@@ -80,6 +80,13 @@ func TestFaultsOfForms(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for _, name := range []string{"Model", "MODEL", "Stream"} {
+		body, boundary := form(t, "RIFF", "model", "auto", name, "other")
+		var e Error
+		if _, err := ParseForm(body, boundary); !errors.As(err, &e) || e.Code != "ambiguous_member" || string(e.Param) != strings.ToLower(name) {
+			t.Errorf("%s beside the model: %v", name, err)
+		}
+	}
 	if _, err := ParseForm([]byte("--\r\n"), ""); err == nil {
 		t.Error("a form without a boundary passes")
 	}
