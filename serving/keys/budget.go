@@ -18,14 +18,17 @@ type spending struct {
 	refused  uint64
 }
 
-// turn begins a new day or month where it is another by now. The caller holds s.mu.
+// turn begins a new day or month where one has come. A clock that was set back renews nothing. The caller
+// holds s.mu.
 func (s *spending) turn(now time.Time) {
-	if day := now.Unix() / 86400; day != s.day {
-		s.day, s.inDay = day, 0
+	day, month := now.Unix()/86400, monthOf(now)
+	if day > s.day {
+		s.inDay = 0
 	}
-	if month := monthOf(now); month != s.month {
-		s.month, s.inMonth = month, 0
+	if month > s.month {
+		s.inMonth = 0
 	}
+	s.day, s.month = day, month
 }
 
 func monthOf(now time.Time) int64 {

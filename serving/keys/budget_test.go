@@ -125,3 +125,26 @@ func TestUsageOverARestart(t *testing.T) {
 	}
 	keys.NewRing(nil, nil).Restore(map[string]keys.Usage{"gone": {Day: "x"}}, at(1, 1))
 }
+
+// TestAClockThatIsSetBack renews no budget, in a running server or over a restart; the day that comes next does.
+func TestAClockThatIsSetBack(t *testing.T) {
+	h := holder(t, keys.Limits{TokensPerDay: 100, TokensPerMonth: 1000})
+	at := func(month time.Month, day int) time.Time { return time.Date(2026, month, day, 12, 0, 0, 0, time.UTC) }
+	spend := func(now time.Time) bool {
+		s, _, ok := h.Reserve(now, 100)
+		if ok {
+			s.End(now, 100)
+		}
+		return ok
+	}
+	for _, x := range []struct {
+		now  time.Time
+		want bool
+	}{
+		{at(2, 28), true}, {at(2, 27), false}, {at(1, 1), false}, {at(2, 28), true}, {at(2, 27), false}, {at(3, 1), true}, {at(3, 1), false}, {at(2, 28), false},
+	} {
+		if got := spend(x.now); got != x.want {
+			t.Errorf("%v: %v, want %v", x.now, got, x.want)
+		}
+	}
+}

@@ -35,10 +35,10 @@ func (r *Ring) Restore(kept map[string]Usage, now time.Time) {
 		s := &h.spent
 		s.mu.Lock()
 		s.turn(now)
-		if monthOf(day) == s.month {
+		if monthOf(day) >= s.month { // a later one where the clock was set back
 			s.inMonth += max(0, u.MonthTokens)
 		}
-		if day.Unix()/86400 == s.day {
+		if day.Unix()/86400 >= s.day {
 			s.inDay += max(0, u.DayTokens)
 		}
 		s.mu.Unlock()
