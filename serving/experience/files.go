@@ -117,6 +117,9 @@ func (f *files) list() ([]string, error) {
 	return full, err
 }
 
+// skew is by how much the clocks of file systems and routers differ at most.
+const skew = time.Hour
+
 // mostFiles bounds the files, however short they are.
 const mostFiles = 1000
 
@@ -144,7 +147,7 @@ func (f *files) prune() error {
 	many := len(paths) >= f.keep
 	var full []kept
 	for _, path := range paths {
-		if k := look(path); !k.held {
+		if k := look(path, f.now()); !k.held {
 			k.bare = many && isBare(path)
 			room -= k.size
 			full = append(full, k)
@@ -196,13 +199,15 @@ func isBare(path string) bool {
 
 // look says how large a file is, when it was last written to, and whether a server still
 // does.
-func look(path string) kept {
+func look(path string, now time.Time) kept {
 	k := kept{path: path}
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return k
 	}
-	k.last, k.size = info.ModTime(), info.Size()
+	if k.last, k.size = info.ModTime(), info.Size(); k.last.After(now.Add(skew)) {
+		k.last = time.Time{} // the clock has been set back since: it is older than what came after
+	}
 	file, err := os.OpenFile(path, os.O_RDWR, 0) // NFS locks what may be written to alone
 	if err != nil {
 		return k

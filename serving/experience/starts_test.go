@@ -160,3 +160,31 @@ func TestAStartOnAFullDisk(t *testing.T) {
 		t.Errorf("a folder as the path: %v", err)
 	}
 }
+
+// A clock that was ahead and is set back does not keep the files of that time in place of newer ones.
+func TestFilesOfAClockThatWasAhead(t *testing.T) {
+	table, c := testTable(t, 2), testConfig(t)
+	c.MaxFiles, c.MaxSizeMiB = 3, 1
+	ahead := time.Now().AddDate(10, 0, 0)
+	for start := range 20 {
+		s := testStore(t, c, table)
+		s.Add(testRow(table, 1))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(c.Path, 200<<10); err != nil {
+			t.Fatal(err)
+		}
+		if start < 5 {
+			if err := os.Chtimes(c.Path, ahead, ahead); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	paths, _ := filepath.Glob(filepath.Join(filepath.Dir(c.Path), "*"))
+	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || info.ModTime().After(time.Now().Add(time.Hour)) {
+			t.Errorf("%s is kept in place of newer files (%v)", path, err)
+		}
+	}
+}
