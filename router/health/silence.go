@@ -20,6 +20,9 @@ type silence struct {
 // It takes no lock, since it is called for each chunk of a stream.
 func (m *Monitor) Sign(i int) { m.signs[i].Add(1) }
 
+// Signs returns how often the replica has shown progress.
+func (m *Monitor) Signs(i int) uint64 { return m.signs[i].Load() }
+
 // CheckSilence ejects replicas that accept work and answer nothing while others progress, as
 // [Silent], even if their probes pass. Work is, by replica, how many requests wait for an
 // answer there; held is how many more leases are held there by clients that do not wait for

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/lifecycle"
 	"gearshift/serving/agents"
+	"gearshift/serving/config"
 )
 
 // lifecycles has the engines of replicas load, unload, sleep and wake as operators order
@@ -24,6 +26,8 @@ type lifecycles struct {
 	metrics    *lifecycleMetrics
 	joined     bool                         // another controller is the runner's too
 	onEnded    func(replica int, err error) // nil if no controller asks
+	unwatch    context.CancelFunc
+	watching   sync.WaitGroup
 
 	mu     sync.Mutex // protects what follows
 	placed []fleet.State
@@ -32,7 +36,7 @@ type lifecycles struct {
 
 // newLifecycles makes those of the replicas. They begin with start.
 func newLifecycles(e *Engines) *lifecycles {
-	x := &lifecycles{engines: e, ledger: e.options.Ledger, metrics: newLifecycleMetrics(e), turn: make(chan struct{})}
+	x := &lifecycles{engines: e, ledger: e.options.Ledger, metrics: newLifecycleMetrics(e), unwatch: func() {}, turn: make(chan struct{})}
 	config := e.options.Lifecycle
 	x.actuator = agents.New(agents.Options{
 		Config: config, Replicas: e.driven(), Clock: e.options.Clock,
@@ -70,10 +74,17 @@ func (e *Engines) driven() []agents.Replica {
 func (x *lifecycles) start() {
 	x.runner.Start()
 	x.actuator.Start()
+	ctx, cancel := context.WithCancel(context.Background())
+	x.unwatch = cancel
+	if slices.ContainsFunc(x.engines.options.Backends, func(b config.Backend) bool { return b.Lifecycle != nil }) {
+		x.watching.Go(func() { x.watchSilent(ctx) })
+	}
 }
 
 // stop ends it. Actions under way are cut off here, and go on in the engines.
 func (x *lifecycles) stop() {
+	x.unwatch()
+	x.watching.Wait()
 	x.actuator.Stop()
 	x.runner.Stop()
 }
@@ -124,14 +135,54 @@ func (x *lifecycles) woken() {
 		}
 		x.placed[i] = now
 		x.engines.options.Log.Info("replica placed", "replica", x.name(i), "state", now, "was", was)
-		if now == fleet.Cold {
+		switch now {
+		case fleet.Cold:
 			x.engines.options.Replaced(i) // what is loaded next may have others
+			x.lost(i)
+		case fleet.Warm:
+			x.lost(i)
+		case fleet.Up:
+			x.engines.options.Found(i)
 		}
 		// Whether it is listed was asked of a model that is not loaded, or not yet.
 		x.engines.health.listed(i, "")
 	}
 	close(x.turn)
 	x.turn = make(chan struct{})
+}
+
+// lost has what the replica's engine was given, and will not answer without its model, tried
+// elsewhere. An order to sleep or unload waits until there is none.
+func (x *lifecycles) lost(replica int) {
+	if n := x.engines.options.Lost(replica); n > 0 {
+		x.engines.options.Log.Warn("replica is not loaded: what it has not begun to answer is tried elsewhere", "replica", x.name(replica), "requests", n)
+	}
+}
+
+// silentFor is how long a replica may have requests and no progress until its engine is asked
+// whether it still has its model.
+const silentFor = time.Second
+
+// watchSilent asks the engines of silent replicas, until the context ends.
+func (x *lifecycles) watchSilent(ctx context.Context) {
+	n := len(x.engines.table.Replicas)
+	signs, work := make([]uint64, n), make([]bool, n)
+	tick := time.NewTicker(silentFor)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for i := range n {
+			sign, has := x.engines.health.monitor.Signs(i), x.ledger.InFlightOn(i) > 0
+			if has && work[i] && sign == signs[i] && x.engines.loaded(i) {
+				x.actuator.Poll(i) // of one that nothing drives there is nothing to ask
+			}
+			signs[i], work[i] = sign, has
+		}
+	}
 }
 
 // next is closed when the controller has been woken again.
