@@ -56,7 +56,7 @@ func (b *beliefs) hear(host int, load, cores float64, now time.Duration) {
 // add expects the host to have more by the work of a request.
 func (b *beliefs) add(host int, work float64) {
 	if x := &b.hosts[host]; x.at >= 0 {
-		x.load += work / x.cores
+		x.load = max(0, x.load+work/x.cores)
 	}
 }
 

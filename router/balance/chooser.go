@@ -37,6 +37,12 @@ type Listener interface {
 	Heard(k *Knowledge, replica int, c *signals.Counters, by Source, now time.Duration)
 }
 
+// Follower is a [Chooser] that keeps loads in addition to [Knowledge.Said]. Counted is called when so
+// many more of the client's own requests are on a replica than were counted there, or fewer.
+type Follower interface {
+	Counted(k *Knowledge, replica, more int)
+}
+
 // Rememberer is a [Chooser] that keeps more than what replicas said last. Memory returns what
 // it keeps of a model, once for each k, at its full size.
 type Rememberer interface {

@@ -81,6 +81,7 @@ func (b *Informed) Pick(v *fleet.View, _ *fleet.Request, variant int, random uin
 		n := b.local[i]
 		k.Allow(n)
 		k.Own[n] = int32(v.Own(i))
+		b.count(k, n, v.Own(i))
 		if at := b.polledAt[i]; at >= 0 && at <= v.Now && v.Now-at < fresh {
 			polled = append(polled, n)
 		}
@@ -88,7 +89,23 @@ func (b *Informed) Pick(v *fleet.View, _ *fleet.Request, variant int, random uin
 	if k.Size() == 0 {
 		return -1
 	}
-	return b.table.ReplicasOf(variant)[b.chooser.Choose(k, polled, v.Now, b.random)]
+	chosen := b.chooser.Choose(k, polled, v.Now, b.random)
+	if k.At[chosen] >= 0 { // the rule has counted it
+		k.Said[chosen].Count(int(k.Own[chosen]) + 1)
+	}
+	return b.table.ReplicasOf(variant)[chosen]
+}
+
+// count counts the router's own requests on a replica, so many, on top of what it last said.
+func (b *Informed) count(k *Knowledge, replica, own int) {
+	more := own - k.Said[replica].Own
+	if k.At[replica] < 0 || more == 0 {
+		return
+	}
+	k.Said[replica].Count(own)
+	if f, ok := b.chooser.(Follower); ok {
+		f.Counted(k, replica, more)
+	}
 }
 
 // Polled appends to polled the replicas of the variant whose counters are to be asked for

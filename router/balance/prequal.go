@@ -163,6 +163,16 @@ func (p Prequal) Choose(k *Knowledge, polled []int, now time.Duration, random *r
 	return chosen
 }
 
+// Counted implements [Follower].
+func (p Prequal) Counted(k *Knowledge, replica, more int) {
+	x := k.memory.(*pool)
+	for i := range x.probes {
+		if a := &x.probes[i]; a.replica == replica {
+			a.load = max(0, a.load+float64(more))
+		}
+	}
+}
+
 // hotCost is more than any time.
 const hotCost = 1e18
 

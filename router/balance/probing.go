@@ -147,6 +147,11 @@ func (p Probing) Choose(k *Knowledge, _ []int, now time.Duration, random *rand.R
 	return chosen
 }
 
+// Counted implements [Follower].
+func (p Probing) Counted(k *Knowledge, replica, more int) {
+	k.memory.(*search).beliefs.add(k.Hosts[replica], float64(more)*p.unit(k.Mean))
+}
+
 // unit is the load that a request adds on one core.
 func (p Probing) unit(mean time.Duration) float64 {
 	switch {

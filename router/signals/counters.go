@@ -10,6 +10,8 @@ type Counters struct {
 	// Model and Host count the requests that are being answered or wait: those of the model on
 	// this replica, and those of all models on its host.
 	Model, Host int
+	// Own is how many of them were the router's own when this was said.
+	Own int
 	// Work is how long the host's outstanding examples are estimated to take on one core.
 	Work time.Duration
 	// Cores is how many the host has; zero is unknown, and counts as one.
@@ -22,6 +24,22 @@ type Counters struct {
 	Use, Rate, Errors float64
 	// KVUse is the share of the KV cache in use. It decides among replicas that are equal otherwise.
 	KVUse float64
+}
+
+// Count makes the counters those of now, when the router has own requests on the replica: what others
+// had there when it was said, and those. A router sends requests faster than replicas report, so
+// that without them all would go to the one that was the emptiest at the last report.
+func (c *Counters) Count(own int) {
+	if own == c.Own {
+		return
+	}
+	more := max(0, c.Model-c.Own) + own - c.Model
+	if c.Host > 0 {
+		c.Work += time.Duration(float64(c.Work) / float64(c.Host) * float64(more))
+	} else {
+		c.Work += time.Duration(more) * nominal
+	}
+	c.Model, c.Host, c.Own = c.Model+more, c.Host+more, own
 }
 
 // Counter is which of the counters replicas are compared by.

@@ -48,3 +48,30 @@ func TestAHostIsComparedByItsCores(t *testing.T) {
 		t.Error("a host whose cores are unknown counts as more than one core")
 	}
 }
+
+// The router's own requests since a report count on top of what others had at the report, and those
+// that have ended no longer do.
+func TestOwnRequestsSinceAReportCount(t *testing.T) {
+	said := signals.Counters{Model: 5, Host: 8, Own: 2, Work: 80 * time.Millisecond}
+	for own, want := range map[int]signals.Counters{
+		2: said,
+		6: {Model: 9, Host: 12, Own: 6, Work: 120 * time.Millisecond},
+		0: {Model: 3, Host: 6, Own: 0, Work: 60 * time.Millisecond},
+	} {
+		got := said
+		if got.Count(own); got != want {
+			t.Errorf("with %d: %+v, want %+v", own, got, want)
+		}
+		if got.Count(2); got != said {
+			t.Errorf("back from %d: %+v, want %+v", own, got, said)
+		}
+	}
+	lags := signals.Counters{Model: 1, Host: 1, Own: 3} // it had not got all of them yet
+	if lags.Count(4); lags.Model != 4 || lags.Host != 4 {
+		t.Errorf("%+v, want the router's own 4", lags)
+	}
+	idle := signals.Counters{}
+	if idle.Count(2); idle.Model != 2 || idle.Work <= 0 {
+		t.Errorf("%+v, want 2 requests and some work", idle)
+	}
+}

@@ -81,7 +81,7 @@ func (l *Load) counters(own Count, perRequest time.Duration) Counters {
 		model = max(0, l.Waiting, float64(own.InFlight))
 	}
 	host := max(l.Host, model)
-	c := Counters{Model: int(math.Round(model)), Host: int(math.Round(host)), Cores: max(0, l.Cores)}
+	c := Counters{Model: int(math.Round(model)), Host: int(math.Round(host)), Own: own.InFlight, Cores: max(0, l.Cores)}
 	c.Work = time.Duration(host * float64(perRequest))
 	c.Rate, c.Errors = max(0, l.Rate), max(0, l.Errors)
 	c.Use, c.KVUse = max(0, l.Utilization), max(0, l.KVUse)

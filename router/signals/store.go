@@ -214,11 +214,11 @@ func (s *Store) cores(replica int) float64 {
 
 // perRequest is the mean work of a request, as far as engines say it.
 func (s *Store) perRequest() time.Duration {
-	return time.Duration(s.each.value(nominal) * float64(time.Second))
+	return time.Duration(s.each.value(nominal.Seconds()) * float64(time.Second))
 }
 
-// nominal is the work of a request, in seconds, where no engine says any: only comparisons are made.
-const nominal = 0.001
+// nominal is the work of a request where no engine says any: only comparisons are made.
+const nominal = time.Millisecond
 
 // totals adds up what several replicas say.
 type totals struct {

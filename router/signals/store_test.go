@@ -46,7 +46,7 @@ func TestWhatIsHeardIsKnown(t *testing.T) {
 		t.Errorf("fault %v", f)
 	}
 	k := s.Known(0, 2*time.Second)
-	want := signals.Counters{Model: 3, Host: 7, Work: 250 * time.Millisecond, Cores: 4}
+	want := signals.Counters{Model: 3, Host: 7, Own: 2, Work: 250 * time.Millisecond, Cores: 4}
 	if k.Counters != want || k.Source != signals.Piggybacked || k.At != time.Second {
 		t.Errorf("%+v, want %+v piggybacked at 1 s", k, want)
 	}

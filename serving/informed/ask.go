@@ -177,6 +177,7 @@ func (f *Feed) Before(ctx context.Context, variant int, random uint64) bool {
 		now = f.options.Clock()
 		for i, replica := range asked[known:] {
 			if k := f.store.Known(replica, now); waits[i] != nil && k.Source != signals.Own {
+				f.counted(replica, &k)
 				rule.Hear(replica, k.Counters, balance.Polled, now) // also what stands in, as said for this choice
 			}
 		}

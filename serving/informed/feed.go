@@ -93,7 +93,7 @@ func (f *Feed) substitute() {
 				return
 			}
 			own := f.options.Own(replica).InFlight
-			k.Counters.Model, k.Counters.Host = max(k.Counters.Model, own), max(k.Counters.Host, own)
+			k.Counters.Model, k.Counters.Host, k.Counters.Own = max(k.Counters.Model, own), max(k.Counters.Host, own), own
 			f.balancer.hear(replica, k, balance.Published)
 		})
 	}
@@ -199,5 +199,16 @@ func (f *Feed) heard(replica int, k signals.Known, by signals.Source) {
 	case signals.Probed:
 		how = balance.Probed
 	}
+	f.counted(replica, &k)
 	f.balancer.hear(replica, &k, how)
+}
+
+// counted counts the router's own requests since the report. What stands in for one knows nothing of
+// them.
+func (f *Feed) counted(replica int, k *signals.Known) {
+	own := f.options.Own(replica).InFlight
+	if k.Source == signals.StandIn {
+		k.Counters.Own = own
+	}
+	k.Counters.Count(own)
 }

@@ -312,3 +312,33 @@ func TestConfigurationsThatMakeNoSense(t *testing.T) {
 		t.Errorf("the name of another balancer: %v, %v", ok, err)
 	}
 }
+
+// Requests that come faster than reports are spread: those since the last report count.
+func TestABurstBetweenReportsIsSpread(t *testing.T) {
+	for _, name := range []string{"sampled:2", "probing"} {
+		withRig(t, name, nil, func(r *rig) {
+			time.Sleep(time.Second)
+			for i, requests := range []float64{0, 1, 1} {
+				l := signals.NewLoad()
+				l.Requests, l.Waiting = requests, 0
+				r.Pushed(i, l)
+			}
+			var counts [3]int
+			for range 24 {
+				var v fleet.View
+				r.ledger.View(r.clock(), &v)
+				r.random += 0x9e3779b97f4a7c15
+				i := r.balancer.Choose(&v, &fleet.Request{}, 0, r.random)
+				if _, ok := r.ledger.Begin(i, 0); !ok {
+					t.Fatal("no place")
+				}
+				counts[i]++
+			}
+			for i, n := range counts {
+				if n < 5 || n > 12 {
+					t.Errorf("%s: %d of 24 to replica %d, %v", name, n, i, counts)
+				}
+			}
+		})
+	}
+}
