@@ -12,6 +12,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
+	"gearshift/serving/admission"
 	"gearshift/serving/explain"
 	"gearshift/serving/fields"
 	"gearshift/serving/modality"
@@ -59,6 +60,7 @@ type Account struct {
 	asked     bool              // the client wants the explanation
 	ended     bool              // the answer and the work
 	faulty    bool              // the request is itself at fault
+	shed      string            // why it was not begun; empty if it was
 	explainer *explain.Observer // nil if no explanation is wanted
 	span      span              // of the request, if it is traced
 	open      atomic.Int32      // what must end before the request is over
@@ -137,6 +139,13 @@ func (a *Account) refused() {
 	}
 }
 
+// rejected notes why the request is not begun.
+func (a *Account) rejected(reason string) {
+	if a != nil {
+		a.shed = reason
+	}
+}
+
 // failed notes the code of the error that the client gets.
 func (a *Account) failed(code string) {
 	if a != nil {
@@ -205,8 +214,10 @@ func (a *Account) Outcome() string {
 		return jobOutcome(a.Job)
 	case a.Work != nil:
 		return a.Result.Outcome.String()
-	case a.Status == statusClientLeft:
+	case a.Status == statusClientLeft || a.shed == admission.ReasonCancelled:
 		return work.Cancelled.String()
+	case a.shed != "" && a.shed != admission.ReasonError: // its status is 200 if comments have gone out
+		return OutcomeRejected
 	case a.faulty || a.Status < http.StatusInternalServerError && a.Status != http.StatusTooManyRequests:
 		return OutcomeRefused
 	case a.Status == http.StatusInternalServerError:

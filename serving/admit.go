@@ -25,7 +25,7 @@ const headerWaited = "X-Gearshift-Waited-Ms"
 
 // enter routes the call, after a wait for room if it takes one, of which the request's
 // time bounds how long.
-func (s *Server) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.Duration) (*work.Work, *wire.Refusal) {
+func (s *Server) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.Duration, alive *reply.KeepAlive) (*work.Work, *wire.Refusal) {
 	h := c.Writer.Header()
 	key, fault := s.queue.Key(c.Request.Header, access.Tenant(c), access.Granted(c).Classes)
 	var spend keys.Spend
@@ -53,7 +53,11 @@ func (s *Server) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.Dur
 		// time, each has generated a mean answer in the mean, if lengths are geometric.
 		w.Unseen = int(s.queue.Output()) * max(1, k.fleet.Answers)
 	}
-	if err := s.queue.Admit(c.Request.Context(), w, k.variant, k.account.observer(k.fleet), key, until); err != nil && !s.unfit(w, k, err) {
+	observer := k.account.observer(k.fleet)
+	alive.Wait(nil)
+	err := s.queue.Admit(c.Request.Context(), w, k.variant, observer, key, until)
+	alive.Rest()
+	if err != nil && !s.unfit(w, k, err) {
 		spend.End(time.Now(), 0)
 		return nil, s.shed(err, k, key, h)
 	}
@@ -112,6 +116,7 @@ func (s *Server) begun(w *work.Work, k call, took time.Duration, h http.Header) 
 // shed counts a request that is not begun, and answers it.
 func (s *Server) shed(err error, k call, by admission.FlowKey, h http.Header) *wire.Refusal {
 	reason := admission.ReasonOf(err)
+	k.account.rejected(reason)
 	s.metrics.Shed(k.fleet.Task, s.queue.Class(by.Class), reason)
 	if reason == admission.ReasonError {
 		s.log.Error("cannot route", "error", err)

@@ -9,6 +9,7 @@ import (
 	"gearshift/serving/access"
 	"gearshift/serving/modality"
 	"gearshift/serving/proxy"
+	"gearshift/serving/reply"
 	"gearshift/serving/work"
 )
 
@@ -52,7 +53,12 @@ func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
 		return
 	}
 	defer s.memory.Answers.Give(answerBuffer)
-	w, fault := s.enter(c, e, k, until)
+	var alive *reply.KeepAlive
+	if k.Stream {
+		alive = s.reply.KeepAlive(c)
+		defer alive.Stop()
+	}
+	w, fault := s.enter(c, e, k, until, alive)
 	if fault != nil {
 		s.fail(c, fault.Status, fault.Error)
 		return
@@ -62,7 +68,7 @@ func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
 	// On a panic the outcome is still its zero value, which says so.
 	defer func() { s.settle(w, outcome, tokens) }()
 
-	call := proxy.Call{Request: k.Request, Endpoint: e, Work: w, Variant: k.variant, Received: received, Until: until}
+	call := proxy.Call{Request: k.Request, Endpoint: e, Work: w, Variant: k.variant, Received: received, Until: until, Alive: alive}
 	if e.Stores {
 		call.Owner = s.tenant(c)
 	}

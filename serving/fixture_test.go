@@ -159,10 +159,12 @@ func newRig(t *testing.T, rt http.RoundTripper, change ...func(*serving.Options)
 }
 
 // openConfig is the default configuration, in which leases may hold the whole fleet, whose
-// few places leave no shares of them, and metrics are for anyone, with keys or without.
+// few places leave no shares of them, metrics are for anyone, with keys or without, and silent
+// streams get no comments.
 func openConfig() config.Config {
 	c := config.Default()
 	c.Metrics = config.MetricsOpen
+	c.KeepAlive = 0
 	c.Leases.Share, c.Leases.KeyShare, c.Leases.AnonymousShare = 1, 1, 1
 	return c
 }

@@ -94,6 +94,9 @@ func read(body []byte) (f fault) {
 	return f
 }
 
+// Message is what an error says, for people; empty if that is not found.
+func Message(body []byte) string { return read(body).message }
+
 // event is the data of the last event of a stream that has some, or else the text as it is.
 func event(body []byte) []byte {
 	if form := wire.FormOf(body); form != wire.Events {

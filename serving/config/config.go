@@ -42,6 +42,9 @@ type Config struct {
 	// WriteTimeout bounds each write to a client. One that stops reading
 	// counts as gone.
 	WriteTimeout time.Duration `yaml:"write_timeout"`
+	// KeepAlive is after how long without a byte the client of a stream gets a comment.
+	// Zero is never.
+	KeepAlive time.Duration `yaml:"keep_alive"`
 	// LeaseTimeout bounds the life of a lease that a caller of the route
 	// endpoint holds. It is shorter where the forecast of its answer is.
 	LeaseTimeout time.Duration `yaml:"lease_timeout"`
@@ -103,6 +106,7 @@ func Default() Config {
 		Timeouts:     defaultTimeouts(),
 		Retries:      defaultRetries(),
 		WriteTimeout: 30 * time.Second,
+		KeepAlive:    15 * time.Second,
 		LeaseTimeout: 10 * time.Minute,
 		Leases:       leases.DefaultConfig(),
 		Cooldown:     5 * time.Second,
@@ -143,6 +147,7 @@ func (c Config) Validate() error {
 	} {
 		found.If(t.value <= 0, "%s: %v must be positive", t.key, t.value)
 	}
+	found.If(c.KeepAlive < 0 || c.KeepAlive > 0 && c.KeepAlive < 100*time.Millisecond, "keep_alive: %v; want 0s (off) or at least 100ms", c.KeepAlive)
 	found.If(c.ReadyGrace < 0, "ready_grace: %v is negative", c.ReadyGrace)
 	found.Add(c.Log.Validate(), c.Tracing.Validate(), c.Admin.Validate(), c.Steering.Validate())
 	found.Add(c.Memory.Validate(c.MaxBody), c.Connections.Validate())

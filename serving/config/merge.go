@@ -10,7 +10,7 @@ import (
 // liveKeys are the keys of a [Config] that may change while the server runs, each
 // standing for what lies under it. The rest is built into what serves.
 var liveKeys = []string{
-	"max_body", "max_answers", "memory", "connections", "default_task", "body_timeout", "write_timeout", "retry_after", "drain_timeout", "ready_grace",
+	"max_body", "max_answers", "memory", "connections", "default_task", "body_timeout", "write_timeout", "keep_alive", "retry_after", "drain_timeout", "ready_grace",
 	"timeouts", "retries", "lease_timeout", "leases", "overload", "classes",
 	"log.level", "log.access", "log.sample", "cooldown", "health", "gauges", "drift",
 	"signals.counter", "signals.counters", "signals.change_over", "signals.probe_timeout", "signals.stale_after",

@@ -29,6 +29,7 @@ type Call struct {
 	Owner    string        // of what replicas keep of it
 	Received time.Duration // when the body was there
 	Until    time.Duration // when the request's total time is over
+	Alive    *reply.KeepAlive
 }
 
 // Serve has the call answered, and passes the answer on. Broken says that part of an answer
@@ -61,7 +62,6 @@ type dispatch struct {
 	header  http.Header   // what goes to each replica: the client's, which is not read again
 	wants   loads.Format  // of the router's load, that the client asks for
 	tried   []int         // replicas, in order
-	lingers bool          // comments have gone out, and nothing else
 	absent  int           // of those tried, the ones that lack the endpoint
 	lost    int           // of those tried, the ones whose host was lost
 	gone    []int         // these replicas
@@ -130,8 +130,17 @@ func (d *dispatch) once() *answer {
 	}
 	a := d.attempt(d.Work.Replica)
 	defer a.guard()
+	d.waits()
 	d.send(a)
+	d.Alive.Rest()
 	return a
+}
+
+// waits says that only replicas act until [reply.KeepAlive.Rest]; a stream's client may get comments.
+func (d *dispatch) waits() {
+	if d.Alive != nil { // the method's value would be allocated
+		d.Alive.Wait(d.mark)
+	}
 }
 
 // attempt prepares one at the replica.

@@ -40,7 +40,7 @@ var Endpoints = [...]Endpoint{
 	{Path: "/v1/completions", Operation: "text_completion", Alike: true, Generates: true, Common: true},
 	{Path: "/v1/embeddings", Operation: "embeddings"},
 	{Path: "/v1/gearshift/classify", Operation: "classify", Alike: true, Classifies: true},
-	{Path: "/v1/responses", Operation: "chat", Alike: true, Generates: true, Named: true, Stores: true},
+	{Path: wire.ResponsesPath, Operation: "chat", Alike: true, Generates: true, Named: true, Stores: true},
 	{Path: wire.MessagesPath, Operation: "chat", Alike: true, Generates: true, Messages: true},
 	{Path: wire.MessagesPath + "/count_tokens", Operation: "count_tokens", Alike: true, Messages: true, Counts: true},
 	{Path: "/v1/rerank", Operation: "rerank", Alike: true, Lists: true},

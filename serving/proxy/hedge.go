@@ -28,15 +28,17 @@ func (d *dispatch) hedged() *answer {
 	first := r.start(d.Work.Replica)
 	late := time.NewTimer(d.Settings().Retries.HedgeAfter)
 	defer late.Stop()
+	d.waits()
 	select {
 	case <-r.results:
+		d.Alive.Rest()
 		return r.finish(first)
 	case <-late.C:
+		d.Alive.Rest()
 	}
 	reserved, ok := d.second(first)
 	if !ok {
-		<-r.results
-		return r.finish(first)
+		return r.finish(r.receive())
 	}
 	defer reserved.End() // unless the work has taken it over
 	second := r.start(reserved.Replica)
@@ -83,16 +85,23 @@ func (r *race) start(replica int) *answer {
 	return a
 }
 
+// receive waits for the next result.
+func (r *race) receive() *answer {
+	r.waits()
+	defer r.Alive.Rest()
+	return <-r.results
+}
+
 // winner waits for an answer that is fit, or for both.
 func (r *race) winner() *answer {
-	a := r.finish(<-r.results)
+	a := r.finish(r.receive())
 	reason, unfit := a.unfit()
 	if !unfit || r.over(a) {
 		return a
 	}
 	r.report(a, reason)
 	a.close()
-	return r.finish(<-r.results)
+	return r.finish(r.receive())
 }
 
 // finish takes an answer that has come out of the race. A panic on its way goes

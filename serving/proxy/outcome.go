@@ -7,7 +7,6 @@ import (
 
 	"gearshift/serving/complaint"
 	"gearshift/serving/config"
-	"gearshift/serving/reply"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
@@ -158,6 +157,9 @@ func (d *dispatch) missed(a *answer) (outcome work.Outcome, broken bool) {
 		e.code, e.message = "upstream_not_found", notFound
 	case a.response.StatusCode/100 != 2:
 		e.outcome, e.message = a.judge(), "the replica answered "+a.response.Status
+		if why := complaint.Message(a.first); why != "" && !a.foreign() {
+			e.message += ": " + why
+		}
 	case a.events:
 		e.message = "the replica's events are no answer"
 	}
@@ -171,7 +173,7 @@ func (d *dispatch) missed(a *answer) (outcome work.Outcome, broken bool) {
 	case work.Refused:
 		w.Type = wire.InvalidRequest
 	}
-	d.event(w)
+	d.Reply.Event(d.gin, w)
 	if !a.none() {
 		d.settled(a, e.outcome)
 	}
@@ -196,19 +198,7 @@ func (d *dispatch) writeStreamError(a *answer, e wire.Error) {
 	if a.meter.EndsInCR() { // with which a line feed would be one end of a line
 		_, _ = d.gin.Writer.WriteString("\n")
 	}
-	d.event(e)
-}
-
-// event sends the error as an event.
-func (d *dispatch) event(e wire.Error) {
-	e.RequestID = d.gin.Writer.Header().Get(reply.RequestID)
-	text := e.Event(d.Endpoint.Named)
-	if d.Endpoint.Messages {
-		text = e.MessagesEvent()
-	}
-	d.Reply.Writable(d.gin)
-	_, _ = d.gin.Writer.Write(append([]byte("\n"), text...))
-	d.gin.Writer.Flush()
+	d.Reply.Event(d.gin, e)
 }
 
 // foreign replaces an answer that no OpenAI client would understand.

@@ -52,7 +52,7 @@ func answered(to, from http.Header) {
 // relay passes the answer on as it comes. Broken says that part of it has gone
 // out and the rest will not come, so the connection must break too.
 func (d *dispatch) relay(a *answer) (outcome work.Outcome, tokens int, broken bool) {
-	if d.lingers && !a.streams() {
+	if d.gin.Writer.Written() && !a.streams() { // comments have gone out
 		outcome, broken = d.missed(a)
 		return outcome, 0, broken
 	}
@@ -111,8 +111,7 @@ func (d *dispatch) head(a *answer) {
 func (d *dispatch) linger(a *answer) bool {
 	defer a.guard()
 	for a.err == nil && a.response.StatusCode/100 == 2 && a.meter.Mute() {
-		if !d.lingers {
-			d.lingers = true
+		if !d.gin.Writer.Written() {
 			d.mark()
 			d.head(a)
 		}
@@ -120,8 +119,10 @@ func (d *dispatch) linger(a *answer) bool {
 			a.first, a.err = nil, err
 			return false
 		}
+		d.Alive.Wrote()
 		a.first, a.err = a.next()
 		a.gather()
+		d.Alive.Rest()
 	}
 	return true
 }
@@ -131,6 +132,7 @@ func (d *dispatch) linger(a *answer) bool {
 func (d *dispatch) pass(a *answer) error {
 	between, reported := true, false // what has gone out ends with an event; an event says what is wrong
 	for piece, err := a.first, a.err; ; piece, err = a.next() {
+		d.Alive.Rest()
 		if err == io.EOF {
 			a.meter.Close() // with this piece its client has all of it
 		}
@@ -139,7 +141,7 @@ func (d *dispatch) pass(a *answer) error {
 			d.Work.Progress(d.tokens(a))
 			if a.events && a.meter.Hollow() && between && !reported { // before its last event, after which clients hear nothing
 				reported = true
-				d.event(wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica gave its answer up"})
+				d.Reply.Event(d.gin, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica gave its answer up"})
 			}
 			if err := d.put(a, piece); err != nil {
 				return err
@@ -147,6 +149,9 @@ func (d *dispatch) pass(a *answer) error {
 			if between = a.meter.AtLineStart(); a.events && a.meter.Finished() {
 				a.delivered = true
 				d.Work.Delivered()
+			}
+			if a.events && between && !a.meter.EndsInCR() && !a.delivered {
+				d.Alive.Wrote()
 			}
 		}
 		if err == io.EOF {

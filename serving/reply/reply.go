@@ -27,8 +27,15 @@ type Writer struct {
 // inferencePrefix begins the paths of the Open Inference Protocol whose errors are in its form.
 const inferencePrefix = "/v2/models/"
 
-// Fail answers with an error.
+// Fail answers with an error, or ends a stream with one that has had nothing but comments.
 func (w *Writer) Fail(c *gin.Context, status int, e wire.Error) {
+	if c.Writer.Written() { // comments have gone out, and only an event can say it
+		e.Message = fields.Clipped(e.Message)
+		w.Event(c, e)
+		c.Abort()
+		w.Failed(c, string(e.Code))
+		return
+	}
 	// What described an answer that now does not come would be wrong.
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Type", "Cache-Control", "X-Accel-Buffering", "Etag"} {
 		c.Writer.Header().Del(name)

@@ -141,6 +141,9 @@ func messagesType(status int) string {
 // MessagesPath is where Anthropic's Messages API is.
 const MessagesPath = "/v1/messages"
 
+// ResponsesPath is where OpenAI's Responses API is.
+const ResponsesPath = "/v1/responses"
+
 // SpeaksMessages reports whether who asks at the path expects errors as Anthropic has them.
 func SpeaksMessages(path string) bool {
 	rest, ok := strings.CutPrefix(path, MessagesPath)
