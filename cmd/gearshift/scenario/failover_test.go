@@ -103,6 +103,7 @@ func TestFailoverFaults(t *testing.T) {
 		"an unknown policy":          {[]string{"failover: {}", "failover: {policy: failite}"}, `f.yaml:18: failover.policy: unknown policy "failite"; did you mean "faillite"?`},
 		"alpha of all":               {[]string{"failover: {}", "failover: {alpha: 1}"}, "f.yaml:18: failover.alpha: want a share from 0 to below 1, not 1"},
 		"no heartbeat":               {[]string{"failover: {}", "failover: {heartbeat: 0s}"}, "f.yaml:18: failover.heartbeat: want a time from 1ms to 1h0m0s, not 0s"},
+		"confirmed before it begins": {[]string{"failover: {}", "failover: {confirm: -1ms}"}, "f.yaml:18: failover.confirm: want a time from 0s to 1h0m0s, not -1ms"},
 		"no misses":                  {[]string{"failover: {}", "failover: {misses: 0}"}, "f.yaml:18: failover.misses: want a number from 1 to 1000, not 0"},
 		"a share that is none":       {[]string{"failover: {}", "failover: {critical: 0.2}"}, `f.yaml:18: failover.critical: want a share such as 20%, from 0% to 100%, found "0.2"`},
 		"no headroom":                {[]string{"failover: {}", "failover: {headroom: 0%}"}, "f.yaml:18: failover.headroom: want a share such as 90%, above 0%"},
@@ -246,5 +247,28 @@ func TestFailLiteLarge(t *testing.T) {
 	}
 	if n := x.PlacePrimaries(0.001); n > 0 {
 		t.Errorf("%d applications find no primary", n)
+	}
+}
+
+// Losses are confirmed by default, and in the paper's settings, which have heartbeats alone, they are not.
+func TestLossesAreConfirmed(t *testing.T) {
+	const ms = time.Millisecond
+	for text, want := range map[string]time.Duration{"{}": 30 * ms, "{confirm: 0s}": 0, "{confirm: 80ms}": 80 * ms} {
+		s, err := scenario.Parse("f.yaml", []byte(replace(t, cameras, "failover: {}", "failover: "+text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.FailoverOptions().Confirm; got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+	for _, name := range []string{"faillite-testbed", "faillite-large"} {
+		s, err := scenario.LoadFailover(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.FailoverOptions().Confirm; got != 0 {
+			t.Errorf("%s: losses are confirmed for %v", name, got)
+		}
 	}
 }
