@@ -160,9 +160,9 @@ benchstat: ## Compare the benchmarks of a commit with those of HEAD (OLD=commit 
 	@BENCHSTAT=$(BENCHSTAT) BENCH='$(BENCH)' scripts/benchstat.sh "$(OLD)"
 
 .PHONY: oracle
-oracle: setup ## Hold plans against an exact solver, HiGHS, which it installs (PLANS=300 PLACEMENTS=20)
+oracle: setup ## Hold plans against an exact solver, HiGHS, which it installs (PLANS=300 PLACEMENTS=292 SEED=58000)
 	GEARSHIFT_ORACLE=$(or $(PLANS),300) scripts/measure.sh -count=1 -v -timeout 30m -run HiGHS ./router/modality
-	GEARSHIFT_ORACLE_PLACEMENTS=$(or $(PLACEMENTS),20) scripts/measure.sh -count=1 -v -timeout 60m -run 'HiGHS|Bounds' ./router/placement
+	GEARSHIFT_ORACLE_PLACEMENTS=$(or $(PLACEMENTS),292) GEARSHIFT_ORACLE_SEED=$(or $(SEED),58000) scripts/measure.sh -count=1 -v -timeout 60m -run 'HiGHS|Plans' ./router/placement
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser of outside bytes, one after the other (TIME=10m FUZZ=regexp)

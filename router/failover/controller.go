@@ -38,6 +38,7 @@ type Controller struct {
 	counts    Counts
 	scratch   scratch
 	crowded   []crowd
+	refining  refining
 }
 
 // crowd is a server on which backups have to make room for what recovers.
@@ -74,14 +75,13 @@ type application struct {
 	since   time.Duration
 	gap     bool   // it is down because its own instance made room for a better one
 	moved   bool   // its primary was lost, and it runs elsewhere
-	floor   bool   // its backups were planned while a server was lost, as small as can be
 	why     string // it is not recovered
 	exposed string // why it has fewer backups than it should
 	blocked []block
 }
 
 // versions are those at which plans were made last.
-type versions struct{ recover, protect, improve, refine int }
+type versions struct{ recover, protect, improve int }
 
 // block keeps an application off a server on which a load of it has failed.
 type block struct {
@@ -102,7 +102,7 @@ func New(s *System, o Options, a control.Actuator) (*Controller, error) {
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("failover: %w", err)
 	}
-	c := &Controller{system: s, options: o, actuator: a, byID: map[int]*instance{}, dirty: true, retry: control.Never,
+	c := &Controller{system: s, options: o, actuator: a, byID: map[int]*instance{}, dirty: true, retry: control.Never, refining: refining{due: control.Never},
 		version: 1, on: make([][]*instance, len(s.Servers)), servers: make([]server, len(s.Servers))}
 	c.scratch.prepare(s)
 	s.PlacePrimaries(o.Headroom)
@@ -210,6 +210,9 @@ func (c *Controller) Wake(now time.Duration) (next time.Duration) {
 		if len(c.events) > 0 { // an answer that came at once
 			continue
 		}
+		if !c.dirty && c.now >= c.refining.due {
+			c.slice()
+		}
 		if !c.dirty {
 			return c.next()
 		}
@@ -230,7 +233,7 @@ func (c *Controller) plan() {
 		c.since(&c.planned.protect, c.protect)
 		if c.options.Policy == Gearshift {
 			c.since(&c.planned.improve, c.improve)
-			c.since(&c.planned.refine, c.refine)
+			c.refine()
 		}
 	}
 	c.conclude()
@@ -255,7 +258,7 @@ func (c *Controller) since(last *int, plan func()) {
 
 // next is when something is due.
 func (c *Controller) next() time.Duration {
-	next := c.retry
+	next := min(c.retry, c.refining.due)
 	for i := range c.servers {
 		next = min(next, c.due(i))
 	}

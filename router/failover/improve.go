@@ -16,7 +16,7 @@ func (c *Controller) improve() {
 	if len(asks) == 0 {
 		return
 	}
-	for k, s := range c.solve(asks, c.yielded(), 0, greedy) {
+	for k, s := range c.solve(asks, c.yielded(), 0, ours) {
 		if s.server >= 0 {
 			c.apps[asks[k].app].target = c.want(asks[k].app, s.variant, s.server)
 			c.version++

@@ -27,14 +27,13 @@ type spot struct {
 // algorithm makes a plan of a problem.
 type algorithm func(*placement.Problem) *placement.Plan
 
-func thorough(p *placement.Problem) *placement.Plan   { return p.Greedy() }
-func greedy(p *placement.Problem) *placement.Plan     { return p.Quick() }
+func ours(p *placement.Problem) *placement.Plan       { return p.Plan(p.AtOnce()) }
 func algorithm1(p *placement.Problem) *placement.Plan { return p.Algorithm1(false) }
 
-// solve plans the asks on servers that are up, with so much room on each.
-func (c *Controller) solve(asks []ask, rooms [][]float64, alpha float64, how algorithm) []spot {
-	p := &placement.Problem{Resources: c.system.Resources, Alpha: alpha, SiteIndependent: c.options.SiteIndependent, Shared: c.system.Shared}
-	var use []int
+// problem is that of the asks on servers that are up, with so much room on each beside the instances that are kept. It
+// returns the servers, too.
+func (c *Controller) problem(asks []ask, rooms [][]float64, alpha float64, kept func(*instance) bool) (p *placement.Problem, use []int) {
+	p = &placement.Problem{Resources: c.system.Resources, Alpha: alpha, SiteIndependent: c.options.SiteIndependent, Shared: c.system.Shared}
 	for i := range c.servers {
 		if c.servers[i].condition == Up {
 			s := &c.system.Servers[i]
@@ -43,12 +42,18 @@ func (c *Controller) solve(asks []ask, rooms [][]float64, alpha float64, how alg
 			for r, x := range rooms[i] {
 				free[r] = max(0, x)
 			}
-			p.Servers = append(p.Servers, placement.Server{Name: s.Name, Site: s.Site, Free: free, Loaded: c.models(i)})
+			p.Servers = append(p.Servers, placement.Server{Name: s.Name, Site: s.Site, Free: free, Loaded: c.models(i, kept)})
 		}
 	}
 	for k := range asks {
 		p.Applications = append(p.Applications, c.formulate(&asks[k]))
 	}
+	return p, use
+}
+
+// solve plans the asks with so much room on each server.
+func (c *Controller) solve(asks []ask, rooms [][]float64, alpha float64, how algorithm) []spot {
+	p, use := c.problem(asks, rooms, alpha, c.committed)
 	x := how(p)
 	reason := p.Reasons(x)
 	list := make([]spot, len(asks))
@@ -61,13 +66,13 @@ func (c *Controller) solve(asks []ask, rooms [][]float64, alpha float64, how alg
 	return list
 }
 
-// models are those on the server for which room is kept, where their memory is shared.
-func (c *Controller) models(server int) (list []string) {
+// models are those of the server's instances that are kept, where their memory is shared.
+func (c *Controller) models(server int, kept func(*instance) bool) (list []string) {
 	if !c.system.Shared {
 		return nil
 	}
 	for _, x := range c.on[server] {
-		if m := c.apps[x.app].variants[x.variant].Model; m != "" && c.committed(x) {
+		if m := c.apps[x.app].variants[x.variant].Model; m != "" && kept(x) {
 			list = append(list, m)
 		}
 	}
@@ -77,7 +82,7 @@ func (c *Controller) models(server int) (list []string) {
 // need is what the variant takes on the server besides what room is kept for.
 func (c *Controller) need(app, variant, server int) []float64 {
 	demand := c.system.Applications[app].Variants[variant].Demand
-	if m := c.apps[app].variants[variant].Model; m != "" && slices.Contains(c.models(server), m) {
+	if m := c.apps[app].variants[variant].Model; m != "" && slices.Contains(c.models(server, c.committed), m) {
 		demand = slices.Clone(demand)
 		demand[0] = 0
 	}
@@ -165,7 +170,7 @@ func (c *Controller) byGain(list []int) []spot {
 	for k, i := range list {
 		asks[k] = ask{app: i, variants: c.apps[i].sorted}
 	}
-	spots := c.solve(asks, rooms, 0, greedy)
+	spots := c.solve(asks, rooms, 0, ours)
 	if missing(spots) {
 		spots = c.criticalFirst(asks, rooms, spots)
 	}
@@ -209,7 +214,7 @@ func (c *Controller) displace(asks []ask, spots []spot, rooms [][]float64, drops
 	if len(some) == 0 {
 		return
 	}
-	for k, s := range c.solve(some, rooms, 0, greedy) {
+	for k, s := range c.solve(some, rooms, 0, ours) {
 		if s.server >= 0 {
 			spots[which[k]] = s
 			c.crowded = append(c.crowded, crowd{s.server, drops})
@@ -241,7 +246,7 @@ func (c *Controller) criticalFirst(asks []ask, rooms [][]float64, spots []spot) 
 				some, from = append(some, asks[k]), append(from, k)
 			}
 		}
-		for k, s := range c.solve(some, left, 0, greedy) {
+		for k, s := range c.solve(some, left, 0, ours) {
 			result[from[k]] = s
 			c.occupy(left, some[k].app, s.variant, s.server, 1)
 		}

@@ -109,7 +109,6 @@ func (c *Controller) adopt(i int) {
 			continue
 		}
 		a.backups, a.exposed = append(kept, x), ""
-		a.floor = a.floor || x.variant == a.sorted[0]
 		c.version++
 		c.stepOf(StepProtected, x, 0, "")
 	}
@@ -160,7 +159,6 @@ func (c *Controller) backUp(i int, s spot) {
 	a := &c.apps[i]
 	x := c.want(i, s.variant, s.server)
 	a.backups, a.exposed = append(a.backups, x), ""
-	a.floor = a.floor || s.variant == a.sorted[0]
 	c.version++
 	if x.phase == loaded {
 		c.stepOf(StepProtected, x, 0, "")
@@ -180,7 +178,7 @@ func (c *Controller) holdSmaller(asks []ask, which []int) (left []int) {
 		some[k].variants = some[k].variants[:min(1, len(some[k].variants))]
 	}
 	rooms := c.yielded()
-	for k, s := range c.solve(some, rooms, c.alpha(rooms), greedy) {
+	for k, s := range c.solve(some, rooms, c.alpha(rooms), ours) {
 		if s.server < 0 {
 			left = append(left, which[k])
 			continue
@@ -189,41 +187,6 @@ func (c *Controller) holdSmaller(asks []ask, which []int) (left []int) {
 		c.yield(s.server, false)
 	}
 	return left
-}
-
-// refine replaces backups that are as small as can be by better ones, once all servers are used
-// and every application is on its primary, where there is room for both.
-func (c *Controller) refine() {
-	if c.impaired() || slices.ContainsFunc(c.apps, func(a application) bool { return a.down || a.target != nil }) {
-		return
-	}
-	var asks []ask
-	var which []*instance
-	for i := range c.apps {
-		a := &c.apps[i]
-		if !a.floor {
-			continue
-		}
-		a.floor = false
-		for _, x := range a.backups {
-			better := c.better(i, x.variant)
-			if x.phase != loaded || len(better) == 0 {
-				continue
-			}
-			q := c.backupAsk(i, better)
-			q.excluded = slices.DeleteFunc(q.excluded, func(s int) bool { return c.together(s, x.server) })
-			asks, which = append(asks, q), append(which, x)
-		}
-	}
-	if len(asks) == 0 {
-		return
-	}
-	rooms := c.rooms(c.committed)
-	for k, s := range c.solve(asks, rooms, c.alpha(rooms), greedy) {
-		if a := &c.apps[asks[k].app]; s.server >= 0 {
-			a.backups[slices.Index(a.backups, which[k])] = c.want(asks[k].app, s.variant, s.server)
-		}
-	}
 }
 
 // alpha is the share of the rooms that stays free so that of all room for backups alpha does.
@@ -251,27 +214,22 @@ func (c *Controller) proactive(asks []ask) algorithm {
 		variants += len(asks[k].variants)
 	}
 	switch {
-	case c.options.Policy == Gearshift && c.planned.protect == 0 && len(asks)*len(c.servers) <= mostThorough:
-		return thorough
 	case c.options.Policy == Gearshift:
-		return greedy
+		return ours
 	case c.options.Policy == FailLite && !c.system.Shared && !c.impaired() && variants*len(c.servers) <= mostExact:
 		return exactly
 	}
 	return algorithm1
 }
 
-// The work that is put into plans before any loss: exact ones may have so many variants ×
-// servers, and are asked so many times whether to stop; thorough ones may have so many
-// applications × servers.
+// Exact plans may have so many variants × servers, and are asked so many times whether to stop.
 const (
-	mostExact    = 1000
-	mostAsked    = 20
-	mostThorough = 600
+	mostExact = 1000
+	mostAsked = 20
 )
 
 // exactly is the exact plan, or the best that is found quickly.
 func exactly(p *placement.Problem) *placement.Plan {
 	asked := 0
-	return p.Exact(func() bool { asked++; return asked > mostAsked })
+	return p.Exact(nil, func() bool { asked++; return asked > mostAsked })
 }

@@ -184,7 +184,6 @@ func (c *Controller) yield(server int, drops bool) {
 		}
 		if small := a.sorted[0]; small != x.variant {
 			a.backups[slices.Index(a.backups, x)] = c.want(x.app, small, server)
-			a.floor = true
 			c.version++
 		}
 	}

@@ -40,7 +40,6 @@ type ApplicationState struct {
 	Backups []InstanceName `json:"backups,omitempty"`
 	Down    time.Duration  `json:"down,omitempty"`
 	Moved   bool           `json:"moved,omitempty"`
-	Floor   bool           `json:"floor,omitempty"`
 }
 
 // InstanceName names an instance of an application.
@@ -71,7 +70,7 @@ func (c *Controller) State() State {
 	}
 	for i := range c.apps {
 		a := &c.apps[i]
-		x := ApplicationState{Name: c.system.Applications[i].Name, Active: c.nameOf(a.active), Target: c.nameOf(a.target), First: c.nameOf(a.first), Moved: a.moved, Floor: a.floor}
+		x := ApplicationState{Name: c.system.Applications[i].Name, Active: c.nameOf(a.active), Target: c.nameOf(a.target), First: c.nameOf(a.first), Moved: a.moved}
 		for _, y := range a.backups {
 			x.Backups = append(x.Backups, *c.nameOf(y))
 		}
@@ -145,7 +144,7 @@ func (c *Controller) resumeApplication(x *ApplicationState) {
 			a.backups = append(a.backups, y)
 		}
 	}
-	a.down, a.since, a.moved, a.floor = a.active == nil, c.now-x.Down, x.Moved, x.Floor
+	a.down, a.since, a.moved = a.active == nil, c.now-x.Down, x.Moved
 }
 
 func (c *Controller) serverNamed(name string) int {

@@ -29,8 +29,8 @@ func (p *Problem) Algorithm1(printed bool) *Plan {
 			if !a.quick(&a.Variants[v]) {
 				continue
 			}
-			if s := l.worst(a, &a.Variants[v]); s >= 0 {
-				l.add(&a.Variants[v], s)
+			if s := l.worst(i, v); s >= 0 {
+				l.add(i, v, s)
 				spots[i] = Spot{v, s}
 				break
 			}
@@ -99,11 +99,11 @@ func (l *ledger) upgrade(i int, spot *Spot) {
 		return
 	}
 	a := &l.p.Applications[i]
-	l.drop(&a.Variants[spot.Variant], spot.Server)
+	l.drop(i, spot.Variant, spot.Server)
 	for v := range a.Variants {
-		if w := &a.Variants[v]; w.Quality > a.Variants[spot.Variant].Quality && a.quick(w) && l.has(w, spot.Server) {
+		if w := &a.Variants[v]; w.Quality > a.Variants[spot.Variant].Quality && a.quick(w) && l.has(i, v, spot.Server) {
 			spot.Variant = v
 		}
 	}
-	l.add(&a.Variants[spot.Variant], spot.Server)
+	l.add(i, spot.Variant, spot.Server)
 }

@@ -8,17 +8,16 @@ import (
 
 // Exact finds the best plan by branch and bound: first how many applications can have a
 // backup at most, then, of the plans with so many, the one of the highest Σ quality × rate.
-// It goes on until it has proved that, or until stop reports true; then Optimal is false, and
-// the plan is the best that was found. Where memory is shared, it panics.
-func (p *Problem) Exact(stop func() bool) *Plan {
+// It begins with a plan that is known, or with the first one of a [Search] if start is nil, and
+// goes on until it has proved that, or until stop reports true; then Optimal is false, and the
+// plan is the best that was found. Where memory is shared, it panics.
+func (p *Problem) Exact(start *Plan, stop func() bool) *Plan {
 	if p.Shared {
 		panic("placement: exact plans do not know shared memory")
 	}
-	return p.exact(p.Greedy(), stop)
-}
-
-// exact is [Problem.Exact] from a plan on that is known.
-func (p *Problem) exact(start *Plan, stop func() bool) *Plan {
+	if start == nil {
+		start = p.Plan(0)
+	}
 	b := newBranching(p, stop)
 	// How many: each placed application counts one.
 	b.prepare(1, 0, len(p.Applications))

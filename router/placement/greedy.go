@@ -4,65 +4,63 @@ import (
 	"cmp"
 	"container/heap"
 	"math"
+	"math/rand/v2"
 	"slices"
 )
 
-// Greedy is our heuristic: the smallest variant for every application, the smallest first;
-// what finds no room gets it where moving others makes some; then upgrades by what they gain
-// per unit of capacity, on another server where their own is full. Smaller problems are then
-// planned again for two servers at a time, exactly.
-func (p *Problem) Greedy() *Plan { return p.greedily(true) }
-
-// Quick is [Problem.Greedy] without what takes longest: nothing is planned again, and few others
-// are moved to make room.
-func (p *Problem) Quick() *Plan { return p.greedily(false) }
-
-func (p *Problem) greedily(polish bool) *Plan {
-	g := &greedy{ledger: p.ledger(), spots: make([]Spot, len(p.Applications)), on: make([][]int, len(p.Servers))}
-	g.thorough = polish && len(p.Applications)*len(p.Servers) <= mostPolished
-	g.prepare()
-	for i := range g.spots {
-		g.spots[i] = none
-	}
-	g.placeSmallest()
-	g.repair()
-	g.upgradeAll()
-	switch {
-	case p.Shared:
-		g.share()
-	case g.thorough:
-		g.polish()
-	}
-	return p.plan(g.spots)
-}
-
-// The work that is put into plans: repairs move so many applications, or where a plan is to be
-// quick look at so many servers, and pairs of servers are planned again for so many
-// applications × servers at most, since either takes longer than all the rest.
-const (
-	mostMoves    = 1 << 14
-	mostLooked   = 1 << 12
-	mostPolished = 1 << 15
-)
-
-// greedy is a plan in the making.
-type greedy struct {
+// Search is a plan in the making. The first one is there at once; [Search.Improve] makes it better
+// for as long as there is time. Plans of the same problem and the same work are the same.
+type Search struct {
 	*ledger
 	spots   []Spot
-	order   []int   // of applications, by their smallest variant
-	choices [][]int // by application, the variants that are worth it, from the smallest on
-	level   []int   // by application, the present one of its choices
-	on      [][]int // applications by server
-	heap    servers
-	// thorough is whether there is time for more.
-	thorough bool
-	looked   int // at servers, in searches
+	order   []int     // of applications, by their smallest variant
+	choices [][]int   // by application, the variants that are worth it, from the smallest on
+	best    []float64 // by application, what its best variant is worth
+	level   []int     // by application, the present one of its choices
+	on      [][]int   // applications by server
+	without []int     // applications without a backup
+	heap    servers   // among which room is looked for
+	steps   upgrades
+	work    int // done, in servers that were looked at for an application
+	slices  int
+
+	random *rand.Rand
+	draft  draft
+	// packing has only the number of backups count, tight has servers with the least room come first, and bold has
+	// applications try a variant that is drawn before the smallest.
+	packing, tight, bold bool
 }
 
+// Search makes the first plan: the smallest variant for every application, the smallest first; what finds no room
+// gets it where others move, for which a quarter of the work is spent at most; then upgrades by what they gain per unit of
+// capacity, on another server where their own is full. The rest of the work makes it better.
+func (p *Problem) Search(work int) *Search {
+	n := len(p.Applications)
+	g := &Search{ledger: p.ledger(), spots: slices.Repeat([]Spot{none}, n), choices: make([][]int, n), best: make([]float64, n),
+		level: make([]int, n), on: make([][]int, len(p.Servers)), random: rand.New(rand.NewPCG(1, 2)), draft: draft{keys: make([]float64, n)}}
+	g.prepare()
+	g.placeSmallest()
+	for _, i := range g.order {
+		if g.spots[i] == none {
+			g.without = append(g.without, i)
+		}
+	}
+	until := g.work + work
+	g.pack(work / 4)
+	g.upgradeAll(g.order)
+	g.Improve(until - g.work)
+	return g
+}
+
+// Plan returns the best plan so far.
+func (g *Search) Plan() *Plan { return g.p.plan(slices.Clone(g.spots)) }
+
+// Plan plans by our heuristic with so much work after the first plan, which 0 returns.
+func (p *Problem) Plan(work int) *Plan { return p.Search(work).Plan() }
+
 // prepare sorts the variants and the applications.
-func (g *greedy) prepare() {
+func (g *Search) prepare() {
 	p := g.p
-	g.choices, g.level = make([][]int, len(p.Applications)), make([]int, len(p.Applications))
 	smallest := make([]float64, len(p.Applications))
 	for i := range p.Applications {
 		a := &p.Applications[i]
@@ -73,136 +71,181 @@ func (g *greedy) prepare() {
 				g.choices[i] = append(g.choices[i], v)
 			}
 		}
+		for level := range g.choices[i] {
+			g.best[i] = max(g.best[i], g.worth(i, level))
+		}
 		if len(g.choices[i]) > 0 {
 			smallest[i] = g.size(g.demand(i, 0))
 		}
 	}
 	slices.SortStableFunc(g.order, func(i, j int) int { return cmp.Compare(smallest[i], smallest[j]) })
-	g.fill()
+	g.order = slices.DeleteFunc(g.order, func(i int) bool { return !g.possible(i) })
+	all := make([]int, len(p.Servers))
+	for s := range all {
+		all[s] = s
+	}
+	g.heap = servers{rooms: make([]float64, len(all)), at: make([]int, len(all))}
+	g.among(all)
 }
 
-// fill sorts the servers.
-func (g *greedy) fill() {
-	g.heap = servers{rooms: make([]float64, len(g.on)), at: make([]int, len(g.on))}
+// possible reports whether a server could hold the application, were it empty.
+func (g *Search) possible(i int) bool {
 	for s := range g.on {
-		g.heap.list, g.heap.at[s] = append(g.heap.list, s), s
-		g.heap.rooms[s] = g.room(s)
+		for _, v := range g.choices[i] {
+			if g.p.May(&g.p.Applications[i], s) && g.has(i, v, s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// among has room be looked for on these servers alone.
+func (g *Search) among(list []int) {
+	g.heap.list = append(g.heap.list[:0], list...)
+	for k, s := range list {
+		g.heap.at[s], g.heap.rooms[s] = k, g.room(s)
 	}
 	heap.Init(&g.heap)
 }
 
-func (g *greedy) variant(i, level int) *Alternative {
-	return &g.p.Applications[i].Variants[g.choices[i][level]]
+func (g *Search) demand(i, level int) []float64 {
+	return g.p.Applications[i].Variants[g.choices[i][level]].Demand
 }
 
-func (g *greedy) demand(i, level int) []float64 { return g.variant(i, level).Demand }
-
 // worth is quality × rate of the application at a level.
-func (g *greedy) worth(i, level int) float64 {
+func (g *Search) worth(i, level int) float64 {
 	a := &g.p.Applications[i]
 	return a.Variants[g.choices[i][level]].Quality * a.Rate
 }
 
 // put places the application.
-func (g *greedy) put(i, level, server int) {
-	g.add(g.variant(i, level), server)
+func (g *Search) put(i, level, server int) {
+	g.add(i, g.choices[i][level], server)
 	g.spots[i], g.level[i] = Spot{g.choices[i][level], server}, level
 	g.on[server] = append(g.on[server], i)
 	g.heap.changed(server, g.room(server))
 }
 
 // remove takes the application's backup away.
-func (g *greedy) remove(i int) {
+func (g *Search) remove(i int) {
 	s := g.spots[i].Server
-	g.drop(g.variant(i, g.level[i]), s)
+	g.drop(i, g.spots[i].Variant, s)
 	g.spots[i] = none
-	g.on[s] = slices.DeleteFunc(g.on[s], func(j int) bool { return j == i })
+	k := slices.Index(g.on[s], i)
+	g.on[s] = slices.Delete(g.on[s], k, k+1)
 	g.heap.changed(s, g.room(s))
 }
 
 // roomiest is the server with the most room that may hold the application at the level and
 // does; −1 if none does. Where memory is shared, a server that has the model comes first.
-func (g *greedy) roomiest(i, level int) int {
-	v := g.variant(i, level)
-	if g.p.Shared {
-		return g.worst(&g.p.Applications[i], v)
+func (g *Search) roomiest(i, level, except int) int {
+	v := g.choices[i][level]
+	demand := g.p.Applications[i].Variants[v].Demand
+	may := func(s int) bool { return s != except && g.p.May(&g.p.Applications[i], s) }
+	if g.model != nil && g.model[i][v] >= 0 {
+		best := -1
+		for _, s := range g.heap.list {
+			if g.holds(i, v, s) && (best < 0 || g.heap.rooms[s] > g.heap.rooms[best]) && may(s) && g.has(i, v, s) {
+				best = s
+			}
+		}
+		if g.work += 1 + len(g.heap.list)/8; best >= 0 {
+			return best
+		}
 	}
-	if !g.within(v.Demand) {
+	if !g.within(demand) {
+		g.work++
 		return -1
 	}
-	return g.search(i, v, -1)
-}
-
-// search looks for a server with room for the application's variant, at those with the most
-// room first. Where the room is below what is needed of any resource, no server that follows
-// has it.
-func (g *greedy) search(i int, v *Alternative, except int) int {
+	if g.tight {
+		best := -1
+		for _, s := range g.heap.list {
+			if (best < 0 || g.heap.rooms[s] < g.heap.rooms[best]) && g.fitsServer(demand, s) && may(s) {
+				best = s
+			}
+		}
+		g.work += 1 + len(g.heap.list)/4
+		return best
+	}
+	// Where the room is below what is needed of any resource, no server that follows has it.
 	needed := math.Inf(1)
-	for r, d := range v.Demand {
+	for r, d := range demand {
 		if g.most[r] > 0 {
 			needed = min(needed, d/g.most[r]*(1-1e-6))
 		}
 	}
 	return g.heap.first(func(s int) (ok, over bool) {
-		g.looked++
-		if s == except || !g.p.May(&g.p.Applications[i], s) {
-			return false, false
-		}
-		if g.has(v, s) {
+		g.work++
+		switch {
+		case g.heap.rooms[s] < needed:
+			return false, true
+		case g.fitsServer(demand, s) && may(s):
 			return true, true
 		}
-		return false, !g.p.Shared && g.room(s) < needed
+		return false, false
 	})
 }
 
-// repair finds room for applications without any, by moving others away.
-func (g *greedy) repair() {
-	moves := mostMoves
-	until := g.looked + mostLooked
-	for _, i := range g.order {
-		if !g.thorough && g.looked > until {
-			return
+// placeSmallest places the smallest variant of each application, the smallest first. Where
+// that leaves some without for which there is room in sum, the same is tried with the largest
+// first, of as many as there is room for, since small ones fill what large ones leave. The
+// better of the two is kept.
+func (g *Search) placeSmallest() {
+	possible := g.inSum(g.order)
+	missing := g.placeAll(g.order)
+	if missing == 0 || missing <= len(g.order)-possible {
+		return
+	}
+	before := slices.Clone(g.spots)
+	g.restore(slices.Repeat([]Spot{none}, len(g.spots)))
+	order := slices.Clone(g.order)
+	slices.Reverse(order[:possible])
+	if g.placeAll(order) >= missing {
+		g.restore(before)
+	}
+}
+
+// placeAll places applications where most room is, in the order, and returns how many find none.
+func (g *Search) placeAll(order []int) (missing int) {
+	for _, i := range order {
+		if g.spots[i] != none {
+			continue
 		}
-		if g.spots[i] == none && len(g.choices[i]) > 0 && (g.p.Shared || g.within(g.demand(i, 0))) {
-			if !g.fitIn(i, deepest, &moves) && g.thorough {
-				g.clearFor(i)
+		missing++
+		for level := -1; level < len(g.choices[i]); level++ {
+			at := max(0, level)
+			if level < 0 && g.bold {
+				at = g.random.IntN(len(g.choices[i]))
+			} else if level < 0 {
+				continue
+			}
+			if s := g.roomiest(i, at, -1); s >= 0 {
+				g.put(i, at, s)
+				missing--
+				break
 			}
 		}
 	}
+	return missing
 }
 
-// clearFor moves several applications off one server so that one fits there, the smallest
-// first, since they find another place most easily.
-func (g *greedy) clearFor(i int) bool {
-	before := slices.Clone(g.spots)
-	for s := range g.p.Servers {
-		if !g.p.May(&g.p.Applications[i], s) {
-			continue
+// inSum is how many of the applications, in the order, there is room for with all servers as
+// one.
+func (g *Search) inSum(order []int) int {
+	left := slices.Clone(g.left)
+	for n, i := range order {
+		for r, d := range g.demand(i, 0) {
+			if left[r] -= d; left[r] < 0 {
+				return n
+			}
 		}
-		list := slices.Clone(g.on[s])
-		slices.SortStableFunc(list, func(j, k int) int { return cmp.Compare(g.size(g.demand(j, 0)), g.size(g.demand(k, 0))) })
-		cleared := 0
-		for ; cleared < len(list) && !g.has(g.variant(i, 0), s); cleared++ {
-			g.remove(list[cleared])
-		}
-		ok := g.has(g.variant(i, 0), s)
-		if ok {
-			g.put(i, 0, s)
-		}
-		for _, j := range list[:cleared] {
-			moves := mostMoves / 16
-			ok = ok && g.fitIn(j, deepest, &moves)
-		}
-		if ok {
-			return true
-		}
-		g.restore(before)
 	}
-	return false
+	return len(order)
 }
 
 // restore goes back to the spots.
-func (g *greedy) restore(spots []Spot) {
+func (g *Search) restore(spots []Spot) {
 	for i, spot := range spots {
 		if g.spots[i] != spot && g.spots[i] != none {
 			g.remove(i)
@@ -215,69 +258,38 @@ func (g *greedy) restore(spots []Spot) {
 	}
 }
 
-// deepest is how many applications move for one.
-const deepest = 3
-
-// fitIn places the application where moving another one makes room, for which that one may
-// have others moved.
-func (g *greedy) fitIn(i, depth int, moves *int) bool {
-	if s := g.roomiest(i, 0); s >= 0 {
-		g.put(i, 0, s)
-		return true
-	}
-	if depth == 0 {
-		return false
-	}
-	until := g.looked + mostLooked
-	for s := range g.p.Servers {
-		if !g.p.May(&g.p.Applications[i], s) {
-			continue
-		}
-		for _, j := range slices.Clone(g.on[s]) {
-			if *moves--; *moves < 0 || !g.thorough && g.looked > until {
-				return false
-			}
-			level := g.level[j]
-			g.remove(j)
-			if g.has(g.variant(i, 0), s) {
-				g.put(i, 0, s)
-				if g.fitIn(j, depth-1, moves) {
-					return true
-				}
-				g.remove(i)
-			}
-			g.put(j, level, s)
-		}
-	}
-	return false
-}
-
-// upgradeAll gives applications better variants, the one that gains most per unit of
+// upgradeAll gives the applications better variants, the one that gains most per unit of
 // capacity first.
-func (g *greedy) upgradeAll() {
-	steps := &upgrades{}
-	for i := range g.spots {
+func (g *Search) upgradeAll(list []int) {
+	g.steps = g.steps[:0]
+	for _, i := range list {
 		if g.spots[i] != none {
-			g.next(steps, i, len(g.choices[i]))
+			g.next(i, len(g.choices[i]))
 		}
 	}
-	heap.Init(steps)
-	for steps.Len() > 0 {
-		u := heap.Pop(steps).(upgrade)
+	heap.Init(&g.steps)
+	for len(g.steps) > 0 {
+		u := g.steps[0]
 		most := len(g.choices[u.application])
 		if !g.raise(u.application, u.level) {
 			most = u.level // smaller ones may fit
 		}
-		before := steps.Len()
-		g.next(steps, u.application, most)
-		if steps.Len() > before {
-			heap.Fix(steps, steps.Len()-1)
+		last := len(g.steps) - 1
+		if g.next(u.application, most); len(g.steps) == last+1 {
+			g.steps.Swap(0, last)
+			g.steps = g.steps[:last]
+		} else {
+			g.steps[0] = g.steps[last+1]
+			g.steps = g.steps[:last+1]
+		}
+		if len(g.steps) > 0 {
+			heap.Fix(&g.steps, 0)
 		}
 	}
 }
 
 // next adds the application's best upgrade to a level below most.
-func (g *greedy) next(steps *upgrades, i, most int) {
+func (g *Search) next(i, most int) {
 	from := g.level[i]
 	best := upgrade{application: i, ratio: -1}
 	for level := from + 1; level < most; level++ {
@@ -287,82 +299,23 @@ func (g *greedy) next(steps *upgrades, i, most int) {
 		}
 	}
 	if best.ratio >= 0 {
-		*steps = append(*steps, best)
+		g.steps = append(g.steps, best)
 	}
 }
 
 // raise gives the application a level, on its server or on another.
-func (g *greedy) raise(i, level int) bool {
-	s, v, before := g.spots[i].Server, g.variant(i, level), g.variant(i, g.level[i])
-	g.drop(before, s) // it is given back
+func (g *Search) raise(i, level int) bool {
+	s, before := g.spots[i].Server, g.spots[i].Variant
+	g.drop(i, before, s) // it is given back
 	to := s
-	if !g.has(v, s) {
-		if to = -1; g.p.Shared || g.within(v.Demand) {
-			to = g.search(i, v, s)
-		}
+	if g.work++; !g.has(i, g.choices[i][level], s) {
+		to = g.roomiest(i, level, s)
 	}
-	g.add(before, s)
+	g.add(i, before, s)
 	if to < 0 {
 		return false
 	}
 	g.remove(i)
 	g.put(i, level, to)
-	return true
-}
-
-// polish plans the backups on each pair of servers again, and those of applications without
-// one, exactly as far as that is quickly done, until nothing is gained.
-func (g *greedy) polish() {
-	for again, rounds := true, 0; again && rounds < 5; rounds++ {
-		again = false
-		for s := range g.p.Servers {
-			for t := range s {
-				again = g.replan([]int{s, t}) || again
-			}
-		}
-	}
-}
-
-// quickNodes bounds the search of a pair.
-const quickNodes = 400
-
-// replan plans the servers again, and reports whether that gained anything.
-func (g *greedy) replan(list []int) bool {
-	sub := &Problem{Resources: g.p.Resources, SiteIndependent: g.p.SiteIndependent, limit: slices.Clone(g.left)}
-	start := &Plan{}
-	var which []int
-	for i, spot := range g.spots {
-		at := slices.Index(list, spot.Server)
-		if at < 0 && spot != none {
-			continue
-		}
-		which = append(which, i)
-		sub.Applications = append(sub.Applications, g.p.Applications[i])
-		if spot.Server = at; at >= 0 {
-			for r, d := range g.p.Applications[i].Variants[spot.Variant].Demand {
-				sub.limit[r] += d
-			}
-		}
-		start.Spots = append(start.Spots, spot)
-	}
-	for _, s := range list {
-		sub.Servers = append(sub.Servers, g.p.Servers[s])
-	}
-	start = sub.plan(start.Spots)
-	nodes := 0
-	x := sub.exact(start, func() bool { nodes++; return nodes > quickNodes/stopEvery })
-	if x.Placed < start.Placed || x.Placed == start.Placed && x.Objective <= start.Objective*(1+1e-9) {
-		return false
-	}
-	for _, i := range which {
-		if g.spots[i] != none {
-			g.remove(i)
-		}
-	}
-	for k, i := range which {
-		if spot := x.Spots[k]; spot != none {
-			g.put(i, slices.Index(g.choices[i], spot.Variant), list[spot.Server])
-		}
-	}
 	return true
 }

@@ -33,6 +33,8 @@ type servers struct {
 	at    []int     // by server, its index in the list
 	rooms []float64 // by server
 	queue []int     // of first
+	// squares is by how much the sum of the squares of rooms has changed.
+	squares float64
 }
 
 func (h *servers) Len() int { return len(h.list) }
@@ -50,6 +52,7 @@ func (h *servers) Pop() any { panic("placement: servers are not removed") }
 // changed notes the server's room.
 func (h *servers) changed(server int, room float64) {
 	if math.Abs(room-h.rooms[server]) > 0 {
+		h.squares += room*room - h.rooms[server]*h.rooms[server]
 		h.rooms[server] = room
 		heap.Fix(h, h.at[server])
 	}

@@ -8,10 +8,12 @@ type ledger struct {
 	free [][]float64 // by server and resource
 	left []float64   // in all, by resource
 	most []float64   // all free capacity
-	// models count the backups of each model by server, and what was loaded there before;
-	// nil unless memory is shared.
-	models []map[string]int
-	rest   []float64 // of cost
+	// model numbers the model of each application's variants, −1 where it has none, and held
+	// counts by server the backups of each, and what was loaded there before. They are nil
+	// unless memory is shared.
+	model [][]int
+	held  [][]int
+	rest  []float64 // of cost
 }
 
 func (p *Problem) ledger() *ledger {
@@ -27,51 +29,84 @@ func (p *Problem) ledger() *ledger {
 		}
 	}
 	if p.Shared {
-		l.rest = make([]float64, len(p.Resources))
-		for i := range p.Servers {
-			held := map[string]int{}
-			for _, name := range p.Servers[i].Loaded {
-				held[name]++
-			}
-			l.models = append(l.models, held)
-		}
+		l.number()
 	}
 	return l
 }
 
-// holds reports whether the variant's model is on the server, and so its memory taken.
-func (l *ledger) holds(v *Alternative, server int) bool {
-	return l.models != nil && v.Model != "" && l.models[server][v.Model] > 0
+// number gives the models numbers, and counts what is loaded.
+func (l *ledger) number() {
+	numbers := map[string]int{}
+	of := func(name string) int {
+		n, known := numbers[name]
+		if !known {
+			n = len(numbers)
+			numbers[name] = n
+		}
+		return n
+	}
+	for i := range l.p.Applications {
+		list := make([]int, len(l.p.Applications[i].Variants))
+		for v := range list {
+			list[v] = -1
+			if name := l.p.Applications[i].Variants[v].Model; name != "" {
+				list[v] = of(name)
+			}
+		}
+		l.model = append(l.model, list)
+	}
+	for i := range l.p.Servers {
+		for _, name := range l.p.Servers[i].Loaded {
+			of(name)
+		}
+	}
+	for i := range l.p.Servers {
+		held := make([]int, len(numbers))
+		for _, name := range l.p.Servers[i].Loaded {
+			held[of(name)]++
+		}
+		l.held = append(l.held, held)
+	}
+	l.rest = make([]float64, len(l.p.Resources))
+}
+
+// holds reports whether the model of the application's variant is on the server, and so its
+// memory taken.
+func (l *ledger) holds(i, v, server int) bool {
+	return l.model != nil && l.model[i][v] >= 0 && l.held[server][l.model[i][v]] > 0
 }
 
 // cost is what the variant takes on the server. It holds until the next call.
-func (l *ledger) cost(v *Alternative, server int) []float64 {
-	if !l.holds(v, server) {
-		return v.Demand
+func (l *ledger) cost(i, v, server int) []float64 {
+	demand := l.p.Applications[i].Variants[v].Demand
+	if !l.holds(i, v, server) {
+		return demand
 	}
-	copy(l.rest, v.Demand)
+	copy(l.rest, demand)
 	l.rest[0] = 0
 	return l.rest
 }
 
 // add enters a backup.
-func (l *ledger) add(v *Alternative, server int) {
-	l.take(l.cost(v, server), server, 1)
-	if l.models != nil && v.Model != "" {
-		l.models[server][v.Model]++
-	}
+func (l *ledger) add(i, v, server int) {
+	l.take(l.cost(i, v, server), server, 1)
+	l.count(i, v, server, 1)
 }
 
 // drop removes a backup that was entered.
-func (l *ledger) drop(v *Alternative, server int) {
-	if l.models != nil && v.Model != "" {
-		l.models[server][v.Model]--
+func (l *ledger) drop(i, v, server int) {
+	l.count(i, v, server, -1)
+	l.take(l.cost(i, v, server), server, -1)
+}
+
+func (l *ledger) count(i, v, server, by int) {
+	if l.model != nil && l.model[i][v] >= 0 {
+		l.held[server][l.model[i][v]] += by
 	}
-	l.take(l.cost(v, server), server, -1)
 }
 
 // has reports whether the server has room for the variant, and so have all together.
-func (l *ledger) has(v *Alternative, server int) bool { return l.fits(l.cost(v, server), server) }
+func (l *ledger) has(i, v, server int) bool { return l.fits(l.cost(i, v, server), server) }
 
 // fitsServer reports whether the server has room for the demand.
 func (l *ledger) fitsServer(demand []float64, server int) bool {
@@ -120,11 +155,11 @@ func (l *ledger) room(server int) float64 {
 
 // worst is the server with the most room among those that may hold the application's variant;
 // −1 if none can. One that has its model comes first.
-func (l *ledger) worst(a *Application, v *Alternative) int {
+func (l *ledger) worst(i, v int) int {
 	best, most, shares := -1, math.Inf(-1), false
 	for s := range l.free {
-		held := l.holds(v, s)
-		if room := l.room(s); (held && !shares || held == shares && room > most) && l.p.May(a, s) && l.has(v, s) {
+		held := l.holds(i, v, s)
+		if room := l.room(s); (held && !shares || held == shares && room > most) && l.p.May(&l.p.Applications[i], s) && l.has(i, v, s) {
 			best, most, shares = s, room, held
 		}
 	}

@@ -13,21 +13,18 @@ import (
 	"gearshift/internal/highs"
 )
 
-// program is the problem as an integer program: a binary for each application, variant and
-// server; first the number placed counts, then Σ quality × rate.
-func program(p *Problem) string {
-	heavy := 1.0
-	for i := range p.Applications {
-		a := &p.Applications[i]
-		best := 0.0
-		for v := range a.Variants {
-			best = max(best, a.Variants[v].Quality)
+// program is the problem as an integer program: a binary for each application, variant and server. It maximises how
+// many have a backup, or, with at least so many, Σ quality × rate. Where memory is shared, a binary for each model and
+// server takes it, and is at least as large as those of the variants that run it.
+func program(p *Problem, placed int) string {
+	var objective, rows, binaries, every []string
+	terms := make([][]string, (len(p.Servers)+1)*len(p.Resources)) // by server and resource, then of all
+	takes := func(s, r int, amount float64, x string) {
+		for _, at := range []int{s, len(p.Servers)} {
+			terms[at*len(p.Resources)+r] = append(terms[at*len(p.Resources)+r], fmt.Sprintf("%v %s", amount, x))
 		}
-		heavy += best * a.Rate
 	}
-	var objective, rows, binaries []string
-	used := make([][]string, len(p.Servers)*len(p.Resources))
-	all := make([][]string, len(p.Resources))
+	models := map[string]string{} // binaries, by model and server
 	for i := range p.Applications {
 		a, once := &p.Applications[i], []string{}
 		for v := range a.Variants {
@@ -37,11 +34,21 @@ func program(p *Problem) string {
 					continue
 				}
 				x := fmt.Sprintf("x_%d_%d_%d", i, v, s)
-				binaries, once = append(binaries, x), append(once, x)
-				objective = append(objective, fmt.Sprintf("%.12g %s", heavy+w.Quality*a.Rate, x))
+				binaries, once, every = append(binaries, x), append(once, x), append(every, x)
+				objective = append(objective, fmt.Sprintf("%.15g %s", w.Quality*a.Rate, x))
 				for r, d := range w.Demand {
-					used[s*len(p.Resources)+r] = append(used[s*len(p.Resources)+r], fmt.Sprintf("%v %s", d, x))
-					all[r] = append(all[r], fmt.Sprintf("%v %s", d, x))
+					switch key := fmt.Sprint(w.Model, " ", s); {
+					case r > 0 || !p.Shared || w.Model == "":
+						takes(s, r, d, x)
+					case slices.Contains(p.Servers[s].Loaded, w.Model):
+					default:
+						if models[key] == "" {
+							models[key] = fmt.Sprintf("y_%d_%d", len(models), s)
+							binaries = append(binaries, models[key])
+							takes(s, 0, d, models[key])
+						}
+						rows = append(rows, fmt.Sprintf("runs_%s: %s - %s <= 0", x, x, models[key]))
+					}
 				}
 			}
 		}
@@ -49,52 +56,71 @@ func program(p *Problem) string {
 			rows = append(rows, fmt.Sprintf("one_%d: %s <= 1", i, strings.Join(once, " + ")))
 		}
 	}
-	for s := range p.Servers {
-		for r := range p.Resources {
-			if list := used[s*len(p.Resources)+r]; len(list) > 0 {
-				rows = append(rows, fmt.Sprintf("free_%d_%d: %s <= %v", s, r, strings.Join(list, " + "), p.Servers[s].Free[r]))
-			}
+	if len(every) == 0 {
+		every, objective, binaries = []string{"none"}, []string{"0 none"}, []string{"none"}
+		rows = append(rows, "none: none <= 0")
+	}
+	for k, list := range terms {
+		s, r := k/len(p.Resources), k%len(p.Resources)
+		limit := p.budget()[r]
+		if s < len(p.Servers) {
+			limit = p.Servers[s].Free[r]
+		}
+		if len(list) > 0 {
+			rows = append(rows, fmt.Sprintf("free_%d: %s <= %.15g", k, strings.Join(list, " + "), limit))
 		}
 	}
-	for r, list := range all {
-		if len(list) > 0 {
-			rows = append(rows, fmt.Sprintf("all_%d: %s <= %.12g", r, strings.Join(list, " + "), p.budget()[r]))
-		}
+	if placed < 0 {
+		objective = every
+	} else {
+		rows = append(rows, fmt.Sprintf("placed: %s >= %d", strings.Join(every, " + "), placed))
 	}
 	return fmt.Sprintf("Maximize\n obj: %s\nSubject To\n %s\nBinary\n %s\nEnd\n", strings.Join(objective, " + "), strings.Join(rows, "\n "), strings.Join(binaries, " "))
 }
 
-// heavily is what the program's objective makes of a plan.
-func heavily(p *Problem, x *Plan) float64 {
-	heavy := 1.0
-	for i := range p.Applications {
-		a := &p.Applications[i]
-		best := slices.MaxFunc(a.Variants, func(v, w Alternative) int {
-			return int(math.Copysign(1, v.Quality-w.Quality))
-		})
-		heavy += best.Quality * a.Rate
+// optimum is what HiGHS finds of a problem.
+type optimum struct {
+	placed    int
+	objective float64 // with so many placed
+	proved    bool
+	ms        float64
+}
+
+// optima has HiGHS solve the problems, each for so many seconds.
+func optima(t *testing.T, problems []*Problem, seconds float64) []optimum {
+	t.Helper()
+	solve := func(list []optimum) []highs.Solution {
+		var programs []highs.Program
+		for k, p := range problems {
+			programs = append(programs, highs.Program{Text: program(p, list[k].placed), Options: map[string]any{"time_limit": seconds, "mip_rel_gap": 1e-6, "mip_abs_gap": 1e-9}})
+		}
+		return highs.Solve(t, programs)
 	}
-	return heavy*float64(x.Placed) + x.Objective
+	list := slices.Repeat([]optimum{{placed: -1}}, len(problems))
+	for k, s := range solve(list) {
+		list[k] = optimum{placed: int(math.Round(s.Objective)), proved: s.Status == "Optimal", ms: s.MS}
+	}
+	for k, s := range solve(list) {
+		list[k].objective, list[k].proved, list[k].ms = s.Objective, list[k].proved && s.Status == "Optimal", list[k].ms+s.MS
+	}
+	return list
 }
 
 // TestExactAgainstHiGHS: exact plans of drawn problems, of up to 12 applications and 4
 // servers, with one resource and two, are worth what HiGHS finds.
 func TestExactAgainstHiGHS(t *testing.T) {
-	var programs []highs.Program
 	var problems []*Problem
 	for seed := range uint64(100) {
-		p := drawn(seed, 2+int(seed%11), 2+int(seed%3), 1+int(seed%2), 3+int(seed%2), []float64{0.2, 0.35, 0.6}[seed%3])
-		programs = append(programs, highs.Program{Text: program(p), Options: map[string]any{"mip_rel_gap": 0, "mip_abs_gap": 1e-9}})
-		problems = append(problems, p)
+		problems = append(problems, drawn(seed, 2+int(seed%11), 2+int(seed%3), 1+int(seed%2), 3+int(seed%2), []float64{0.2, 0.35, 0.6}[seed%3]))
 	}
 	var ours, theirs []float64
-	for i, s := range highs.Solve(t, programs) {
+	for i, best := range optima(t, problems, 60) {
 		began := time.Now()
-		x := problems[i].Exact(nil)
-		ours, theirs = append(ours, float64(time.Since(began).Microseconds())/1e3), append(theirs, s.MS)
+		x := problems[i].Exact(nil, nil)
+		ours, theirs = append(ours, float64(time.Since(began).Microseconds())/1e3), append(theirs, best.ms)
 		held(t, problems[i], x)
-		if got := heavily(problems[i], x); s.Status != "Optimal" && s.Status != "Empty" || math.Abs(got-s.Objective) > 1e-6*(1+got) || !x.Optimal {
-			t.Errorf("problem %d: %d placed, worth %v in all, by HiGHS (%s) %v", i, x.Placed, got, s.Status, s.Objective)
+		if x.Placed != best.placed || math.Abs(x.Objective-best.objective) > 1e-5*(1+x.Objective) || !x.Optimal || !best.proved {
+			t.Errorf("problem %d: %d placed, worth %v, by HiGHS %d and %v", i, x.Placed, x.Objective, best.placed, best.objective)
 		}
 	}
 	slices.Sort(ours)
@@ -102,41 +128,46 @@ func TestExactAgainstHiGHS(t *testing.T) {
 	t.Logf("median %.2f ms, longest %.0f; HiGHS %.1f and %.0f", ours[50], ours[99], theirs[50], theirs[99])
 }
 
-// TestGreedyAgainstHiGHS holds our heuristic against HiGHS on problems of 50 applications and
-// 10 servers: as many are placed, and the objective is within 0.5 % of the bound in the
-// median, and 1 % at worst. It takes up to a minute for each problem.
+// small is a drawn problem of any shape that HiGHS solves quickly: of one server to four, and of one application to
+// twelve; of each two one has memory that is shared.
+func small(seed uint64) *Problem {
+	applications, servers := 1+int(seed%12), 1+int(seed/12%4)
+	if seed%2 == 0 {
+		return drawnShared(seed, applications, servers, 0.1+0.1*float64(seed%5))
+	}
+	return varied(seed, applications, servers, 0.1)
+}
+
+// TestServedPlansAgainstHiGHS holds the plans that are served at once against the best there are, on small problems of all
+// shapes: each places as many, and none is worth less than 0.97 of the best.
 //
-//	make oracle
-func TestGreedyAgainstHiGHS(t *testing.T) {
-	n, err := strconv.Atoi(os.Getenv("GEARSHIFT_ORACLE_PLACEMENTS"))
-	if err != nil || n < 1 {
-		t.Skip("runs for minutes: GEARSHIFT_ORACLE_PLACEMENTS=20 says how many problems, as make oracle does")
+//	make oracle PLACEMENTS=292 SEED=1
+func TestServedPlansAgainstHiGHS(t *testing.T) {
+	n, first := 48, 58000
+	for name, x := range map[string]*int{"GEARSHIFT_ORACLE_PLACEMENTS": &n, "GEARSHIFT_ORACLE_SEED": &first} {
+		if text := os.Getenv(name); text != "" {
+			var err error
+			if *x, err = strconv.Atoi(text); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
 	}
-	var shares []float64
-	var ms []float64
-	for seed := range uint64(n) {
-		p := drawn(seed, 50, 10, 1+int(seed%2), 4, []float64{0.25, 0.4, 0.6}[seed%3])
-		s := highs.Solve(t, []highs.Program{{Text: program(p), Options: map[string]any{"time_limit": 60.0, "mip_rel_gap": 1e-5}}})[0]
-		began := time.Now()
-		x := p.Greedy()
-		ms = append(ms, float64(time.Since(began).Microseconds())/1e3)
+	var problems []*Problem
+	for k := range n {
+		problems = append(problems, small(uint64(first+k)))
+	}
+	worst, sum := 1.0, 0.0
+	for k, best := range optima(t, problems, 20) {
+		p := problems[k]
+		x := p.Plan(p.AtOnce())
 		held(t, p, x)
-		placed := int(s.Objective / (heavily(p, &Plan{Placed: 1})))
-		if x.Placed < placed {
-			t.Errorf("problem %d: %d placed, by HiGHS %d", seed, x.Placed, placed)
+		share := 1.0
+		if best.objective > 0 {
+			share = x.Objective / best.objective
 		}
-		// What HiGHS has not proved best in time is no bound; Lagrange's is one then.
-		bound := s.Objective - heavily(p, &Plan{Placed: x.Placed})
-		if s.Status != "Optimal" {
-			bound = lagrangian(p, x.Placed)
+		if worst, sum = min(worst, share), sum+share; x.Placed < best.placed || x.Placed == best.placed && share < 0.97 {
+			t.Errorf("problem %d, %d × %d, shared %v: %d placed, worth %.4f, of %d, worth %.4f (proved: %v)", k, len(p.Applications), len(p.Servers), p.Shared, x.Placed, x.Objective, best.placed, best.objective, best.proved)
 		}
-		shares = append(shares, x.Objective/bound)
-		t.Logf("problem %d: %d placed, by HiGHS (%s, %.1f s) %d; objective %.5f of the bound, %.1f ms", seed, x.Placed, s.Status, s.MS/1e3, placed, x.Objective/bound, ms[seed])
 	}
-	slices.Sort(shares)
-	slices.Sort(ms)
-	t.Logf("objective by HiGHS's: median %.4f, worst %.4f; median %.1f ms", shares[n/2], shares[0], ms[n/2])
-	if shares[n/2] < 0.995 || shares[0] < 0.99 {
-		t.Error("ours falls behind")
-	}
+	t.Logf("%d problems: %.5f of the best in the mean, %.4f at worst", n, sum/float64(n), worst)
 }

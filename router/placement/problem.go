@@ -60,8 +60,6 @@ type Problem struct {
 	Shared       bool
 	Servers      []Server
 	Applications []Application
-
-	limit []float64 // of all backups together, by resource, where it is not by alpha
 }
 
 // Spot is where an application's backup is: indices of a variant and a server, −1 where it
@@ -172,9 +170,6 @@ func (a *Application) quick(v *Alternative) bool {
 
 // budget is how much of each resource backups may use in all.
 func (p *Problem) budget() []float64 {
-	if p.limit != nil {
-		return slices.Clone(p.limit)
-	}
 	all := make([]float64, len(p.Resources))
 	for i := range p.Servers {
 		for r, x := range p.Servers[i].Free {

@@ -28,7 +28,7 @@ func (p *Problem) left(x *Plan) *ledger {
 	l := p.ledger()
 	for i, spot := range x.Spots {
 		if spot != none {
-			l.add(&p.Applications[i].Variants[spot.Variant], spot.Server)
+			l.add(i, spot.Variant, spot.Server)
 		}
 	}
 	return l
@@ -47,9 +47,9 @@ func (p *Problem) why(empty, left *ledger, application int) string {
 		}
 		server = true
 		for v := range a.Variants {
-			if w := &a.Variants[v]; a.quick(w) {
-				ever = ever || empty.has(w, s)
-				now = now || left.fitsServer(left.cost(w, s), s)
+			if a.quick(&a.Variants[v]) {
+				ever = ever || empty.has(application, v, s)
+				now = now || left.fitsServer(left.cost(application, v, s), s)
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func TestSharedMemory(t *testing.T) {
 	var worth, most float64
 	for seed := range uint64(80) {
 		p := drawnShared(seed, 5, 2+int(seed%2), []float64{0.1, 0.2, 0.4}[seed%3])
-		x, y, z := p.Greedy(), p.Algorithm1(false), exhaustive(p)
+		x, y, z := p.Plan(p.AtOnce()), p.Algorithm1(false), exhaustive(p)
 		for _, plan := range []*Plan{x, y, z} {
 			held(t, p, plan)
 			keptShared(t, p, plan)
@@ -95,20 +95,20 @@ func TestSharedLedger(t *testing.T) {
 		i := rng.IntN(len(x.Spots))
 		a := &p.Applications[i]
 		if spot := x.Spots[i]; spot != none {
-			l.drop(&a.Variants[spot.Variant], spot.Server)
+			l.drop(i, spot.Variant, spot.Server)
 			x.Spots[i] = none
 			continue
 		}
 		spot := Spot{rng.IntN(len(a.Variants)), rng.IntN(len(p.Servers))}
-		if v := &a.Variants[spot.Variant]; l.has(v, spot.Server) {
-			l.add(v, spot.Server)
+		if l.has(i, spot.Variant, spot.Server) {
+			l.add(i, spot.Variant, spot.Server)
 			x.Spots[i] = spot
 		}
 		keptShared(t, p, x)
 	}
 	for i, spot := range x.Spots {
 		if spot != none {
-			l.drop(&p.Applications[i].Variants[spot.Variant], spot.Server)
+			l.drop(i, spot.Variant, spot.Server)
 		}
 	}
 	for s := range p.Servers {
@@ -125,7 +125,7 @@ func TestExcluded(t *testing.T) {
 	p := family(2, 400, 300)
 	p.Applications[0].Excluded = []string{"S1"}
 	p.Applications[1].Excluded = []string{"S1", "S2"}
-	for _, x := range []*Plan{p.Greedy(), p.Algorithm1(false), p.Exact(nil)} {
+	for _, x := range []*Plan{p.Plan(1 << 18), p.Algorithm1(false), p.Exact(nil, nil)} {
 		if got := written(p, x); got != "S@S2 -" {
 			t.Errorf("%s, want S@S2 -", got)
 		}

@@ -24,7 +24,7 @@ func TestDrill(t *testing.T) {
 		g := newRig(t)
 		g.after(5*time.Second, homes...)
 		g.drill("h3")
-		s := g.after(5*time.Second, "large-one@h1", "large-two@h2", "small@h1")
+		s := g.after(5*time.Second, "large-one@h1", "large-two@h2", "small@h2")
 		if h := s.Servers[2]; h.State != "lost" || !h.Drill || s.Counts.FalseAlarms != 0 || s.Counts.Failovers != 1 {
 			t.Errorf("servers %+v, counts %+v", s.Servers, s.Counts)
 		}

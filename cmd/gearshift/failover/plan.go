@@ -70,7 +70,7 @@ then the highest sum of quality × rate. A backup is not on its primary's server
 "site_independent": true, on its site; it answers within max_latency_ms; and all backups
 together leave the share alpha of the free capacity (0.1) for what is loaded after a failure.
 
-policy is "gearshift", the default, which is quick; "exact", which proves its plan best, or
+policy is "gearshift", the default, which takes some tenths of a second; "exact", which proves its plan best, or
 says after a minute how far off it may be; "alg1", the paper's Algorithm 1 with the rules
 above; or "alg1-printed", without them. Resources have any names. An application that finds
 no room is listed with the reason. A problem of one application:
@@ -122,11 +122,11 @@ func Plan(text []byte) (*Planned, error) {
 	var x *placement.Plan
 	switch f.Policy {
 	case "exact":
-		x = p.Exact(func() bool { return time.Since(began) > longest })
+		x = p.Exact(p.Plan(p.Thorough()), func() bool { return time.Since(began) > longest })
 	case "alg1", "alg1-printed":
 		x = p.Algorithm1(f.Policy == "alg1-printed")
 	default:
-		x = p.Greedy()
+		x = p.Plan(p.Thorough())
 	}
 	took := time.Since(began)
 	planned := &Planned{Objective: x.Objective, Placements: []Backup{}, Unprotected: []Unprotected{}, MS: float64(took.Microseconds()) / 1e3}

@@ -63,12 +63,12 @@ func recoverable(x *failover.System, headroom float64, losses []envfailover.Loss
 	if len(p.Servers) == 0 || slices.ContainsFunc(left, func(x float64) bool { return x < 0 }) {
 		return no
 	}
-	if p.Greedy().Placed == len(p.Applications) {
+	if p.Plan(p.Thorough()).Placed == len(p.Applications) {
 		return yes
 	}
 	if len(p.Applications)*len(p.Servers) <= exactly {
 		steps := 0
-		plan := p.Exact(func() bool { steps++; return steps > mostSteps })
+		plan := p.Exact(nil, func() bool { steps++; return steps > mostSteps })
 		switch {
 		case plan.Placed == len(p.Applications):
 			return yes

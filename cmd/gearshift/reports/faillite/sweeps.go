@@ -304,7 +304,7 @@ func (p *paper) scalability(ctx context.Context) (report.Section, string, error)
 	var worst float64
 	for _, n := range [][2]int{{1000, 500}, {2000, 500}, {3000, 500}, {1000, 100}, {1000, 1000}} {
 		x := drawn(n[0], n[1])
-		ours, theirs := timed(func() { x.Greedy() }), timed(func() { x.Algorithm1(false) })
+		ours, theirs := timed(func() { x.Plan(x.AtOnce()) }), timed(func() { x.Algorithm1(false) })
 		worst = max(worst, ours)
 		t.Rows = append(t.Rows, []report.Cell{report.Text(fmt.Sprintf("%d × %d", n[0], n[1])), report.Beside(ours, 4000), report.Number(theirs)})
 		if ctx.Err() != nil {
