@@ -30,7 +30,7 @@ func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
 		}
 		k, fault = s.understand(c.Request.Header, body, e, s.catalogue.Allowed(access.Granted(c)))
 	}
-	if fault == nil && e.Stores {
+	if fault == nil && e.Continues {
 		fault = s.follow(c, &k)
 	}
 	if fault == nil {

@@ -23,7 +23,7 @@ var lesser = map[string]string{
 	"/rerank": `{"model":"auto","query":"a","documents":["b","c"]}`, "/v1/score": `{"model":"auto","text_1":"a","text_2":"b"}`, "/score": `{"model":"auto","text_1":"a","text_2":"b"}`,
 	"/tokenize": `{"model":"auto","prompt":"a b"}`, "/detokenize": `{"model":"auto","tokens":[1,2]}`,
 	messages: `{"model":"auto","max_tokens":9,"messages":[{"role":"user","content":"a"}]}`, messages + "/count_tokens": `{"model":"auto","messages":[{"role":"user","content":"a"}]}`,
-	responses: `{"model":"auto","input":"a"}`, embeddings: `{"model":"auto","input":"a"}`,
+	responses: `{"model":"auto","input":"a"}`, responses + "/compact": `{"model":"auto","input":[{"role":"user","content":"a"}]}`, responses + "/input_tokens": `{"model":"auto","input":"a"}`, embeddings: `{"model":"auto","input":"a"}`,
 	"/v1/audio/transcriptions": `{"model":"auto","file":"data:"}`,
 }
 

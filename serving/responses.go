@@ -3,6 +3,7 @@ package serving
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -86,4 +87,16 @@ func (s *Server) keptResponse(c *gin.Context) {
 		return
 	}
 	s.proxy.Fetch(c, at.Replica)
+}
+
+// noResponsesEndpoint answers a POST to what the Responses API has no endpoint for, or to a
+// response, which takes none.
+func (s *Server) noResponsesEndpoint(c *gin.Context) {
+	id := c.Param("id")
+	if _, kept := s.kept.Find(id); kept || strings.HasPrefix(id, "resp") {
+		c.Header("Allow", "GET, DELETE")
+		s.wrongMethod(c)
+		return
+	}
+	s.fail(c, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: wire.UnsupportedEndpoint, Message: "the router has no " + c.Request.Method + " " + c.Request.URL.Path})
 }

@@ -173,6 +173,32 @@ func TestAResponseThatIsNotKnown(t *testing.T) {
 	}
 }
 
+// TestPathsOfTheResponsesAPIAreNoIDs: what agents POST beside a response reaches an engine,
+// that which has the earlier response; of the rest the router says that it has no such endpoint.
+func TestPathsOfTheResponsesAPIAreNoIDs(t *testing.T) {
+	var k keeping
+	g := newRig(t, nil, k.fleet)
+	g.do("POST", responses, `{"model":"large","input":"a"}`)
+	for path, at := range map[string]string{responses + "/compact": responses + "/compact", "/responses/input_tokens/": responses + "/input_tokens"} {
+		for body, who := range map[string]string{`{"model":"auto","input":"a"}`: "small@a", from("resp_1", "auto"): "large@a"} {
+			w := g.do("POST", path, body)
+			if asked := k.all(); w.Code != http.StatusTeapot || asked[len(asked)-1] != who+" POST "+at {
+				t.Errorf("%s: status %d, asked %q", path, w.Code, asked[len(asked)-1])
+			}
+		}
+	}
+	before := len(k.all())
+	for _, path := range []string{responses + "/other", "/responses/input-tokens"} {
+		w := g.do("POST", path, `{"model":"auto","input":"a"}`)
+		if message, _, _, code := readError(t, w.Body.Bytes()); w.Code != http.StatusNotFound || code != "unsupported_endpoint" || !strings.HasPrefix(message, "the router has no POST /v1/responses/") {
+			t.Errorf("%s: status %d, %s", path, w.Code, w.Body)
+		}
+	}
+	if n := len(k.all()); n != before {
+		t.Errorf("%d engines were asked", n-before)
+	}
+}
+
 func TestAResponseIsItsTenantsAlone(t *testing.T) {
 	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}, "bob": {}})
 	for name, c := range map[string]struct {

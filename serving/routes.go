@@ -11,6 +11,7 @@ import (
 	"gearshift/serving/loads"
 	"gearshift/serving/paths"
 	"gearshift/serving/proxy"
+	"gearshift/serving/wire"
 )
 
 // route is an endpoint of the server, its own or a module's.
@@ -43,10 +44,11 @@ func (s *Server) clientRoutes() []route {
 		keyed(http.MethodGet, "/v2/models/{model...}/ready", s.modelReady),
 		keyed(http.MethodGet, "/v2", s.describeServer),
 		keyed(http.MethodPost, "/v1/gearshift/plan", s.planJob),
-		keyed(http.MethodGet, "/v1/responses/{id}", s.keptResponse),
-		keyed(http.MethodDelete, "/v1/responses/{id}", s.keptResponse),
-		keyed(http.MethodGet, "/v1/responses/{id}/input_items", s.keptResponse),
-		free(keyed(http.MethodPost, "/v1/responses/{id}/cancel", s.keptResponse)),
+		keyed(http.MethodGet, wire.ResponsesPath+"/{id}", s.keptResponse),
+		keyed(http.MethodDelete, wire.ResponsesPath+"/{id}", s.keptResponse),
+		keyed(http.MethodPost, wire.ResponsesPath+"/{id}", s.noResponsesEndpoint),
+		keyed(http.MethodGet, wire.ResponsesPath+"/{id}/input_items", s.keptResponse),
+		free(keyed(http.MethodPost, wire.ResponsesPath+"/{id}/cancel", s.keptResponse)),
 		keyed(http.MethodGet, "/v1/models", s.catalogue.ListModels),
 		keyed(http.MethodGet, "/v1/models/{id...}", s.catalogue.OneModel), // names of models may hold slashes
 		keyed(http.MethodGet, metricsPath, s.clientMetrics),

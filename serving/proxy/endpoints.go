@@ -21,6 +21,8 @@ type Endpoint struct {
 	Named bool
 	// Messages says that its clients speak Anthropic's Messages API.
 	Messages bool
+	// Continues says that its requests may name an earlier response that they go on from.
+	Continues bool
 	// Stores says that replicas keep its answers, for those who come back for them.
 	Stores bool
 	// Counts says that it only counts or splits a text: no model works for it.
@@ -40,7 +42,9 @@ var Endpoints = [...]Endpoint{
 	{Path: "/v1/completions", Operation: "text_completion", Alike: true, Generates: true, Common: true},
 	{Path: "/v1/embeddings", Operation: "embeddings"},
 	{Path: "/v1/gearshift/classify", Operation: "classify", Alike: true, Classifies: true},
-	{Path: wire.ResponsesPath, Operation: "chat", Alike: true, Generates: true, Named: true, Stores: true},
+	{Path: wire.ResponsesPath, Operation: "chat", Alike: true, Generates: true, Named: true, Continues: true, Stores: true},
+	{Path: wire.ResponsesPath + "/compact", Operation: "compact", Alike: true, Generates: true, Named: true, Continues: true},
+	{Path: wire.ResponsesPath + "/input_tokens", Operation: "count_tokens", Alike: true, Continues: true, Counts: true},
 	{Path: wire.MessagesPath, Operation: "chat", Alike: true, Generates: true, Messages: true},
 	{Path: wire.MessagesPath + "/count_tokens", Operation: "count_tokens", Alike: true, Messages: true, Counts: true},
 	{Path: "/v1/rerank", Operation: "rerank", Alike: true, Lists: true},
