@@ -55,6 +55,14 @@ func (c *contextLengths) of(replica int) int {
 	return int(c.reported[replica].Load())
 }
 
+// ofVariant is the longest context of the variant's replicas; zero if none is known.
+func (c *contextLengths) ofVariant(variant int) (longest int) {
+	for _, i := range c.table.ReplicasOf(variant) {
+		longest = max(longest, c.of(i))
+	}
+	return longest
+}
+
 // limit is the most tokens that a prompt may have on the replica; zero if it is not known.
 func (c *contextLengths) limit(replica int) int {
 	n, room := c.of(replica), c.table.Replicas[replica].KVTokens

@@ -1,6 +1,7 @@
 package serving_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,6 +12,8 @@ import (
 
 	"gearshift/serving"
 	"gearshift/serving/config"
+	"gearshift/serving/keys"
+	"gearshift/serving/wire"
 )
 
 // What engines say of a prompt that is too long for them.
@@ -170,4 +173,38 @@ func TestContextsAreThoseThatEnginesTell(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestListedContexts: clients size their prompts by the list of models, where each size has its
+// longest context, and auto the longest of those that the client may ask for.
+func TestListedContexts(t *testing.T) {
+	file, secrets := granting(t, map[string]keys.Key{"bob": {Grants: keys.Grants{Models: []string{"small"}}}})
+	g := newRig(t, says(200, jsonType, fine), lengths(1000, 4096, 9000), withKeys(file))
+	unknown := newRig(t, says(200, jsonType, fine), lengths(0, 2048, 0))
+	for _, c := range []struct {
+		g    *rig
+		key  string
+		want string
+	}{
+		{g, secrets["bob"], "auto 4096, small 4096"},
+		{unknown, "", "auto 2048, small 2048, large 0"},
+	} {
+		var list wire.Models
+		w := c.g.do("GET", "/v1/models", "", "Authorization", "Bearer "+c.key)
+		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range list.Data {
+			got = append(got, fmt.Sprint(m.ID, " ", m.MaxModelLen))
+			one := c.g.do("GET", "/v1/models/"+m.ID, "", "Authorization", "Bearer "+c.key).Body.String()
+			known := m.MaxModelLen > 0
+			if m.ContextLength != m.MaxModelLen || strings.Contains(one, "max_model_len") != known || strings.Contains(one, fmt.Sprintf(`"context_length":%d`, m.MaxModelLen)) != known {
+				t.Errorf("%s: %+v, alone %s", m.ID, m, one)
+			}
+		}
+		if got := strings.Join(got, ", "); got != c.want {
+			t.Errorf("listed %s, want %s", got, c.want)
+		}
+	}
 }

@@ -196,15 +196,15 @@ func New(o Options) (*Server, error) {
 		Router: s.router, Clock: s.clock, Reasons: admission.Reasons, Failures: proxy.Reasons,
 		Waiting: func() ([]string, []int) { return s.queue.Lengths() },
 	})
+	s.contexts = newContexts(s.table, s.backends)
 	s.catalogue = catalogue.New(catalogue.Options{
-		Table: s.table, DefaultTask: func() int { return s.running.Load().Task }, Fail: s.fail, Jobs: jobModels(&o.Modality),
+		Table: s.table, DefaultTask: func() int { return s.running.Load().Task }, Fail: s.fail, Jobs: jobModels(&o.Modality), Context: s.contexts.ofVariant,
 	})
 	s.loader = running.Loader{Table: s.table, CheckGrants: s.catalogue.CheckGrants, Rules: browserRules}
 	s.trials = s.newTrials(o)
 	if err := s.begins(); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
-	s.contexts = newContexts(s.table, s.backends)
 	s.balancer, s.instance = o.Balancer, max(1, rand.Uint32())
 	s.feed = s.newFeed(o.Balancer)
 	s.watchers = append(slices.Clip(s.watchers), lessons{s.feed})

@@ -286,7 +286,7 @@ var table = []room{
 	{"cmd/gearshift/draft", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/output", "router/profile", "env/engine"},
 		"it makes a scenario from facts, and asks no engine"},
-	{"cmd/gearshift/discovery", []string{"cmd/gearshift/draft", "serving/loadgen"},
+	{"cmd/gearshift/discovery", []string{"cmd/gearshift/draft", "serving/listing", "serving/loadgen"},
 		"it asks engines and returns facts; draft makes the scenario"},
 	{"cmd/gearshift/policies", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/modality", "router/nn", "router/policy", "workloads",

@@ -28,6 +28,8 @@ type Options struct {
 	DefaultTask func() int
 	// Jobs are the models that take jobs.
 	Jobs []JobModel
+	// Context is the longest context of the variant, as far as it is known; zero if it is not.
+	Context func(variant int) int
 	// Fail answers with an error.
 	Fail func(c *gin.Context, status int, e wire.Error)
 }
@@ -43,13 +45,14 @@ type Catalogue struct {
 	table       *fleet.Table
 	defaultTask func() int
 	jobs        []JobModel
+	context     func(variant int) int
 	fail        func(c *gin.Context, status int, e wire.Error)
 	created     int64 // Unix time, for the list of models
 }
 
 // New makes a Catalogue.
 func New(o Options) *Catalogue {
-	return &Catalogue{table: o.Table, defaultTask: o.DefaultTask, jobs: o.Jobs, fail: o.Fail, created: time.Now().Unix()}
+	return &Catalogue{table: o.Table, defaultTask: o.DefaultTask, jobs: o.Jobs, context: o.Context, fail: o.Fail, created: time.Now().Unix()}
 }
 
 // Variant is the index of the model's variant, or [work.Auto]. The client may know of the
@@ -82,22 +85,31 @@ func (k *Catalogue) modelNames(variants uint64) string {
 	return text
 }
 
-func (k *Catalogue) model(name string) wire.Model {
-	return wire.Model{ID: name, Object: "model", Created: k.created, OwnedBy: "gearshift"}
+// model describes the model to a client that may know of the allowed variants. Auto has the longest
+// context of these, since a long prompt goes to a size that holds it.
+func (k *Catalogue) model(name string, allowed uint64) wire.Model {
+	m := wire.Model{ID: name, Object: "model", Created: k.created, OwnedBy: "gearshift"}
+	for i, v := range k.table.Variants {
+		if v.Name == name || name == AutoModel && (allowed == 0 || allowed>>i&1 == 1) {
+			m.MaxModelLen = max(m.MaxModelLen, k.context(i))
+		}
+	}
+	m.ContextLength = m.MaxModelLen
+	return m
 }
 
 // ListModels answers with the models that the client may ask for.
 func (k *Catalogue) ListModels(c *gin.Context) {
-	list := wire.Models{Object: "list", Data: []wire.Model{k.model(AutoModel)}}
 	allowed := k.Allowed(access.Granted(c))
+	list := wire.Models{Object: "list", Data: []wire.Model{k.model(AutoModel, allowed)}}
 	for i, v := range k.table.Variants {
 		if allowed != 0 && allowed>>i&1 == 0 {
 			continue
 		}
-		list.Data = append(list.Data, k.model(v.Name))
+		list.Data = append(list.Data, k.model(v.Name, allowed))
 	}
 	for _, name := range k.jobModels(allowed) {
-		list.Data = append(list.Data, k.model(name))
+		list.Data = append(list.Data, k.model(name, allowed))
 	}
 	c.JSON(http.StatusOK, list)
 }
@@ -127,5 +139,5 @@ func (k *Catalogue) OneModel(c *gin.Context) {
 		k.fail(c, fault.Status, fault.Error)
 		return
 	}
-	c.JSON(http.StatusOK, k.model(name))
+	c.JSON(http.StatusOK, k.model(name, allowed))
 }

@@ -8,11 +8,10 @@ import (
 	"gearshift/serving/wire"
 )
 
-// model is an entry of the list of models, with vLLM's addition and the server's own.
+// model is an entry of the list of models, with the server's own addition.
 type model struct {
 	wire.Model
-	MaxModelLen int    `json:"max_model_len,omitempty"` // tokens
-	State       string `json:"state,omitempty"`         // of a model that is not ready
+	State string `json:"state,omitempty"` // of a model that is not ready
 }
 
 // listModels lists the models that are loaded; those that are asleep are among them, as
@@ -26,7 +25,7 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 		if m.State != repository.Ready && m.State != repository.Asleep {
 			continue
 		}
-		entry := model{Model: wire.Model{ID: m.Name, Object: "model", Created: s.created, OwnedBy: "gearshift-engine"}, MaxModelLen: m.Context}
+		entry := model{Model: wire.Model{ID: m.Name, Object: "model", Created: s.created, OwnedBy: "gearshift-engine", MaxModelLen: m.Context, ContextLength: m.Context}}
 		if m.State == repository.Asleep {
 			entry.State = m.State.String()
 		}

@@ -25,14 +25,7 @@ type model struct {
 	// Lifecycle is what Azure says of the models that may be deployed there. Requests name
 	// deployments, which are not listed.
 	Lifecycle string `json:"lifecycle_status"`
-	// MaxModelLen is the context of vLLM and SGLang, the others of routers and hosts.
-	MaxModelLen   float64 `json:"max_model_len"`
-	ContextLength float64 `json:"context_length"`
-	ContextWindow float64 `json:"context_window"`
-	Meta          struct {
-		Context float64 `json:"n_ctx"`
-		Trained float64 `json:"n_ctx_train"`
-	} `json:"meta"`
+	lengths
 }
 
 // Parse reads a list. It reports false if the text is none, or an empty one: it then says
@@ -69,23 +62,6 @@ func indifferent(models []model) bool {
 		}
 	}
 	return false
-}
-
-// Slots reports whether the server is llama.cpp's, which divides its context among slots
-// and has what each gets at /props.
-func (l List) Slots() bool { return len(l.models) == 1 && l.models[0].OwnedBy == "llamacpp" }
-
-// SlotContext is the context in llama.cpp's /props; zero if there is none.
-func SlotContext(body []byte) int {
-	var props struct {
-		Defaults struct {
-			Context float64 `json:"n_ctx"`
-		} `json:"default_generation_settings"`
-	}
-	if json.Unmarshal(body, &props) != nil || !(props.Defaults.Context >= 1 && props.Defaults.Context < 1<<40) {
-		return 0
-	}
-	return int(props.Defaults.Context)
 }
 
 // Has reports whether the server has the model, by any of the names that engines take.
@@ -128,24 +104,6 @@ func (m *model) is(name string) bool {
 		}
 	}
 	return false
-}
-
-// Context is how many tokens a prompt and its answer may have together; zero if the server
-// does not say. A server of one model has that whatever it is called.
-func (l List) Context(name string) int {
-	m, found := l.find(name)
-	if !found {
-		if len(l.models) != 1 {
-			return 0
-		}
-		m = l.models[0]
-	}
-	for _, n := range []float64{m.MaxModelLen, m.Meta.Context, m.ContextLength, m.ContextWindow, m.Meta.Trained} {
-		if n >= 1 && n < 1<<40 {
-			return int(n)
-		}
-	}
-	return 0
 }
 
 const (

@@ -96,15 +96,32 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// llama.cpp divides its context among slots, which its list does not say.
-func TestSlotContext(t *testing.T) {
-	l, _ := listing.Parse([]byte(llamaCpp))
-	if !l.Slots() {
-		t.Error("it has slots")
-	}
-	for text, want := range map[string]int{`{"default_generation_settings":{"n_ctx":2048},"total_slots":4}`: 2048, `{}`: 0, ``: 0, `{"default_generation_settings":{"n_ctx":-1}}`: 0} {
-		if got := listing.SlotContext([]byte(text)); got != want {
-			t.Errorf("%s: %d", text, got)
+// What the lists of some servers do not say stands on pages of theirs.
+func TestPages(t *testing.T) {
+	const studio = `{"data":[{"id":"qwen","object":"model","owned_by":"organization_owner"},{"id":"b","object":"model","owned_by":"organization_owner"}]}`
+	for _, c := range []struct {
+		list, path string
+		body, name string
+		want       int
+	}{
+		{llamaCpp, "/props", `{"default_generation_settings":{"n_ctx":2048},"total_slots":4}`, "small", 2048},
+		{llamaCpp, "/props", `{}`, "small", 0},
+		{llamaCpp, "/props", ``, "small", 0},
+		{llamaCpp, "/props", `{"default_generation_settings":{"n_ctx":-1}}`, "small", 0},
+		{tgi, "/info", `{"model_id":"org/model","max_concurrent_requests":128,"max_input_tokens":3000,"max_total_tokens":4096}`, "tgi", 4096},
+		{ollama, "/api/ps", `{"models":[{"name":"llama3.2:latest","model":"llama3.2:latest","context_length":8192}]}`, "llama3.2", 8192},
+		{ollama, "/api/ps", `{"models":[{"name":"llama3.2:latest","context_length":8192}]}`, "qwen2.5:7b", 0},
+		{ollama, "/api/ps", `{"models":[]}`, "llama3.2", 0},
+		{studio, "/api/v0/models", `{"object":"list","data":[{"id":"qwen","type":"llm","state":"loaded","max_context_length":32768,"loaded_context_length":4096},{"id":"b","state":"not-loaded","max_context_length":2048}]}`, "qwen", 4096},
+		{studio, "/api/v0/models", `{"data":[{"id":"qwen"},{"id":"b","max_context_length":2048}]}`, "b", 2048},
+		{vllm, "", "", "served", 0},
+	} {
+		l, _ := listing.Parse([]byte(c.list))
+		if got := l.Page(); got != c.path {
+			t.Errorf("%s: page %q, want %q", c.list, got, c.path)
+		}
+		if got := listing.PageContext([]byte(c.body), c.name); got != c.want {
+			t.Errorf("%q of %s: %d, want %d", c.name, c.body, got, c.want)
 		}
 	}
 }
@@ -118,6 +135,11 @@ func TestContext(t *testing.T) {
 		{llamaCpp, "small", 131072}, {ollama, "llama3.2", 0}, {routed, "org/model", 8192},
 		{`{"data":[{"id":"a","meta":{"n_ctx":2048,"n_ctx_train":8192}}]}`, "a", 2048},
 		{`{"data":[{"id":"a","max_model_len":-1}]}`, "a", 0},
+		{`{"data":[{"id":"a","max_model_len":"4096"}]}`, "a", 4096},
+		{`{"data":[{"id":"a","max_model_len":{"a":1},"context_window":2048}]}`, "a", 2048},
+		{`{"data":[{"id":"a","max_context_length":32768,"loaded_context_length":4096}]}`, "a", 4096},
+		{`{"data":[{"id":"a","max_input_tokens":262144,"max_output_tokens":8192}]}`, "a", 262144},
+		{`{"data":[{"id":"a","max_context":524288}]}`, "a", 524288},
 	} {
 		l, ok := listing.Parse([]byte(c.list))
 		if got := l.Context(c.name); !ok || got != c.want {

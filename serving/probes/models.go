@@ -50,9 +50,9 @@ func (p *Prober) askList(ctx context.Context, w *round) {
 		return
 	}
 	w.list.wait = seldom
-	slot := 0
-	if says && list.Slots() {
-		slot = slotContext(ctx, w.Server)
+	var page []byte
+	if says && list.Page() != "" {
+		page = read(ctx, w.Server, list.Page())
 	}
 	notes, contexts := make([]string, len(w.Models)), make([]int, len(w.Models))
 	for i := range w.Models {
@@ -60,7 +60,7 @@ func (p *Prober) askList(ctx context.Context, w *round) {
 		if !says || name == "" {
 			continue
 		}
-		if contexts[i] = slot; slot == 0 {
+		if contexts[i] = listing.PageContext(page, name); contexts[i] == 0 {
 			contexts[i] = list.Context(name)
 		}
 		if !list.Has(name) {
@@ -92,18 +92,18 @@ func models(ctx context.Context, s Server) (list listing.List, says bool, err er
 	return listing.List{}, false, nil
 }
 
-// slotContext is the context of each slot of llama.cpp; zero if it is not reported.
-func slotContext(ctx context.Context, s Server) int {
-	response, err := s.Get(ctx, "/props")
+// read returns what the server has at a path; nothing if that is no success.
+func read(ctx context.Context, s Server, path string) []byte {
+	response, err := s.Get(ctx, path)
 	if err != nil {
-		return 0
+		return nil
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, longestList))
 	if err != nil || response.StatusCode != http.StatusOK {
-		return 0
+		return nil
 	}
-	return listing.SlotContext(body)
+	return body
 }
 
 // errNotNow is returned where a server cannot list its models at the moment.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gearshift/cmd/gearshift/draft"
+	"gearshift/serving/listing"
 	"gearshift/serving/loadgen"
 )
 
@@ -37,14 +38,15 @@ type Asker struct {
 	Probe bool
 }
 
-// page is the most that is read of an answer.
-const page = 8 << 20
+// longest is the most that is read of an answer.
+const longest = 8 << 20
 
 // engine is one under way.
 type engine struct {
 	*Asker
 	target Target
 	root   string // without the version that its OpenAI interface is under
+	list   listing.List
 	out    draft.Engine
 }
 
@@ -71,6 +73,7 @@ func (a *Asker) Ask(ctx context.Context, t Target) (draft.Engine, error) {
 	if len(e.out.Models) == 0 && len(e.out.Unloaded) > 0 {
 		return e.out, fmt.Errorf("%s has no model loaded; its repository has %s: load them, then repeat this command", t.URL, strings.Join(e.out.Unloaded, ", "))
 	}
+	e.contexts(ctx)
 	if len(e.out.Models) == 0 {
 		return e.out, fmt.Errorf("%s lists no model that answers with text; tried GET %s/models", t.URL, base)
 	}
@@ -105,11 +108,9 @@ type listed struct {
 	ID      string  `json:"id"`
 	OwnedBy string  `json:"owned_by"`
 	Parent  *string `json:"parent"` // of an adapter, the model that it changes
-	Length  int     `json:"max_model_len"`
 	Meta    struct {
 		Parameters float64 `json:"n_params"`
 		Size       int64   `json:"size"`
-		Trained    int     `json:"n_ctx_train"`
 	} `json:"meta"`
 }
 
@@ -122,9 +123,14 @@ func (e *engine) models(ctx context.Context) error {
 		Data []listed `json:"data"`
 	}
 	tried := e.out.URL + "/models"
-	if err := e.get(ctx, tried, &list); err != nil {
+	body, err := e.page(ctx, tried)
+	if err == nil {
+		err = json.Unmarshal(body, &list)
+	}
+	if err != nil {
 		return e.fault(tried, err)
 	}
+	e.list, _ = listing.Parse(body)
 	for _, l := range list.Data {
 		if l.ID == "" || l.Parent != nil && *l.Parent != "" { // an adapter shares its model's engine
 			continue
@@ -132,9 +138,21 @@ func (e *engine) models(ctx context.Context) error {
 		if k, ok := kinds[l.OwnedBy]; ok {
 			e.out.Kind = k
 		}
-		e.out.Models = append(e.out.Models, draft.Model{ID: l.ID, Context: l.Length, Parameters: l.Meta.Parameters, WeightBytes: l.Meta.Size})
+		e.out.Models = append(e.out.Models, draft.Model{ID: l.ID, Parameters: l.Meta.Parameters, WeightBytes: l.Meta.Size})
 	}
 	return nil
+}
+
+// contexts fills in the contexts that are not known yet, by what a router reads of them.
+func (e *engine) contexts(ctx context.Context) {
+	var page []byte
+	if path := e.list.Page(); path != "" {
+		page, _ = e.page(ctx, e.root+path) // not every version has it
+	}
+	for i := range e.out.Models {
+		m := &e.out.Models[i]
+		first(&m.Context, listing.PageContext(page, m.ID), e.list.Context(m.ID))
+	}
 }
 
 // fault is why an engine is of no use, in one line.
@@ -169,6 +187,15 @@ func (e *engine) get(ctx context.Context, at string, v any) error {
 	return e.exchange(ctx, http.MethodGet, at, nil, func(r io.Reader) error { return json.NewDecoder(r).Decode(v) })
 }
 
+// page returns what the engine has at the address.
+func (e *engine) page(ctx context.Context, at string) (body []byte, err error) {
+	err = e.exchange(ctx, http.MethodGet, at, nil, func(r io.Reader) (err error) {
+		body, err = io.ReadAll(r)
+		return err
+	})
+	return body, err
+}
+
 // exchange returns a question and what is read of its answer.
 func (e *engine) exchange(ctx context.Context, method, at string, body io.Reader, read func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
@@ -191,5 +218,5 @@ func (e *engine) exchange(ctx context.Context, method, at string, body io.Reader
 	if response.StatusCode != http.StatusOK {
 		return &statusError{response.StatusCode}
 	}
-	return read(io.LimitReader(response.Body, page))
+	return read(io.LimitReader(response.Body, longest))
 }

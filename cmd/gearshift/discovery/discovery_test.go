@@ -105,6 +105,13 @@ vllm:generation_tokens_total{engine="0",model_name="meta-llama/Llama-3.1-8B"} 12
 			"GET /v1/models":            `{"data":[{"id":"small","owned_by":"gearshift-engine"}]}`,
 			"POST /v2/repository/index": `[{"name":"small","version":"1","state":"READY"},{"name":"large","version":"1","state":"UNAVAILABLE","reason":"unloaded"}]`,
 		}, draft.Engine{Kind: draft.Gearshift, Models: []draft.Model{{ID: "small"}}, Unloaded: []string{"large"}}},
+		"TGI": {map[string]string{
+			"GET /v1/models": `{"data":[{"id":"org/model-7b","owned_by":"org/model-7b"}]}`,
+			"GET /info":      `{"model_id":"org/model-7b","max_input_tokens":4095,"max_total_tokens":4096}`,
+		}, draft.Engine{Kind: draft.Other, Models: []draft.Model{{ID: "org/model-7b", Context: 4096}}}},
+		"a router": {map[string]string{
+			"GET /v1/models": `{"data":[{"id":"org/model-7b","context_length":8192,"owned_by":"org"},{"id":"b-7b","max_input_tokens":"4096"}]}`,
+		}, draft.Engine{Kind: draft.Other, Models: []draft.Model{{ID: "org/model-7b", Context: 8192}, {ID: "b-7b", Context: 4096}}}},
 		"another": {map[string]string{"GET /v1/models": `{"data":[{"id":"x-7b"}]}`}, draft.Engine{Kind: draft.Other, Models: []draft.Model{{ID: "x-7b"}}}},
 		// Whatever it answers elsewhere, an unknown server stays one.
 		"another that answers everything": {map[string]string{

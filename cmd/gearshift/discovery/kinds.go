@@ -39,7 +39,7 @@ func (e *engine) sglang(ctx context.Context) bool {
 	for i := range e.out.Models {
 		m := &e.out.Models[i]
 		first(&m.KVTokens, info.Tokens)
-		first(&m.Context, info.Context, info.Input)
+		first(&m.Context, info.Context, e.list.Context(m.ID), info.Input)
 		first(&m.Sequences, info.Running)
 		first(&m.Block, info.Page)
 		for _, s := range info.Internal {
