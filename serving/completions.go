@@ -16,11 +16,11 @@ import (
 // complete answers a request to an endpoint of the replicas, streamed or not.
 func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
 	until := s.clock() + s.settings().Timeouts.Total
-	other := ""
+	var also taken
 	if e.Files {
-		other = formType
+		also.media = formType
 	}
-	body, fault := s.read(c, other)
+	body, fault := s.read(c, also)
 	received := s.clock()
 	var k call
 	if fault == nil {

@@ -185,7 +185,7 @@ func (s *Server) fitInputs(e *proxy.Endpoint, k *call) *wire.Refusal {
 // inferJob answers a request of the Open Inference Protocol.
 func (s *Server) inferJob(c *gin.Context) {
 	until := s.clock() + s.settings().Timeouts.Total
-	body, fault := s.read(c, tensorType)
+	body, fault := s.read(c, taken{media: tensorType, inference: true})
 	if fault != nil {
 		s.refuse(c, fault)
 		return
@@ -217,7 +217,7 @@ func (s *Server) inferJob(c *gin.Context) {
 
 // planJob says which modalities would be sent for a job.
 func (s *Server) planJob(c *gin.Context) {
-	body, fault := s.read(c, "")
+	body, fault := s.read(c, taken{})
 	if fault != nil {
 		s.refuse(c, fault)
 		return

@@ -74,6 +74,11 @@ func unknownURL(r *http.Request) wire.Error {
 }
 
 func (s *Server) wrongMethod(c *gin.Context) {
+	if s.noEndpoint(c.Request) {
+		c.Writer.Header().Del("Allow")
+		s.fail(c, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: wire.UnsupportedEndpoint, Message: "the router has no " + c.Request.Method + " " + c.Request.URL.Path})
+		return
+	}
 	message := c.Request.URL.Path + " does not take " + c.Request.Method
 	if allowed := c.Writer.Header().Get("Allow"); allowed != "" {
 		message += "; want " + allowed

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"gearshift/serving/codings"
 	"gearshift/serving/memory"
 	"gearshift/serving/wire"
 )
@@ -22,13 +23,17 @@ const (
 )
 
 // receive takes in the body, bounded in size, time and memory. Its memory is charged as
-// it arrives, until the buffer is released.
-func (s *Server) receive(c *gin.Context, announced int64) (*wire.Buffer, *wire.Refusal) {
+// it arrives, until the buffer is released. The bounds of a body with a coding are those of what it
+// unpacks to.
+func (s *Server) receive(c *gin.Context, announced int64, coding string) (*wire.Buffer, *wire.Refusal) {
 	if c.Request.Body == nil || c.Request.Body == http.NoBody {
 		return wire.Wrap(nil), nil
 	}
 	most := s.settings().MaxBody
 	p := intake{server: s, from: http.MaxBytesReader(c.Writer, c.Request.Body, most), announced: announced, most: most + 1}
+	if coding != "" {
+		p.from, p.announced, p.unpacking = http.MaxBytesReader(c.Writer, codings.NewReader(io.NopCloser(p.from), coding), most), -1, codings.Memory
+	}
 	p.hold = s.memory.Bodies.Begin(s.clock(), c.Writer)
 	body, err := p.read()
 	if err != nil {
@@ -45,6 +50,7 @@ type intake struct {
 	from      io.Reader
 	hold      *memory.Body
 	announced int64 // the size; below 1 if it is not known
+	unpacking int64 // memory that undoing its compression takes
 	most      int64 // bytes that there may be, and one
 }
 
@@ -96,7 +102,7 @@ func (p *intake) fill(b *wire.Buffer) (n int, err error) {
 
 // charge charges memory of the size, of which n bytes are full.
 func (p *intake) charge(n int, size int64) error {
-	return p.hold.Grow(p.server.clock(), int64(n), wire.Occupied(int(size)))
+	return p.hold.Grow(p.server.clock(), int64(n), wire.Occupied(int(size))+p.unpacking)
 }
 
 // next is the size that the memory should have, of which n bytes are full: more once
@@ -116,9 +122,12 @@ func (p *intake) next(n int, size int64) int64 {
 
 // unreceived is the refusal of a body that could not be read.
 func (s *Server) unreceived(c *gin.Context, err error) *wire.Refusal {
+	var corrupt *codings.CorruptError
 	switch {
 	case tooLarge(err):
 		return s.oversize()
+	case errors.As(err, &corrupt):
+		return wire.Bad(http.StatusBadRequest, "", "invalid_encoding", corrupt.Error())
 	case errors.Is(err, memory.ErrSlow):
 		c.Header("Connection", "close")
 		s.memory.LogShortage("slow_body")

@@ -14,6 +14,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/browser"
+	"gearshift/serving/codings"
 	"gearshift/serving/config"
 	"gearshift/serving/fields"
 	"gearshift/serving/proxy"
@@ -62,39 +63,64 @@ const formType = "multipart/form-data"
 // tensorType is the media type of tensors as binary data.
 const tensorType = "application/octet-stream"
 
+// formOfCurl is the media type that curl -d gives a body of which nothing is said.
+const formOfCurl = "application/x-www-form-urlencoded"
+
+// taken is what an endpoint takes beside plain JSON.
+type taken struct {
+	// media is the other type of its bodies; empty if there is none.
+	media string
+	// inference says that its clients speak the Open Inference Protocol. Their bodies may be
+	// compressed, and their commands have curl call JSON a form.
+	inference bool
+}
+
 // readable refuses a body that is not called JSON, or of the other type where one is taken. A page
 // may send such a body to any server, without asking first. Of other clients than browsers
-// one without a type is taken to be JSON.
-func readable(r *http.Request, other string) *wire.Refusal {
+// one without a type is taken to be JSON, and a form is where their protocol has none.
+func readable(r *http.Request, t taken) *wire.Refusal {
 	kind := fields.Get(r.Header, "Content-Type")
 	if kind == "" && (r.ContentLength == 0 || !browser.Sent(r)) {
 		return nil
 	}
 	media, err := fields.MediaType(kind)
-	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json") || other != "" && media == other) {
+	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json") || t.media != "" && media == t.media || t.inference && media == formOfCurl && !browser.Sent(r)) {
 		return nil
 	}
 	want := "application/json"
-	if other != "" {
-		want = other + " or " + want
+	if t.media != "" {
+		want = t.media + " or " + want
 	}
 	return wire.Bad(http.StatusUnsupportedMediaType, "", "unsupported_media_type", fmt.Sprintf("content type %q; it must be %s", kind, want))
 }
 
-// read takes in the body, bounded in size and time. It is JSON, or of the other type if there is
-// one.
-func (s *Server) read(c *gin.Context, other string) (*wire.Buffer, *wire.Refusal) {
-	if fault := readable(c.Request, other); fault != nil {
+// codingOf is how the body is compressed; empty if it is not.
+func codingOf(r *http.Request, t taken) (string, *wire.Refusal) {
+	coding, ok := codings.Of(r.Header["Content-Encoding"])
+	if ok && (coding == "" || t.inference) {
+		return coding, nil
+	}
+	want := "the body must not be compressed"
+	if t.inference {
+		want = "want gzip, deflate or none"
+	}
+	return "", wire.Bad(http.StatusUnsupportedMediaType, "", "unsupported_encoding", fmt.Sprintf("content encoding %q; %s", strings.Join(r.Header["Content-Encoding"], ", "), want))
+}
+
+// read takes in the body, bounded in size and time. It is JSON, or what else is taken.
+func (s *Server) read(c *gin.Context, t taken) (*wire.Buffer, *wire.Refusal) {
+	if fault := readable(c.Request, t); fault != nil {
 		return nil, fault
 	}
-	if coding := fields.Get(c.Request.Header, "Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return nil, wire.Bad(http.StatusUnsupportedMediaType, "", "unsupported_encoding", fmt.Sprintf("content encoding %q; the body must not be compressed", coding))
+	coding, fault := codingOf(c.Request, t)
+	if fault != nil {
+		return nil, fault
 	}
 	size := c.Request.ContentLength
 	if size > s.settings().MaxBody {
 		return nil, s.oversize()
 	}
-	body, fault := s.receive(c, size)
+	body, fault := s.receive(c, size, coding)
 	if fault != nil {
 		return nil, fault
 	}

@@ -89,14 +89,13 @@ func (s *Server) keptResponse(c *gin.Context) {
 	s.proxy.Fetch(c, at.Replica)
 }
 
-// noResponsesEndpoint answers a POST to what the Responses API has no endpoint for, or to a
-// response, which takes none.
-func (s *Server) noResponsesEndpoint(c *gin.Context) {
-	id := c.Param("id")
-	if _, kept := s.kept.Find(id); kept || strings.HasPrefix(id, "resp") {
-		c.Header("Allow", "GET, DELETE")
-		s.wrongMethod(c)
-		return
+// noEndpoint reports whether the request is a POST to a word of the Responses API that is no endpoint
+// here, rather than to a response, which takes none.
+func (s *Server) noEndpoint(r *http.Request) bool {
+	word, below := strings.CutPrefix(r.URL.Path, wire.ResponsesPath+"/")
+	if !below || r.Method != http.MethodPost || strings.HasPrefix(word, "resp") {
+		return false
 	}
-	s.fail(c, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: wire.UnsupportedEndpoint, Message: "the router has no " + c.Request.Method + " " + c.Request.URL.Path})
+	_, kept := s.kept.Find(word)
+	return !kept
 }

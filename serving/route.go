@@ -91,7 +91,7 @@ func (s *Server) route(c *gin.Context) {
 // readRoute reads the body of a request for a lease.
 func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *wire.Refusal) {
 	k.variant = work.Auto
-	body, fault := s.read(c, "")
+	body, fault := s.read(c, taken{})
 	if fault != nil {
 		return in, k, fault
 	}
@@ -210,7 +210,7 @@ func (s *Server) endRoute(c *gin.Context) {
 
 // decode reads a small body strictly. An empty one is an empty object.
 func (s *Server) decode(c *gin.Context, into any) *wire.Refusal {
-	body, fault := s.read(c, "")
+	body, fault := s.read(c, taken{})
 	if fault != nil {
 		return fault
 	}

@@ -46,7 +46,6 @@ func (s *Server) clientRoutes() []route {
 		keyed(http.MethodPost, "/v1/gearshift/plan", s.planJob),
 		keyed(http.MethodGet, wire.ResponsesPath+"/{id}", s.keptResponse),
 		keyed(http.MethodDelete, wire.ResponsesPath+"/{id}", s.keptResponse),
-		keyed(http.MethodPost, wire.ResponsesPath+"/{id}", s.noResponsesEndpoint),
 		keyed(http.MethodGet, wire.ResponsesPath+"/{id}/input_items", s.keptResponse),
 		free(keyed(http.MethodPost, wire.ResponsesPath+"/{id}/cancel", s.keptResponse)),
 		keyed(http.MethodGet, "/v1/models", s.catalogue.ListModels),

@@ -29,7 +29,12 @@ func (r *Rules) CrossSite(request *http.Request) bool {
 
 // Sent reports whether the request bears a browser's marks.
 func Sent(request *http.Request) bool {
-	return request.Header["Origin"] != nil || request.Header["Sec-Fetch-Site"] != nil
+	for _, mark := range []string{"Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest", "Sec-Fetch-User"} {
+		if request.Header[mark] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // changes reports whether a request by the method may change something.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"gearshift/serving/backend"
+	"gearshift/serving/codings"
 	"gearshift/serving/wire"
 )
 
@@ -17,7 +18,16 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 		failV2(w, http.StatusNotFound, err)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	coding, ok := codings.Of(r.Header["Content-Encoding"])
+	if !ok {
+		failV2(w, http.StatusUnsupportedMediaType, fmt.Errorf("content encoding %q; want gzip, deflate or none", r.Header["Content-Encoding"]))
+		return
+	}
+	from := http.MaxBytesReader(w, r.Body, maxBody)
+	if coding != "" {
+		from = http.MaxBytesReader(w, codings.NewReader(from, coding), maxBody)
+	}
+	body, err := io.ReadAll(from)
 	if err != nil {
 		failV2(w, http.StatusBadRequest, err)
 		return
