@@ -110,6 +110,9 @@ func (s Spec) trace(requests int, notice func(string)) (*Trace, error) {
 	if t.Skipped > 0 && notice != nil {
 		notice(s.skipped(t))
 	}
+	if t.Doubt != "" && s.Rate == 0 && notice != nil {
+		notice(t.Name + ": " + t.Doubt)
+	}
 	if s.Rate > 0 {
 		return t.Rescaled(s.Rate)
 	}

@@ -14,7 +14,7 @@ type csvForm struct {
 	form
 	header               []string
 	time, prompt, output int // columns
-	task                 int // −1: there is none
+	task, session, delay int // −1: there is none
 }
 
 func (t *tracer) readCSV(r io.Reader) error {
@@ -28,7 +28,7 @@ func (t *tracer) readCSV(r io.Reader) error {
 	f, ok := detect(slices.Clone(first))
 	if !ok {
 		return fmt.Errorf("%s:1: header %q is not known; TIMESTAMP,ContextTokens,GeneratedTokens or req_time_s,client,prompt_len,output_len, or lines of JSON in a .jsonl file, would be right, "+
-			"or the columns of BurstGPT, Mooncake or vidur", t.Name, strings.Join(first, ","))
+			"or the columns of BurstGPT, Mooncake, splitwise-sim or vidur", t.Name, strings.Join(first, ","))
 	}
 	for !t.full() {
 		row, err := rows.Read()
@@ -67,10 +67,13 @@ func detect(header []string) (csvForm, bool) {
 	if !ok {
 		return csvForm{}, false
 	}
-	c := csvForm{form: f, header: header, time: index(f.columns.time), prompt: index(f.columns.prompt), output: index(f.columns.output), task: -1}
+	c := csvForm{form: f, header: header, time: index(f.columns.time), prompt: index(f.columns.prompt), output: index(f.columns.output), task: -1, session: -1, delay: -1}
 	c.columns = columns{header[c.time], header[c.prompt], header[c.output]} // as the file has them
 	if f.columns == forms[0].columns {
 		c.task = index("task")
+	}
+	if f.columns == mooncake.columns {
+		c.session, c.delay = index(sessionColumn), index(delayColumn)
 	}
 	return c, true
 }
@@ -80,7 +83,13 @@ func (t *tracer) csvRow(f csvForm, row []string, line int) (Record, instant, err
 	if len(row) != len(f.header) {
 		return record, instant{}, fmt.Errorf("%s:%d: %d columns; %d would be right, %s", t.Name, line, len(row), len(f.header), strings.Join(f.header, ","))
 	}
-	at, ok := f.clock(row[f.time])
+	value := func(column int) string {
+		if column < 0 {
+			return ""
+		}
+		return strings.TrimSpace(row[column])
+	}
+	at, ok := t.when(f.form, value(f.time), strings.Clone(value(f.session)), value(f.delay))
 	if !ok {
 		return record, at, fault(t.Name, line, f.header[f.time], f.example, "%q is not a time", row[f.time])
 	}
@@ -88,6 +97,9 @@ func (t *tracer) csvRow(f csvForm, row []string, line int) (Record, instant, err
 		record.Task = strings.Clone(row[f.task])
 	}
 	at.text = row[f.time]
+	t.unit.see(f.form, at, func(name string) bool {
+		return slices.ContainsFunc(f.header, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), name) })
+	})
 	var err error
 	if record.PromptTokens, err = tokenCount(row[f.prompt]); err != nil {
 		return record, at, fault(t.Name, line, f.header[f.prompt], countExample, "%q %v", row[f.prompt], err)

@@ -16,18 +16,33 @@ type form struct {
 	columns
 	clock   func(text string) (instant, bool)
 	example string // of a time
+	// unclear says that times from the start are in seconds or in milliseconds: clock reads them as
+	// seconds, and [tracer.settle] finds out.
+	unclear bool
 }
+
+// mooncake is the form that Mooncake has in milliseconds, guidellm and Alibaba in seconds, and aiperf
+// with turns that have a delay in place of a time.
+var mooncake = form{columns{"timestamp", "input_length", "output_length"}, anyClock(1), "milliseconds since the start, such as 3000", true}
 
 // forms are those that are read, the first whose columns are there. Names are compared
 // in lower case.
 var forms = []form{
-	{columns{"at_s", "prompt_tokens", "output_tokens"}, sinceStart, secondsExample},
-	{columns{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}, anyClock(1), "2023-11-16 18:17:03.9799600"},
-	{columns{"Timestamp", "Request tokens", "Response tokens"}, anyClock(1), secondsExample},
-	{columns{"timestamp", "input_length", "output_length"}, anyClock(1e-3), "milliseconds since the start, such as 3000"},
-	{columns{"arrived_at", "num_prefill_tokens", "num_decode_tokens"}, anyClock(1), secondsExample},
-	{columns{"req_time_s", "prompt_len", "output_len"}, sinceStart, secondsExample},
+	{columns{"at_s", "prompt_tokens", "output_tokens"}, sinceStart, secondsExample, false},
+	{columns{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}, anyClock(1), "2023-11-16 18:17:03.9799600", false},
+	{columns{"Timestamp", "Request tokens", "Response tokens"}, anyClock(1), secondsExample, false},
+	mooncake,
+	{columns{"arrived_at", "num_prefill_tokens", "num_decode_tokens"}, anyClock(1), secondsExample, false},
+	{columns{"arrival_timestamp", "prompt_size", "token_size"}, anyClock(1), secondsExample, false},
+	{columns{"req_time_s", "prompt_len", "output_len"}, sinceStart, secondsExample, false},
 }
+
+// What the parts of a form are called elsewhere. Names of times that end in a unit have it.
+var (
+	times   = []string{"arrival_time_s", "time_s", "timestamp_s", "arrival_time_ms", "arrival_ms", "time_ms", "timestamp_ms", "timestamp", "arrival_time", "arrived_at", "arrival_timestamp", "start_time", "request_time", "arrival", "time"}
+	prompts = []string{"prompt_tokens", "input_tokens", "request_tokens", "context_tokens", "ContextTokens", "Request tokens", "input_length", "prompt_length", "prompt_len", "input_len", "num_prefill_tokens", "prompt_size", "isl"}
+	outputs = []string{"output_tokens", "completion_tokens", "generated_tokens", "response_tokens", "GeneratedTokens", "Response tokens", "output_length", "output_len", "response_length", "num_decode_tokens", "token_size", "osl"}
+)
 
 // formOf returns the form whose columns all are among the names.
 func formOf(has func(name string) bool) (form, bool) {
@@ -36,7 +51,41 @@ func formOf(has func(name string) bool) (form, bool) {
 			return f, true
 		}
 	}
-	return form{}, false
+	first := func(names []string) string {
+		for _, name := range names {
+			if has(name) {
+				return name
+			}
+		}
+		return ""
+	}
+	f := form{columns{first(times), first(prompts), first(outputs)}, anyClock(1), secondsExample, false}
+	switch {
+	case f.time == "" || f.prompt == "" || f.output == "":
+		return form{}, false
+	case strings.HasSuffix(f.time, "_ms"):
+		f.clock, f.example = anyClock(1e-3), mooncake.example
+	default:
+		f.unclear = !strings.HasSuffix(f.time, "_s")
+	}
+	return f, true
+}
+
+// closestTo returns the form of which the most columns are there: it says best what is missing.
+func closestTo(has func(name string) bool) form {
+	best, most := forms[0], 0
+	for _, f := range forms {
+		n := 0
+		for _, name := range []string{f.time, f.prompt, f.output} {
+			if has(name) {
+				n++
+			}
+		}
+		if n > most {
+			best, most = f, n
+		}
+	}
+	return best
 }
 
 // instant is a time as a trace has it.

@@ -54,27 +54,35 @@ func (t *tracer) jsonRow(line []byte, n int) (record Record, at instant, f form,
 	for name, value := range members {
 		row[strings.ToLower(name)] = value
 	}
-	f, ok := formOf(row.has)
+	f, ok := formOf(func(name string) bool { return row.has(name) || name == mooncake.time && row.has(sessionColumn) })
 	if !ok {
-		f = forms[0] // says best what is missing
+		f = closestTo(row.has)
+	}
+	session := ""
+	if f.columns == mooncake.columns {
+		session = row.text(sessionColumn)
 	}
 	for _, part := range []struct{ name, right string }{{f.time, f.example}, {f.prompt, countExample}, {f.output, countExample}} {
-		if !row.has(part.name) {
+		if _, follows := t.turns[session]; !row.has(part.name) && !(part.name == f.time && follows) {
 			return record, at, f, fault(t.Name, n, part.name, part.right, "missing")
 		}
 	}
 	record = Record{Line: n}
-	text, _ := row.text(f.time)
-	if at, ok = f.clock(text); !ok {
-		return record, at, f, fault(t.Name, n, f.time, f.example, "%s", row.wrong(f.time, "%s is not a time"))
+	text := row.text(f.time)
+	if at, ok = t.when(f, text, session, row.text(delayColumn)); !ok {
+		part := f.time
+		if !row.has(part) {
+			part = delayColumn
+		}
+		return record, at, f, fault(t.Name, n, part, f.example, "%s", row.wrong(part, "%s is not a time"))
 	}
 	at.text = text
+	t.unit.see(f, at, row.has)
 	for _, part := range []struct {
 		name   string
 		tokens *int
 	}{{f.prompt, &record.PromptTokens}, {f.output, &record.OutputTokens}} {
-		text, _ := row.text(part.name)
-		if *part.tokens, err = tokenCount(text); err != nil {
+		if *part.tokens, err = tokenCount(row.text(part.name)); err != nil {
 			return record, at, f, fault(t.Name, n, part.name, countExample, "%s", row.wrong(part.name, "number %s is not right here"))
 		}
 	}
@@ -89,14 +97,17 @@ func (f jsonFields) has(name string) bool {
 	return len(value) > 0 && string(value) != "null"
 }
 
-// text returns a number, or a string that may hold one.
-func (f jsonFields) text(name string) (string, bool) {
+// text returns a number, or a string that may hold one; empty if there is neither.
+func (f jsonFields) text(name string) string {
 	value := f[strings.ToLower(name)]
 	var s string
 	if len(value) > 0 && value[0] == '"' && json.Unmarshal(value, &s) == nil {
-		return s, true
+		return s
 	}
-	return string(value), false
+	if string(value) == "null" {
+		return ""
+	}
+	return string(value)
 }
 
 // wrong says what a value is that is not right; number is how to say it of a number.

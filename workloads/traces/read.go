@@ -37,6 +37,8 @@ type Trace struct {
 	Records []Record
 	// Skipped counts the requests without prompt or output tokens among those read.
 	Skipped int
+	// Doubt says what the reading assumes that the file does not say; empty if nothing.
+	Doubt string
 }
 
 // MaxTokens is the longest prompt or output that a request may have.
@@ -68,9 +70,14 @@ func (o Reading) Load(ref string) (*Trace, error) {
 //	{"at_s": 0.25, "task": "copa", "prompt_tokens": 90, "output_tokens": 256}   task may be left out
 //	TIMESTAMP,ContextTokens,GeneratedTokens             Azure
 //	Timestamp,Request tokens,Response tokens            BurstGPT, in seconds
-//	{"timestamp": 0, "input_length": 1, "output_length": 1}   Mooncake, in milliseconds
+//	{"timestamp": 0, "input_length": 1, "output_length": 1}   Mooncake, in milliseconds; guidellm and Alibaba, in seconds
+//	{"session_id": "a", "delay": 100, "input_length": 1, "output_length": 1}   aiperf: a turn that follows another
 //	arrived_at,num_prefill_tokens,num_decode_tokens     vidur, in seconds
+//	arrival_timestamp,prompt_size,token_size            splitwise-sim, in seconds
 //	req_time_s,client,prompt_len,output_len             chatbot arena, as kept by VTC
+//
+// Other combinations of these names and their like are read too. The unit of times that do not
+// name it is found as [unit.milliseconds] has it, and Doubt says so where it is not sure.
 //
 // Times are dates, or seconds from the start or since 1970; of the last and of dates the
 // first request is time zero. Further columns are ignored. Rows have to be in order of
@@ -83,7 +90,7 @@ func (o Reading) Read(name string, r io.Reader) (*Trace, error) {
 		return nil, fmt.Errorf("cannot read trace %q: %w", name, err)
 	}
 	in := bufio.NewReader(&lineGuard{r: text})
-	t := &tracer{Trace: &Trace{Name: name}, Reading: o}
+	t := &tracer{Trace: &Trace{Name: name}, Reading: o, turns: map[string]instant{}}
 	if first, _ := in.Peek(1); isJSONL(name) || string(first) == "{" {
 		err = t.readJSONL(in)
 	} else {
@@ -97,6 +104,7 @@ func (o Reading) Read(name string, r io.Reader) (*Trace, error) {
 	case len(t.Records) == 0:
 		return nil, fmt.Errorf("%s: no requests; at least one would be right", name)
 	}
+	t.settle()
 	return t.Trace, nil
 }
 
@@ -152,6 +160,10 @@ type tracer struct {
 	zero  time.Time // of a clock whose times are no times since the start
 	last  time.Duration
 	line  int // of the last row
+	unit  unit
+	// turns are when the last turn of each session came, and delayed says that one has no time.
+	turns   map[string]instant
+	delayed bool
 }
 
 // full reports whether no more is wanted.
@@ -169,8 +181,11 @@ func (t *tracer) add(r Record, at instant, c columns) error {
 	if r.At > maxSeconds*time.Second || r.At < 0 && t.line == 0 {
 		return fault(t.Name, r.Line, c.time, "within 285 years of the first", "%q is too late", at.text)
 	}
-	if t.line > 0 && r.At < t.last {
-		return fault(t.Name, r.Line, c.time, "rows in order of time", "%s before line %d", t.last-r.At, t.line)
+	if gap := t.last - r.At; t.line > 0 && gap > 0 && len(t.turns) == 0 {
+		if ms, _ := t.unit.milliseconds(0); ms {
+			gap /= 1000
+		}
+		return fault(t.Name, r.Line, c.time, "rows in order of time", "%s before line %d", gap, t.line)
 	}
 	t.last, t.line = r.At, r.Line
 	for _, part := range []struct {
