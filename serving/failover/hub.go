@@ -9,7 +9,8 @@ import (
 // Notice is a step of a failover as subscribers and operators see it. What does not apply is left
 // out.
 type Notice struct {
-	// ID counts the notices of this run of the router.
+	// ID rises by one with each notice of this run of the router, and is higher than those of the
+	// runs before.
 	ID uint64 `json:"id,omitempty"`
 	// Time is when it happened.
 	Time time.Time `json:"time,omitzero"`
@@ -36,9 +37,14 @@ type Notice struct {
 // kept is how many notices those who come late, or read slowly, can have.
 const kept = 1024
 
+// eachTerm is how many IDs a run of the router has.
+const eachTerm = 1_000_000
+
 // hub hands notices to all who read them. A slow reader holds up no other: one that is more than kept
 // notices behind misses the oldest.
 type hub struct {
+	before uint64 // all IDs are higher
+
 	mu   sync.Mutex // protects what follows
 	last uint64     // ID of the newest
 	ring [kept]message
@@ -52,7 +58,10 @@ type message struct {
 	text []byte
 }
 
-func newHub() *hub { return &hub{turn: make(chan struct{})} }
+// newHub makes the hub of a run of the router.
+func newHub(term uint64) *hub {
+	return &hub{before: term * eachTerm, last: term * eachTerm, turn: make(chan struct{})}
+}
 
 // publish hands the notice out.
 func (h *hub) publish(n Notice) {
@@ -81,10 +90,10 @@ func (h *hub) newest() uint64 {
 func (h *hub) after(id uint64) (list []message, more <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if id > h.last { // of another run of the router
+	if id > h.last { // of another run of the router, whose clock was ahead
 		id = 0
 	}
-	for n := max(id, h.last-min(h.last, kept)) + 1; n <= h.last; n++ {
+	for n := max(id, h.before, h.last-min(h.last, kept)) + 1; n <= h.last; n++ {
 		list = append(list, h.ring[n%kept])
 	}
 	return list, h.turn

@@ -41,7 +41,10 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Now is the wall clock; nil is time.Now.
 	Now func() time.Time
-	Log *slog.Logger
+	// Ping is how often a stream of events without any sends something, unless its client asks for
+	// another interval; zero is [pulse].
+	Ping time.Duration
+	Log  *slog.Logger
 }
 
 // Module is the failover of a server. It implements [serving.Module], and joins one server.
@@ -88,11 +91,12 @@ func New(o Options) (*Module, error) {
 	if o.Dial == nil {
 		o.Dial = dial
 	}
+	o.Ping = cmp.Or(o.Ping, pulse)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Controller = filled(o.Controller)
-	m := &Module{options: o, system: o.System, log: o.Log, hub: newHub(), models: models{dir: o.Models}, term: statefile.FirstTerm(o.Now()), lost: make([]bool, len(o.System.Servers)), refused: make([]time.Duration, len(o.System.Servers))}
+	m := &Module{options: o, system: o.System, log: o.Log, models: models{dir: o.Models}, term: statefile.FirstTerm(o.Now()), lost: make([]bool, len(o.System.Servers)), refused: make([]time.Duration, len(o.System.Servers))}
 	m.metrics = newMetrics(m)
 	if err := m.findReplicas(); err != nil {
 		return nil, fmt.Errorf("cannot make failover: %w", err)
@@ -104,6 +108,7 @@ func New(o Options) (*Module, error) {
 		}
 		m.file, m.term = file, file.Term()
 	}
+	m.hub = newHub(m.term)
 	if err := m.newController(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}

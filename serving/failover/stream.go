@@ -13,38 +13,65 @@ import (
 	"gearshift/serving/wire"
 )
 
-// pulse is how often a stream without events sends something, so that what lies between does not
-// take it for dead.
+// pulse is how often a stream without events sends something where nothing else is set.
 const pulse = 15 * time.Second
+
+// The bounds of the interval of pings, which keep what lies between from taking a stream without
+// events for dead.
+const shortestPing, longestPing = 100 * time.Millisecond, time.Hour
 
 // sendTime is how long a subscriber may take for what it is sent.
 const sendTime = 10 * time.Second
 
-// events answers GET /v1/gearshift/events: each step of a failover as it happens, as server-sent
-// events, or as messages of a WebSocket where the client asks for one. A client that names the last
-// event that it has, in Last-Event-ID or ?after=ID, gets what came since first.
-func (m *Module) events(w http.ResponseWriter, r *http.Request) {
-	after := m.hub.newest()
+// subscription is what a client wants of events.
+type subscription struct {
+	after uint64 // the last event that it has
+	ping  time.Duration
+}
+
+// subscribed reads what the client wants: events from now on, or after the last one that it has, which
+// it names in Last-Event-ID or ?after=ID.
+func (m *Module) subscribed(r *http.Request) (subscription, *wire.Error) {
+	s := subscription{m.hub.newest(), m.options.Ping}
+	var err error
+	wrong := func(param wire.Optional, format string, args ...any) *wire.Error {
+		return &wire.Error{Type: wire.InvalidRequest, Param: param, Code: "invalid_parameter", Message: fmt.Sprintf(format, args...)}
+	}
 	for _, text := range []string{r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")} {
 		if text == "" {
 			continue
 		}
-		id, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			serving.Fail(w, r, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Param: "after", Code: "invalid_parameter", Message: fmt.Sprintf("the last event %q: want the number of one, such as 17", text)})
-			return
+		if s.after, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return s, wrong("after", "the last event %q: want the number of one, such as 17", text)
 		}
-		after = id
 	}
-	if r.Header.Get("Upgrade") != "" {
-		m.socket(w, r, after)
+	if text := r.URL.Query().Get("ping"); text != "" {
+		if s.ping, err = time.ParseDuration(text); err != nil || s.ping < shortestPing || s.ping > longestPing {
+			return s, wrong("ping", "ping %q: want an interval from %v to %v, such as 5s", text, shortestPing, longestPing)
+		}
+	}
+	return s, nil
+}
+
+// events answers GET /v1/gearshift/events: each step of a failover as it happens, as server-sent
+// events, or as messages of a WebSocket where the client asks for one. The first thing that a client
+// gets is the ID of the last event that it does not get: with that it can come back for all that
+// follow, also where its connection ends before there was any.
+func (m *Module) events(w http.ResponseWriter, r *http.Request) {
+	s, fault := m.subscribed(r)
+	if fault != nil {
+		serving.Fail(w, r, http.StatusBadRequest, *fault)
 		return
 	}
-	m.sse(w, r, after)
+	if r.Header.Get("Upgrade") != "" {
+		m.socket(w, r, s)
+		return
+	}
+	m.sse(w, r, s)
 }
 
 // sse sends events until the client leaves or the server is to end.
-func (m *Module) sse(w http.ResponseWriter, r *http.Request, after uint64) {
+func (m *Module) sse(w http.ResponseWriter, r *http.Request, s subscription) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
@@ -60,16 +87,17 @@ func (m *Module) sse(w http.ResponseWriter, r *http.Request, after uint64) {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
-	if send([]byte("retry: 500\n\n")) != nil {
+	// An event without data is none to a client, but its ID counts.
+	if send(fmt.Appendf(nil, "retry: 500\nid: %d\n\n", s.after)) != nil {
 		return
 	}
-	m.stream(r.Context(), after, func(x message) error {
+	m.stream(r.Context(), s, func(x message) error {
 		return send(fmt.Appendf(nil, "id: %d\nevent: %s\ndata: %s\n\n", x.id, x.kind, x.text))
 	}, func() error { return send([]byte(":\n\n")) })
 }
 
 // socket sends events as messages of a WebSocket.
-func (m *Module) socket(w http.ResponseWriter, r *http.Request, after uint64) {
+func (m *Module) socket(w http.ResponseWriter, r *http.Request, s subscription) {
 	conn, err := websocket.Accept(w, r, nil) // which answers what is wrong, and keeps pages of other sites out
 	if err != nil {
 		return
@@ -81,25 +109,29 @@ func (m *Module) socket(w http.ResponseWriter, r *http.Request, after uint64) {
 		defer cancel()
 		return f(ctx)
 	}
-	m.stream(ctx, after, func(x message) error {
-		return timed(func(ctx context.Context) error { return conn.Write(ctx, websocket.MessageText, x.text) })
-	}, func() error { return timed(conn.Ping) })
+	send := func(text []byte) error {
+		return timed(func(ctx context.Context) error { return conn.Write(ctx, websocket.MessageText, text) })
+	}
+	if send(fmt.Appendf(nil, `{"id":%d,"kind":"subscribed"}`, s.after)) != nil {
+		return
+	}
+	m.stream(ctx, s, func(x message) error { return send(x.text) }, func() error { return timed(conn.Ping) })
 	_ = conn.Close(websocket.StatusGoingAway, "the router is ending")
 }
 
 // stream hands the events to send until that fails, the context ends, or the server is to end.
-func (m *Module) stream(ctx context.Context, after uint64, send func(message) error, idle func() error) {
+func (m *Module) stream(ctx context.Context, s subscription, send func(message) error, idle func() error) {
 	m.subscribers.Add(1)
 	defer m.subscribers.Add(-1)
-	beat := time.NewTicker(pulse)
+	beat := time.NewTicker(s.ping)
 	defer beat.Stop()
 	for {
-		list, more := m.hub.after(after)
+		list, more := m.hub.after(s.after)
 		for _, x := range list {
 			if send(x) != nil {
 				return
 			}
-			after = x.id
+			s.after = x.id
 		}
 		select {
 		case <-more:

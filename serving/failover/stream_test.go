@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
+	"gearshift/serving"
 	"gearshift/serving/failover"
 )
 
@@ -79,17 +82,81 @@ func TestEvents(t *testing.T) {
 		t.Errorf("events %+v", list)
 	}
 	_, again := read("Last-Event-ID", "0", "affected")
-	if first := again[0]; first.ID != 1 {
+	if first := again[0]; first.ID != first.Term*1_000_000+1 {
 		t.Errorf("after 0 the first is %+v", first)
 	}
 	if a := again[len(again)-1]; a.Application != "one" || a.Full != 1 {
 		t.Errorf("affected %+v, want application one", a)
 	}
-	r, err := http.Get(server.URL + "/v1/gearshift/events?after=x")
-	if err != nil || r.StatusCode != http.StatusBadRequest {
-		t.Errorf("%v, %v; want 400", r, err)
+	for _, query := range []string{"after=x", "ping=x", "ping=1ms", "ping=2h"} {
+		r, err := http.Get(server.URL + "/v1/gearshift/events?" + query)
+		if err != nil || r.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %v, %v; want 400", query, r, err)
+		}
+		_ = r.Body.Close()
 	}
-	_ = r.Body.Close()
+}
+
+// TestEventsBetweenConnections: a client whose connection ends before there was any event comes back
+// for all that happened since, with the ID that it got first.
+func TestEventsBetweenConnections(t *testing.T) {
+	g, server := drilled(t)
+	address := server.URL + "/v1/gearshift/events"
+	first := func(header, last string) (id string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		r.Header.Set(header, last)
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+			if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok && id != last {
+				return id
+			}
+		}
+		t.Fatal("the stream has ended")
+		return ""
+	}
+	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(address, "http"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, err := conn.Read(t.Context())
+	_ = conn.CloseNow()
+	last := first("X-None", "")
+	if want := `{"id":` + last + `,"kind":"subscribed"}`; err != nil || string(text) != want {
+		t.Errorf("the first message is %s, %v; want %s", text, err, want)
+	}
+	g.drill("h1")
+	n, _ := strconv.Atoi(last)
+	if next := first("Last-Event-ID", last); next != strconv.Itoa(n+1) {
+		t.Errorf("after %s comes %s", last, next)
+	}
+}
+
+// TestPings: a stream without events sends something at the interval that its client asks for, whatever the
+// scenario has.
+func TestPings(t *testing.T) {
+	g := newRig(t, func(o *failover.Options, _ *serving.Options) { o.Ping = time.Hour })
+	server := httptest.NewServer(g.server.Handler())
+	t.Cleanup(server.Close)
+	response, err := http.Get(server.URL + "/v1/gearshift/events?ping=100ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	pings := 0
+	for lines := bufio.NewScanner(response.Body); pings < 3 && lines.Scan(); {
+		if lines.Text() == ":" {
+			pings++
+		}
+	}
+	if pings < 3 {
+		t.Errorf("%d pings", pings)
+	}
 }
 
 // The same comes over a WebSocket, which ends when the router does.

@@ -39,6 +39,8 @@ type Failover struct {
 	Loaders         int  `yaml:"loaders"` // loads at a time on a host
 	// ReturnAfter is how long a host that is back must be well before it is used again.
 	ReturnAfter time.Duration `yaml:"return_after"`
+	// Ping is how often a stream of events without any sends something.
+	Ping time.Duration `yaml:"ping"`
 	// Models is the folder of the files that agents may fetch.
 	Models string `yaml:"models,omitempty"`
 	// Drawn has applications and servers drawn, in place of those of the file.
@@ -93,7 +95,7 @@ func defaultFailover() Failover {
 	return Failover{
 		Policy: FailoverPolicies[0], Critical: 50, Alpha: 0.1, Headroom: 20,
 		Heartbeat: 20 * time.Millisecond, Misses: 2, Confirm: 30 * time.Millisecond,
-		Backups: 1, Loaders: 10, ReturnAfter: 2 * time.Second,
+		Backups: 1, Loaders: 10, ReturnAfter: 2 * time.Second, Ping: 15 * time.Second,
 	}
 }
 
@@ -173,7 +175,7 @@ func (c *checker) failover(f *Failover) {
 		name  string
 		value time.Duration
 		least time.Duration
-	}{{"heartbeat", f.Heartbeat, time.Millisecond}, {"confirm", f.Confirm, 0}, {"sweep", f.Sweep, 0}, {"return_after", f.ReturnAfter, 0}} {
+	}{{"heartbeat", f.Heartbeat, time.Millisecond}, {"confirm", f.Confirm, 0}, {"sweep", f.Sweep, 0}, {"return_after", f.ReturnAfter, 0}, {"ping", f.Ping, 100 * time.Millisecond}} {
 		c.judgeIf(x.value < x.least || x.value > time.Hour, child(key, x.name), "want a time from %v to %v, not %v", x.least, time.Hour, x.value)
 	}
 	for _, x := range []struct {

@@ -51,7 +51,7 @@ func (o *Options) newFailover(s *scenario.Scenario, t *fleet.Table, log *slog.Lo
 	}
 	m, err := failover.New(failover.Options{
 		System: s.FailoverSystem(true), Controller: s.FailoverOptions(), Table: t,
-		Token: token, StateFile: o.FailoverState, Models: f.Models, Log: log,
+		Token: token, StateFile: o.FailoverState, Models: f.Models, Ping: f.Ping, Log: log,
 	})
 	if err == nil && token == "" {
 		log.Warn("no fleet's token: agents of engines cannot report", "to_set_one", "export "+c.Admin.FleetTokenEnv+"=$(openssl rand -hex 32), for the router and for each engine with --agent")
