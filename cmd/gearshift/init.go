@@ -23,6 +23,7 @@ import (
 	"gearshift/cmd/gearshift/draft"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/serving/address"
 	"gearshift/serving/loadgen"
 )
 
@@ -123,10 +124,10 @@ func (o *initOptions) targets() ([]discovery.Target, error) {
 	for _, text := range o.engines {
 		t := discovery.Target{URL: text}
 		// A host has no colon, and a URL has one before its first equals sign.
-		if host, address, named := strings.Cut(text, "="); named && !strings.Contains(host, ":") {
-			t.Host, t.URL = host, address
+		if host, at, named := strings.Cut(text, "="); named && !strings.Contains(host, ":") {
+			t.Host, t.URL = host, at
 		}
-		if !strings.Contains(t.URL, "://") {
+		if !strings.Contains(t.URL, "://") && !address.IsSocket(t.URL) {
 			t.URL = "http://" + t.URL
 		}
 		if _, err := scenario.UpstreamURL(t.URL); err != nil {
@@ -146,8 +147,11 @@ func (o *initOptions) targets() ([]discovery.Target, error) {
 }
 
 // hostOf names the host of an engine that was given without one.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
+func hostOf(at string) string {
+	if address.IsSocket(at) {
+		return "local"
+	}
+	u, err := url.Parse(at)
 	if err != nil {
 		return "host"
 	}

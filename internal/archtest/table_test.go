@@ -211,7 +211,7 @@ var table = []room{
 		"policies are tried and compared by what requests have earned: the server reports that, and where they come from is behind an interface"},
 	{"serving/config", []string{"router", "router/health", "serving/agents", "serving/browser", "serving/connections", "serving/experience", "serving/fields", "serving/gauges", "serving/leases", "serving/memory", "serving/remote", "serving/trial", "serving/wire", "internal/faults", "serving/informed"},
 		"a configuration is values and their checks: the rooms of the server read it, and it starts nothing"},
-	{"serving/engines", []string{"router/control", "router/drift", "router/fleet", "router/health", "router/lifecycle", "router/signals", "serving/agents", "serving/config", "serving/gauges", "serving/probes", "serving/scrape"},
+	{"serving/engines", []string{"serving/address", "router/control", "router/drift", "router/fleet", "router/health", "router/lifecycle", "router/signals", "serving/agents", "serving/config", "serving/gauges", "serving/probes", "serving/scrape"},
 		"engines are watched and driven by what they answer: the requests that they get are others', who report of them through hooks"},
 	{"serving/figures", nil,
 		"it rounds numbers, whatever they measure"},
@@ -263,7 +263,7 @@ var table = []room{
 		"a page shows what the server tells of itself: it asks nobody else"},
 	{"serving/statefile", []string{"internal/boltfile"},
 		"a state is bytes and a term: what they mean is the controller's business"},
-	{"serving/failover", []string{"router/control", "router/failover", "router/fleet", "serving", "serving/engines", "serving/statefile", "serving/heartbeat", "serving/scrape", "serving/wire"},
+	{"serving/failover", []string{"serving/address", "router/control", "router/failover", "router/fleet", "serving", "serving/engines", "serving/statefile", "serving/heartbeat", "serving/scrape", "serving/wire"},
 		"a module of the server: the controller decides, and what it decides is carried out by the lifecycles of engines"},
 	{"serving/rollout", []string{"router/control", "router/rollout", "router/fleet", "router/signals", "serving", "serving/config", "serving/engines", "serving/statefile", "serving/scrape", "serving/wire", "serving/work", "internal/splitmix"},
 		"a module of the server: the controller decides, the lifecycles of engines carry out, and requests are split where they are routed"},
@@ -287,7 +287,7 @@ var table = []room{
 	{"cmd/gearshift/draft", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/output", "router/profile", "env/engine"},
 		"it makes a scenario from facts, and asks no engine"},
-	{"cmd/gearshift/discovery", []string{"cmd/gearshift/draft", "serving/listing", "serving/loadgen"},
+	{"cmd/gearshift/discovery", []string{"cmd/gearshift/draft", "serving/address", "serving/listing", "serving/loadgen"},
 		"it asks engines and returns facts; draft makes the scenario"},
 	{"cmd/gearshift/policies", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/modality", "router/nn", "router/policy", "workloads",
@@ -357,7 +357,7 @@ var table = []room{
 	{"cmd/gearshift/evalcmd", []string{
 		"cmd/gearshift/cli", "cmd/gearshift/scenario", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/onnxruntime", "cmd/gearshift/logdata", "cmd/gearshift/bound", "router/fleet", "router/policy", "workloads", "env", "env/objective", "env/evaluation", "env/evaluation/logged", "env/planner", "checkpoints"},
 		"its commands play policies and print what came of it: they train and serve nothing"},
-	{"cmd/gearshift/hostinfo", []string{"serving/loadgen"},
+	{"cmd/gearshift/hostinfo", []string{"serving/address", "serving/loadgen"},
 		"where something is measured is read off the system and a URL: what is measured there is the command's business"},
 	{"cmd/gearshift/enginetest", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env/engine", "serving/wire", "serving/backend"},

@@ -38,12 +38,20 @@ var (
 
 // Parse reads a server's URL. A path that ends in a version (/v1, /v3, /api/v4), or in
 // /openai after one (/v1beta/openai), is the API as it stands; to any other /v1 is added.
-// A URL of an endpoint (/v1/chat/completions) stands for what that lies below.
+// A URL of an endpoint (/v1/chat/completions) stands for what that lies below. unix: and a path is a
+// server on a Unix socket, see [Dialer].
 func Parse(text string) (Server, error) {
 	text = setting.Trim(text)
+	if IsSocket(text) {
+		u, err := parseSocket(text)
+		if err != nil {
+			return Server{}, err
+		}
+		return split(*u), nil
+	}
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return Server{}, fmt.Errorf("%q is not a URL; want http:// or https://, a host and a path, such as %s", text, example)
+		return Server{}, fmt.Errorf("%q is not a URL; want http:// or https://, a host and a path, such as %s, or %s of a Unix socket", text, example, socketExample)
 	}
 	if port, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && (err != nil || port == 0) {
 		return Server{}, fmt.Errorf("%q has no valid port; want 1 to 65535, as in %s", u.Redacted(), example)

@@ -1,8 +1,13 @@
 package address_test
 
 import (
+	"context"
+	"errors"
+	"net"
 	"net/url"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gearshift/serving/address"
@@ -128,5 +133,88 @@ func TestToAllocatesLittle(t *testing.T) {
 	asked := &url.URL{Path: "/v1/chat/completions"}
 	if n := testing.AllocsPerRun(100, func() { _ = s.To(asked) }); n > 1 { // the path
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestSockets: the URL of a Unix socket is read in the forms in which clients have it.
+func TestSockets(t *testing.T) {
+	for text, want := range map[string][3]string{ // the socket, where the API lies, and the root
+		"unix:/run/vllm.sock":                    {"/run/vllm.sock", "/v1/", "/"},
+		"unix:///run/vllm.sock":                  {"/run/vllm.sock", "/v1/", "/"},
+		" UNIX:///run/a%20b.sock ":               {"/run/a b.sock", "/v1/", "/"},
+		"unix:/run/vllm.sock:/v3":                {"/run/vllm.sock", "/v3/", "/"},
+		"unix:/run/vllm.sock:/serve":             {"/run/vllm.sock", "/serve/v1/", "/serve/"},
+		"http+unix://%2Frun%2Fvllm.sock":         {"/run/vllm.sock", "/v1/", "/"},
+		"http+unix://%2frun%2fvllm.sock/v1/":     {"/run/vllm.sock", "/v1/", "/"},
+		"unix:%2Frun%2Fvllm.sock/v1/completions": {"/run/vllm.sock", "/v1/", "/"},
+	} {
+		s, err := address.Parse(text)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := [3]string{address.Socket(s.Root.Host), s.API.Path, s.Root.Path}; got != want || address.Host(&s.API) != "localhost" || s.API.Scheme != "http" {
+			t.Errorf("%s: %q, host %s; want %q", text, got, address.Host(&s.API), want)
+		}
+		again, err := url.Parse(s.API.String()) // as a program that keeps text has it
+		if err != nil || address.Socket(again.Host) != want[0] {
+			t.Errorf("%s as text: %v, %v", text, again, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"unix:run/vllm.sock": `"unix:run/vllm.sock" is not the URL of a socket; want unix: and its absolute path, such as unix:/run/vllm.sock`,
+		"unix:":              `"unix:" is not the URL of a socket`,
+		"unix://":            `"unix://" is not the URL of a socket`,
+		"unix:/":             `"unix:/" is not the URL of a socket`,
+		"unix:/run/":         `"unix:/run/" is not the URL of a socket`,
+		"unix://host/a.sock": `"unix://host/a.sock" is not the URL of a socket`,
+		"unix:/a%zz.sock":    `"unix:/a%zz.sock" is not the URL of a socket`,
+		"unix:/a%00.sock":    `"unix:/a%00.sock" is not the URL of a socket`,
+		"unix:/a.sock:/%zz":  `"unix:/a.sock:/%zz" is not a URL`,
+		"unix:/" + long:      `"unix:/` + long + `" has a path of 201 bytes; want at most 103`,
+	} {
+		if _, err := address.Parse(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", text, err, want)
+		}
+	}
+	if got := address.Readable("GET http://2f612e736f636b.unix-socket/v1/models of http://gpu0:8000"); got != "GET unix:/a.sock/v1/models of http://gpu0:8000" {
+		t.Error(got)
+	}
+}
+
+var long = strings.Repeat("x", 200)
+
+// TestDialer connects to sockets, by any network that it is asked for, and passes the rest on.
+func TestDialer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.sock")
+	s, err := address.Parse("unix:" + path)
+	if err != nil {
+		t.Skip(err) // the folder has a long name
+	}
+	dial := address.Dialer(new(net.Dialer).DialContext)
+	_, err = dial(t.Context(), "tcp", s.Root.Host+":80")
+	var op *net.OpError
+	if !errors.Is(err, syscall.ECONNREFUSED) || !errors.As(err, &op) || op.Op != "dial" || !strings.Contains(err.Error(), path+": there is no such socket") {
+		t.Errorf("without a socket: %v", err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, at := range []string{s.Root.Host + ":80", s.Root.Host} {
+		conn, err := dial(t.Context(), "tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
+	passed := address.Dialer(func(_ context.Context, network, at string) (net.Conn, error) {
+		return nil, errors.New(network + " " + at)
+	})
+	for _, at := range []string{"gpu0:80", "[::1]:80", "xyz.unix-socket:80"} {
+		if _, err := passed(t.Context(), "tcp", at); err == nil || err.Error() != "tcp "+at {
+			t.Errorf("%s: %v", at, err)
+		}
 	}
 }

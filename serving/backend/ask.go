@@ -7,6 +7,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+
+	"gearshift/serving/address"
 )
 
 // Get asks the server for a path of its own, such as /health or /v1/models, with its key. It
@@ -24,7 +26,7 @@ func (u *Upstream) Ask(ctx context.Context, method, path string, header http.Hea
 		return nil, err
 	}
 	to := u.to(asked)
-	r := (&http.Request{Method: method, URL: &to, Header: u.header(nil), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+	r := (&http.Request{Method: method, URL: &to, Host: address.Host(&to), Header: u.header(nil), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	maps.Copy(r.Header, header)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")

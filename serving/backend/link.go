@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"gearshift/serving/address"
 )
 
 const (
@@ -111,7 +113,7 @@ func (l *link) send(r *http.Request, body io.Reader) error {
 	to := l.owner.to(r.URL)
 	out := append(l.out[:0], r.Method...)
 	out = append(append(out, ' '), to.RequestURI()...)
-	out = append(append(out, " HTTP/1.1\r\nHost: "...), to.Host...)
+	out = append(append(out, " HTTP/1.1\r\nHost: "...), address.Host(&to)...)
 	if body != nil || r.Method == http.MethodPost {
 		out = append(out, "\r\nContent-Length: "...)
 		out = strconv.AppendInt(out, r.ContentLength, 10)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"gearshift/serving/address"
 )
 
 // plainLimit bounds the bodies that plain sends. It reads nothing before it has
@@ -42,7 +44,7 @@ type plain struct {
 
 // direct says that plain can send to the server: no TLS and no proxy.
 func direct(base *url.URL) bool {
-	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: base})
+	proxy, err := address.Proxy(&http.Request{URL: base})
 	return base.Scheme == "http" && proxy == nil && err == nil
 }
 

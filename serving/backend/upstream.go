@@ -51,7 +51,7 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use upstream: %w", err)
 	}
-	if _, err := http.ProxyFromEnvironment(&http.Request{URL: &server.Root}); err != nil {
+	if _, err := address.Proxy(&http.Request{URL: &server.Root}); err != nil {
 		return nil, fmt.Errorf("cannot use upstream %q: HTTP_PROXY or HTTPS_PROXY is not the URL of a proxy; want one such as http://proxy:3128", c.URL)
 	}
 	if c.TLS.On() && server.Root.Scheme != "https" {
@@ -77,10 +77,11 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 		connect = 5 * time.Second
 	}
 	dialer := &connector{net.Dialer{Timeout: connect}, trusted}
+	dial := address.Dialer(dialer.DialContext)
 	u.transport = &renewable{}
 	u.transport.Store(&http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         dialer.DialContext,
+		Proxy:               address.Proxy,
+		DialContext:         dial,
 		DialTLSContext:      dialer.dialTLS,
 		TLSHandshakeTimeout: connect, // behind a proxy, as is what follows
 		TLSClientConfig:     trusted.config(server.Root.Hostname()),
@@ -89,15 +90,15 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 		DisableCompression:  true, // it would ask for it
 	})
 	host := server.Root.Hostname()
-	if proxy, _ := http.ProxyFromEnvironment(&http.Request{URL: &server.Root}); proxy != nil {
-		host = "" // which the proxy looks up
+	if proxy, _ := address.Proxy(&http.Request{URL: &server.Root}); proxy != nil || address.Socket(host) != "" {
+		host = "" // which the proxy looks up, or which is no name
 	}
 	u.at = newAddresses(host)
 	u.at.moved = u.transport.renew
 	standard := carrier{&u.way, u.transport, u.at}
 	u.via = standard
 	if direct(&server.Root) {
-		u.via = newPlain(dialer.DialContext, standard)
+		u.via = newPlain(dial, standard)
 	}
 	return u, nil
 }

@@ -116,7 +116,7 @@ func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	transport := c.transport.Load()
 	out := r.WithContext(try.trace(r.Context())) // a copy
 	to := c.to(r.URL)
-	out.URL, out.Host, out.Header = &to, "", c.header(r.Header)
+	out.URL, out.Host, out.Header = &to, address.Host(&to), c.header(r.Header)
 	response, err := transport.RoundTrip(out)
 	if err != nil && r.Context().Err() == nil && try.lost(err) {
 		if body, again := bodyAgain(r); again {

@@ -18,6 +18,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/health"
 	"gearshift/router/signals"
+	"gearshift/serving/address"
 	"gearshift/serving/agents"
 	"gearshift/serving/config"
 	"gearshift/serving/gauges"
@@ -166,12 +167,15 @@ func rootOf(p Prober) string {
 
 // addressOf is where the backend is connected to, host:port, and the host alone;
 // both are empty of one within this process.
-func addressOf(b config.Backend) (address, host string) {
+func addressOf(b config.Backend) (at, host string) {
 	p, ok := b.Transport.(Prober)
 	if !ok {
 		return "", ""
 	}
 	base := p.Base()
+	if address.Socket(base.Host) != "" {
+		return net.JoinHostPort(base.Host, "80"), "localhost"
+	}
 	port := base.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[base.Scheme]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gearshift/router/control"
+	"gearshift/serving/address"
 )
 
 // asking bounds a question to an engine that has not been heard.
@@ -71,6 +72,6 @@ func (m *Module) greetOnce(ctx context.Context, address string) error {
 	return nil
 }
 
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, network, address)
+func dial(ctx context.Context, network, at string) (net.Conn, error) {
+	return address.Dialer(new(net.Dialer).DialContext)(ctx, network, at)
 }

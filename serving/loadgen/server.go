@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -40,7 +41,7 @@ func Base(text string) (string, bool) {
 
 // Transport is HTTP for who has as many connections as it needs, and keeps them.
 func Transport() *http.Transport {
-	return &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 4096, IdleConnTimeout: 30 * time.Second, DisableCompression: true}
+	return &http.Transport{Proxy: address.Proxy, DialContext: address.Dialer(new(net.Dialer).DialContext), MaxIdleConnsPerHost: 4096, IdleConnTimeout: 30 * time.Second, DisableCompression: true}
 }
 
 // ErrKey is that the server does not know the key, or misses one.
@@ -119,6 +120,7 @@ func (s Server) request(ctx context.Context, method, path string, body io.Reader
 	if err != nil {
 		return nil, s.cannot(err)
 	}
+	request.Host = address.Host(&to)
 	if s.Key != "" {
 		request.Header.Set("Authorization", "Bearer "+s.Key)
 	}

@@ -11,11 +11,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"gearshift/cmd/gearshift/draft"
+	"gearshift/serving/address"
 	"gearshift/serving/listing"
 	"gearshift/serving/loadgen"
 )
@@ -46,24 +46,23 @@ type engine struct {
 	*Asker
 	target Target
 	root   string // without the version that its OpenAI interface is under
+	base   string // with it
 	list   listing.List
 	out    draft.Engine
 }
 
-var version = regexp.MustCompile(`/v[0-9]+[a-z0-9]*$`)
-
 // Ask asks the engine. Its error is one line that says what was tried.
 func (a *Asker) Ask(ctx context.Context, t Target) (draft.Engine, error) {
-	u, err := url.Parse(t.URL)
-	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return draft.Engine{}, fmt.Errorf("%q is not a URL; want http:// or https://, a host and a port, such as http://127.0.0.1:8000", t.URL)
+	server, err := address.Parse(t.URL)
+	if err != nil {
+		return draft.Engine{}, fmt.Errorf("%q is not a URL; want http:// or https://, a host and a port, such as http://127.0.0.1:8000, or unix: and the path of a socket", t.URL)
 	}
-	base := strings.TrimSuffix(t.URL, "/")
-	e := engine{Asker: a, target: t, root: version.ReplaceAllString(base, "")}
-	if e.root == base {
-		base += "/v1"
+	trimmed := func(u url.URL) string { return strings.TrimSuffix(u.String(), "/") }
+	e := engine{Asker: a, target: t, root: trimmed(server.Root), base: trimmed(server.API)}
+	e.out = draft.Engine{Host: t.Host, URL: e.base, Key: t.KeyEnv, Kind: draft.Other}
+	if address.IsSocket(t.URL) {
+		e.out.URL = t.URL
 	}
-	e.out = draft.Engine{Host: t.Host, URL: base, Key: t.KeyEnv, Kind: draft.Other}
 	if err := e.models(ctx); err != nil {
 		return e.out, err
 	}
@@ -75,7 +74,7 @@ func (a *Asker) Ask(ctx context.Context, t Target) (draft.Engine, error) {
 	}
 	e.contexts(ctx)
 	if len(e.out.Models) == 0 {
-		return e.out, fmt.Errorf("%s lists no model that answers with text; tried GET %s/models", t.URL, base)
+		return e.out, fmt.Errorf("%s lists no model that answers with text; tried GET %s/models", t.URL, address.Readable(e.base))
 	}
 	if a.Probe {
 		for i := range e.out.Models {
@@ -122,7 +121,7 @@ func (e *engine) models(ctx context.Context) error {
 	var list struct {
 		Data []listed `json:"data"`
 	}
-	tried := e.out.URL + "/models"
+	tried := e.base + "/models"
 	body, err := e.page(ctx, tried)
 	if err == nil {
 		err = json.Unmarshal(body, &list)
@@ -157,6 +156,7 @@ func (e *engine) contexts(ctx context.Context) {
 
 // fault is why an engine is of no use, in one line.
 func (e *engine) fault(tried string, err error) error {
+	tried = address.Readable(tried)
 	var status *statusError
 	switch {
 	case errors.As(err, &status) && (status.code == http.StatusUnauthorized || status.code == http.StatusForbidden):
@@ -204,6 +204,7 @@ func (e *engine) exchange(ctx context.Context, method, at string, body io.Reader
 	if err != nil {
 		return err
 	}
+	request.Host = address.Host(request.URL)
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}

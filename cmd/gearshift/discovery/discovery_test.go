@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"gearshift/cmd/gearshift/discovery"
 	"gearshift/cmd/gearshift/draft"
+	"gearshift/serving/loadgen"
 )
 
 // server answers each method and path with a text.
@@ -35,7 +38,9 @@ func server(t *testing.T, pages map[string]string) string {
 
 func ask(t *testing.T, target discovery.Target, probe bool) (draft.Engine, error) {
 	t.Helper()
-	a := discovery.Asker{Client: http.DefaultClient, Timeout: 5 * time.Second, Probe: probe}
+	transport := loadgen.Transport()
+	defer transport.CloseIdleConnections()
+	a := discovery.Asker{Client: &http.Client{Transport: transport}, Timeout: 5 * time.Second, Probe: probe}
 	return a.Ask(t.Context(), target)
 }
 
@@ -222,5 +227,36 @@ func TestProbe(t *testing.T) {
 	base := server(t, map[string]string{"GET /v1/models": `{"data":[{"id":"m"}]}`})
 	if _, err := ask(t, discovery.Target{URL: base}, true); err == nil || !strings.Contains(err.Error(), "does not complete with the model m: tried POST") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestSocket: an engine on a Unix socket is asked there, and stays under the URL that it was given by.
+func TestSocket(t *testing.T) {
+	folder, err := os.MkdirTemp("", "s") // a test's own has a longer name than a socket may
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	at := "unix://" + folder + "/a.sock"
+	if _, err := ask(t, discovery.Target{URL: at}, false); err == nil || !strings.HasPrefix(err.Error(), at+" does not answer: tried GET unix:"+folder+"/a.sock/v1/models: ") {
+		t.Errorf("without a socket: %v", err)
+	}
+	l, err := net.Listen("unix", folder+"/a.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/models" || r.Host != "localhost" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, `{"data":[{"id":"opt-1.3b","owned_by":"vllm","max_model_len":2048}]}`)
+	}))
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+	e, err := ask(t, discovery.Target{URL: at}, false)
+	if err != nil || e.URL != at || len(e.Models) != 1 || e.Models[0].Context != 2048 {
+		t.Errorf("%+v, %v", e, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gearshift/cmd/gearshift/draft"
+	"gearshift/serving/address"
 )
 
 // probeTokens is the length of the answer that a probe asks for.
@@ -38,14 +39,14 @@ func (e *engine) probe(ctx context.Context, m *draft.Model) error {
 		if err != nil {
 			return err
 		}
-		last = p.exchange(ctx, http.MethodPost, e.out.URL+way.path, bytes.NewReader(body), func(r io.Reader) error { return timed(r, m) })
+		last = p.exchange(ctx, http.MethodPost, e.base+way.path, bytes.NewReader(body), func(r io.Reader) error { return timed(r, m) })
 		var status *statusError
 		if last == nil || !errors.As(last, &status) {
 			break
 		}
 	}
 	if last != nil {
-		return fmt.Errorf("--probe: %s does not complete with the model %s: tried POST %s/chat/completions and /completions: %w", e.target.URL, m.ID, e.out.URL, last)
+		return fmt.Errorf("--probe: %s does not complete with the model %s: tried POST %s/chat/completions and /completions: %w", e.target.URL, m.ID, address.Readable(e.base), last)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gearshift/serving/address"
 	"gearshift/serving/loadgen"
 )
 
@@ -29,8 +30,11 @@ func Of(address string) string {
 
 // here reports whether the server at the URL is on this machine, as far as the URL
 // shows.
-func here(address string) bool {
-	u, err := url.Parse(address)
+func here(at string) bool {
+	if address.IsSocket(at) {
+		return true
+	}
+	u, err := url.Parse(at)
 	if err != nil {
 		return false
 	}
