@@ -19,7 +19,9 @@ type Result struct {
 	Failovers []Failover
 	Requests  Requests
 	Outages   []Outage
-	Counts    failover.Counts
+	// Dark counts the applications whose clients had no answer yet at the end.
+	Dark   int
+	Counts failover.Counts
 	// Unrecovered is why applications had nothing to answer them at the end, by name.
 	Unrecovered map[string]string
 }
@@ -62,6 +64,8 @@ type Affected struct {
 	Swapped     bool   // a better variant replaced the first
 	Gap         bool   // for which that had to make room
 	Why         string // it was not recovered
+
+	known time.Duration // when clients know what took over
 }
 
 // step takes a step of the controller into the result.
@@ -76,6 +80,9 @@ func (sim *simulation) step(s failover.Step) {
 	}
 	f, a := sim.of(s.Application)
 	if s.Kind == failover.StepAffected {
+		if a != nil && a.Recovered && s.At < a.known {
+			a.Recovered, a.Took, a.Lost, a.First, a.Why = false, 0, 0, 0, "what took over was lost before clients knew of it"
+		}
 		if n := len(sim.result.Failovers); n > 0 {
 			f = &sim.result.Failovers[n-1]
 			f.Affected = append(f.Affected, Affected{Application: s.Application})
@@ -88,15 +95,17 @@ func (sim *simulation) step(s failover.Step) {
 		lost = 1 - s.Quality/s.Full
 	}
 	switch {
-	case s.Kind == failover.StepRecovered:
+	case s.Kind == failover.StepRecovered || s.Kind == failover.StepOver:
 		if n := len(sim.result.Failovers); n > 0 {
 			sim.result.Failovers[n-1].Over = true
 		}
 	case a == nil:
 	case s.Kind == failover.StepNotified && slices.Contains(f.Servers, s.Server):
 		a.Why = cmp.Or(a.Why, "nothing answered it before its server was back")
+	case s.Kind == failover.StepNotified && sim.servers[s.Server].down > 0:
+		a.Why = cmp.Or(a.Why, "what was to take over was lost too")
 	case s.Kind == failover.StepNotified:
-		a.Why = ""
+		a.Why, a.known = "", s.At+sim.Switch
 		a.Recovered, a.Took, a.Lost, a.First = true, s.Took+sim.Switch, lost, lost
 	case s.Kind == failover.StepSwapped:
 		a.Swapped, a.Lost = true, lost
@@ -159,6 +168,9 @@ func (sim *simulation) end() {
 	for i := range sim.apps {
 		sim.catchUp(i)
 		r.Requests.Open += len(sim.apps[i].flying) + len(sim.apps[i].waiting)
+		if sim.apps[i].failed >= 0 {
+			r.Dark++
+		}
 	}
 	status := sim.controller.Status()
 	r.Counts, r.Unrecovered = status.Counts, map[string]string{}

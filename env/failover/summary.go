@@ -32,9 +32,11 @@ type Summary struct {
 	Gaps        int      `json:"gaps"` // in which a smaller variant made room for a better one
 }
 
-// OutageSummary is of the outages that clients saw, in ms.
+// OutageSummary is of the outages that clients saw, in ms. Open counts those that had not ended when a
+// run did, which the times leave out.
 type OutageSummary struct {
 	Seen   int     `json:"seen"`
+	Open   int     `json:"open"`
 	Median float64 `json:"median_ms"`
 	P95    float64 `json:"p95_ms"`
 	Worst  float64 `json:"worst_ms"`
@@ -50,6 +52,7 @@ func Summarize(results []*Result) Summary {
 		s.FalseAlarms += r.Counts.FalseAlarms
 		s.Gaps += r.Counts.Gaps
 		s.Requests.add(r.Requests)
+		s.Outage.Open += r.Dark
 		for _, o := range r.Outages {
 			outages = append(outages, o.Length)
 		}
@@ -75,7 +78,7 @@ func Summarize(results []*Result) Summary {
 	}
 	slices.Sort(outages)
 	if n := len(outages); n > 0 {
-		s.Outage = OutageSummary{n, milliseconds(outages[n/2]), milliseconds(outages[(n-1)*95/100]), milliseconds(outages[n-1])}
+		s.Outage = OutageSummary{n, s.Outage.Open, milliseconds(outages[n/2]), milliseconds(outages[(n-1)*95/100]), milliseconds(outages[n-1])}
 	}
 	return s
 }

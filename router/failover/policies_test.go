@@ -105,6 +105,23 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
+// TestTheLossOfAllServers: the failover ends with how many applications have no answer, and not as recovered; lost
+// servers have no models.
+func TestTheLossOfAllServers(t *testing.T) {
+	f := newFake(t, system([]int{0, 1}, 4000, 4000), failover.Options{Term: 1})
+	f.advance(20 * time.Second)
+	f.kill(0)
+	f.kill(1)
+	f.advance(40 * time.Second)
+	over := f.of(failover.StepOver)
+	if len(over) == 0 || over[len(over)-1].Reason != "applications without an answer: 2" || f.steps[len(f.steps)-1].Kind == failover.StepRecovered {
+		t.Errorf("%+v", over)
+	}
+	if s := f.c.Status(); s.Unrecovered != 2 || s.Servers[0].Models != 0 || s.Servers[1].Models != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestResume: a controller that dies in the middle of a failover goes on from its state, under
 // a higher term (FL-11).
 func TestResume(t *testing.T) {

@@ -2,6 +2,7 @@ package failover
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"gearshift/router/control"
@@ -190,5 +191,15 @@ func (c *Controller) conclude() {
 		}
 	}
 	c.open = false
+	dark := 0
+	for i := range c.apps {
+		if c.apps[i].active == nil {
+			dark++
+		}
+	}
+	if dark > 0 {
+		c.step(StepOver, -1, fmt.Sprintf("applications without an answer: %d", dark))
+		return
+	}
 	c.step(StepRecovered, -1, "")
 }

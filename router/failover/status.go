@@ -51,6 +51,7 @@ type ServerStatus struct {
 	Drill       bool          `json:"drill,omitempty"`
 	Loaded      int           `json:"loaded"`  // instances
 	Loading     int           `json:"loading"` // instances
+	Models      int           `json:"models"`  // that instances have loaded: those that share one count once; none of a server that is lost
 	Capacity    []float64     `json:"capacity"`
 	Taken       []float64     `json:"taken"`
 }
@@ -95,10 +96,15 @@ func (c *Controller) serverStatus(i int) ServerStatus {
 	x, s := &c.servers[i], &c.system.Servers[i]
 	status := ServerStatus{Name: s.Name, Site: s.Site, Condition: x.condition.String(), Since: x.since, Incarnation: x.incarnation,
 		Agent: x.agent, Drill: x.drill, Capacity: s.Capacity, Taken: make([]float64, len(s.Capacity))}
+	models := map[string]bool{}
 	for _, y := range c.on[i] {
 		switch y.phase {
 		case loaded:
 			status.Loaded++
+			if model := c.system.Applications[y.app].Variants[y.variant].Model; x.condition != Lost && !(c.system.Shared && models[model]) {
+				status.Models++
+				models[model] = true
+			}
 		case loading:
 			status.Loading++
 		}

@@ -25,7 +25,8 @@ const (
 	StepUsable      StepKind = "usable"      // it has been well for long enough to be used again
 	StepFailedBack  StepKind = "failed back" // an application is back on its primary
 	StepDrill       StepKind = "drill"       // a server is treated as lost by an operator's order
-	StepRecovered   StepKind = "recovered"   // the failover is over: all that can be done is done
+	StepRecovered   StepKind = "recovered"   // the failover is over: everything is answered
+	StepOver        StepKind = "over"        // all that can be done is done, and nothing answers some applications; Reason says how many
 )
 
 // Step is one step of a failover. Indices are those of the [System], and −1 where there is

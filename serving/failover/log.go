@@ -25,6 +25,8 @@ func (m *Module) tell(s failover.Step, n Notice) {
 		m.log.Warn("a load for an application has failed", "application", n.Application, "variant", n.Variant, "server", n.Server, "why", n.Reason)
 	case failover.StepUnprotected:
 		m.log.Warn("an application has too few backups", "application", n.Application, "why", n.Reason)
+	case failover.StepOver:
+		m.log.Error("a failover is over, and nothing answers some applications", "failover", n.Failover, "after_ms", n.AtMS, "left", n.Reason)
 	case failover.StepRecovered:
 		m.log.Info("a failover is over", "failover", n.Failover, "after_ms", n.AtMS)
 	default:

@@ -60,7 +60,7 @@ type Server struct {
 	State  string  `json:"state"`
 	Drill  bool    `json:"drill,omitempty"`
 	SinceS float64 `json:"since_s"`
-	// Loaded and Loading count instances: variants of applications.
+	// Loaded counts models, of which a host that is lost has none, and Loading loads.
 	Loaded  int `json:"loaded"`
 	Loading int `json:"loading"`
 	// Used is the share of each resource that they take.
@@ -103,9 +103,11 @@ type Failover struct {
 	Number int  `json:"number"`
 	Open   bool `json:"open"` // it is not over
 	// Server is the first that was lost, and TookMS how long all took so far.
-	Server string   `json:"server"`
-	TookMS float64  `json:"took_ms"`
-	Steps  []Notice `json:"steps"`
+	Server string  `json:"server"`
+	TookMS float64 `json:"took_ms"`
+	// Unrecovered counts the applications that nothing answers now.
+	Unrecovered int      `json:"unrecovered,omitempty"`
+	Steps       []Notice `json:"steps"`
 }
 
 // Situation is how things are now.
@@ -139,7 +141,7 @@ func countsOf(c *failover.Counts) Counts {
 }
 
 func (m *Module) serverOf(s *failover.ServerStatus, host int, now time.Duration) Server {
-	out := Server{Name: s.Name, Site: s.Site, State: s.Condition, Drill: s.Drill, SinceS: (now - s.Since).Seconds(), Loaded: s.Loaded, Loading: s.Loading, Used: map[string]float64{}}
+	out := Server{Name: s.Name, Site: s.Site, State: s.Condition, Drill: s.Drill, SinceS: (now - s.Since).Seconds(), Loaded: s.Models, Loading: s.Loading, Used: map[string]float64{}}
 	for r, name := range m.system.Resources {
 		if s.Capacity[r] > 0 {
 			out.Used[name] = s.Taken[r] / s.Capacity[r]
@@ -180,7 +182,7 @@ func (m *Module) last(s *failover.Status) *Failover {
 		return nil
 	}
 	began := s.Steps[0].At
-	out := &Failover{Number: s.Failover, Open: s.Open, TookMS: milliseconds(s.Steps[len(s.Steps)-1].At - began)}
+	out := &Failover{Number: s.Failover, Open: s.Open, Unrecovered: s.Unrecovered, TookMS: milliseconds(s.Steps[len(s.Steps)-1].At - began)}
 	for _, step := range s.Steps {
 		n := m.notice(step)
 		n.AtMS = milliseconds(step.At - began)

@@ -102,7 +102,7 @@ func (o *simulated) run(out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("cannot simulate %s: %w", p, err)
 		}
-		rows = append(rows, row{string(p), envfailover.Summarize(results)})
+		rows = append(rows, rowOf(p, envfailover.Summarize(results)))
 	}
 	if o.json {
 		return output.JSON(out, rows)
@@ -114,6 +114,40 @@ func (o *simulated) run(out io.Writer) error {
 type row struct {
 	Policy string `json:"policy"`
 	envfailover.Summary
+	// MTTR and AccuracyLost are those of the summary; null where nothing was recovered.
+	MTTR         *float64 `json:"mttr_ms"`
+	AccuracyLost *float64 `json:"accuracy_lost"`
+}
+
+func rowOf(p failover.Policy, s envfailover.Summary) row {
+	r := row{Policy: string(p), Summary: s}
+	if s.Recovered > 0 {
+		r.MTTR, r.AccuracyLost = &r.Summary.MTTR, &r.Summary.AccuracyLost
+	}
+	return r
+}
+
+// outage says how long clients had no answer, and how many have none at the end.
+func (r *row) outage() string {
+	o := &r.Outage
+	switch times := fmt.Sprintf("%.0f, %.0f, %.0f", o.Median, o.P95, o.Worst); {
+	case o.Seen+o.Open == 0:
+		return "none"
+	case o.Seen == 0:
+		return fmt.Sprintf("none ends: %d to the end", o.Open)
+	case o.Open > 0:
+		return fmt.Sprintf("%s; %d to the end", times, o.Open)
+	default:
+		return times
+	}
+}
+
+// orDash formats a number, or a dash if there is none.
+func orDash(format string, scale float64, x *float64) string {
+	if x == nil {
+		return "-"
+	}
+	return fmt.Sprintf(format, scale**x)
 }
 
 func (o *simulated) chosen(s *scenario.Scenario) (list []failover.Policy, err error) {
@@ -247,8 +281,8 @@ func (o *simulated) print(out io.Writer, s *scenario.Scenario, rows []row) error
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "policy\taffected\trecovery\tworst\tMTTR ms\tdetection ms\taccuracy lost\toutage ms (median, p95, worst)\tunprotected\trequests lost\tsent again")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%d\t%.1f %%\t%.1f %%\t%.1f\t%.1f\t%.2f %%\t%.0f, %.0f, %.0f\t%.1f\t%d of %d\t%d\n", r.Policy, r.Affected, 100*r.Recovery, 100*r.Worst,
-			r.MTTR, r.Detection, 100*r.AccuracyLost, r.Outage.Median, r.Outage.P95, r.Outage.Worst, r.Unprotected, r.Requests.Lost, r.Requests.Sent, r.Requests.Again)
+		fmt.Fprintf(t, "%s\t%d\t%.1f %%\t%.1f %%\t%s\t%.1f\t%s\t%s\t%.1f\t%d of %d\t%d\n", r.Policy, r.Affected, 100*r.Recovery, 100*r.Worst,
+			orDash("%.1f", 1, r.MTTR), r.Detection, orDash("%.2f %%", 100, r.AccuracyLost), r.outage(), r.Unprotected, r.Requests.Lost, r.Requests.Sent, r.Requests.Again)
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("cannot print: %w", err)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	envfailover "gearshift/env/failover"
 )
 
 func simulate(t *testing.T, args ...string) (string, error) {
@@ -30,9 +32,12 @@ func TestSimulate(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &rows); err != nil {
 		t.Fatal(err)
 	}
-	by := map[string]row{}
+	by := map[string]envfailover.Summary{}
 	for _, r := range rows {
-		by[r.Policy] = r
+		by[r.Policy] = r.Summary
+		x := by[r.Policy]
+		x.MTTR, x.AccuracyLost = *r.MTTR, *r.AccuracyLost
+		by[r.Policy] = x
 		if r.Runs != 6 || r.Failovers != 6 || r.Affected != 46 || r.Requests.Sent != r.Requests.Answered+r.Requests.Lost+r.Requests.Open {
 			t.Errorf("%+v", r)
 		}
@@ -42,7 +47,7 @@ func TestSimulate(t *testing.T) {
 	}
 	ours, paper, warm, cold, warmK := by["gearshift"], by["faillite"], by["full-warm"], by["full-cold"], by["full-warm-k"]
 	if ours.Recovery != 1 || ours.MTTR > 60 || ours.AccuracyLost >= paper.AccuracyLost || ours.Requests.Lost != 0 {
-		t.Errorf("ours: %+v, the paper's %+v", ours.Summary, paper.Summary)
+		t.Errorf("ours: %+v, the paper's %+v", ours, paper)
 	}
 	if paper.Recovery != 1 || !(warm.Recovery < warmK.Recovery && warmK.Recovery < paper.Recovery) {
 		t.Errorf("recovery: faillite %.3f, full-warm-k %.3f, full-warm %.3f", paper.Recovery, warmK.Recovery, warm.Recovery)
@@ -69,5 +74,22 @@ func TestSimulateALossOfASite(t *testing.T) {
 		if _, err := simulate(t, "--scenario", "faillite-testbed", arg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", arg, err, want)
 		}
+	}
+}
+
+// TestSimulateTheLossOfEverything: where nothing is recovered there is no time in which it was, and what clients see
+// does not end.
+func TestSimulateTheLossOfEverything(t *testing.T) {
+	lose := []string{"--scenario", "faillite-testbed"}
+	for _, s := range []string{"s1", "s2", "s3", "s4", "s5", "s6"} {
+		lose = append(lose, "--fail", s+"@60-")
+	}
+	out, err := simulate(t, lose...)
+	row := strings.Fields(out[strings.LastIndex(out, "\ngearshift")+1:])
+	if err != nil || strings.Join(row[2:6], " ") != "0.0 % 0.0 %" || row[6] != "-" || row[8] != "-" || !strings.Contains(out, "none ends: 46 to the end") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err = simulate(t, append(lose, "--json")...); err != nil || !strings.Contains(out, `"mttr_ms": null`) || !strings.Contains(out, `"open": 46`) {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

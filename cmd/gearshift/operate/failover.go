@@ -85,8 +85,12 @@ func writeFailover(w io.Writer, s failover.Situation) error {
 	if s.StateTrouble != "" {
 		fmt.Fprintf(&b, "the state file, when the router began: %s\n", s.StateTrouble)
 	}
-	fmt.Fprintf(&b, "so far: %d failovers, %d of %d recoveries after %.1f ms in the mean, %d false alarms of %d suspicions\n\n",
-		s.Counts.Failovers, s.Counts.Recovered, s.Counts.Affected, s.Counts.MeanMS, s.Counts.FalseAlarms, s.Counts.Suspicions)
+	mean := ""
+	if s.Counts.Recovered > 0 {
+		mean = fmt.Sprintf(" after %.1f ms in the mean", s.Counts.MeanMS)
+	}
+	fmt.Fprintf(&b, "so far: %d failovers, %d of %d recoveries%s, %d false alarms of %d suspicions\n\n",
+		s.Counts.Failovers, s.Counts.Recovered, s.Counts.Affected, mean, s.Counts.FalseAlarms, s.Counts.Suspicions)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "SERVER\tSITE\tSTATE\tUSED\tLOADED\tAGENT\tTROUBLE")
 	for i := range s.Servers {
@@ -145,11 +149,14 @@ func applicationNote(a *failover.Application) string {
 
 // writeSteps prints the last failover.
 func writeSteps(b *strings.Builder, f *failover.Failover) {
-	over := "over"
-	if f.Open {
-		over = "not over"
+	over := fmt.Sprintf("over after %.1f ms", f.TookMS)
+	switch {
+	case f.Open:
+		over = "not " + over
+	case f.Unrecovered > 0:
+		over = fmt.Sprintf("nothing answers %d of the applications", f.Unrecovered)
 	}
-	fmt.Fprintf(b, "\nlast failover: %d, of %s, %s after %.1f ms\n", f.Number, f.Server, over, f.TookMS)
+	fmt.Fprintf(b, "\nlast failover: %d, of %s, %s\n", f.Number, f.Server, over)
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, n := range f.Steps {
 		fmt.Fprintf(t, "  %.1f ms\t%s\t%s\t%s\t%s\n", n.AtMS, n.Kind, cmp.Or(n.Application, "-"), instanceOf(&n), n.Reason)

@@ -25,6 +25,15 @@ func TestFailoverIsPrinted(t *testing.T) {
 	if err := writeFailover(&b, s); err != nil {
 		t.Fatal(err)
 	}
+	var dark strings.Builder
+	if err := writeFailover(&dark, failover.Situation{Counts: failover.Counts{Failovers: 1, Affected: 3}, Last: &failover.Failover{Number: 1, Server: "h1", Unrecovered: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1 failovers, 0 of 3 recoveries, ", "last failover: 1, of h1, nothing answers 3 of the applications"} {
+		if !strings.Contains(dark.String(), want) {
+			t.Errorf("no %q in\n%s", want, dark.String())
+		}
+	}
 	text := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{
 		"policy gearshift, term 7, state in no file; 2 applications, 0 without an answer, 1 unprotected",

@@ -256,6 +256,12 @@ await step("the busiest hosts are shown with what capacity they ask for, moves a
   await disguise((text) => JSON.stringify({ ...JSON.parse(text), tail }));
   await page.getByText("of 3 hosts the busiest 5 % are 84.0 % busy").waitFor();
   assert.match(await page.locator("#tail-note").innerText(), /for 70.0 %: add 20.0 % to every host, 42.9 % of every host to spare if all/);
+  await page.unroute(feed);
+  await disguise((text) => JSON.stringify({ ...JSON.parse(text.replaceAll('"up":true', '"up":false')), tail }));
+  await page.locator("#tail-note", { hasText: "unknown while no replica is up" }).waitFor();
+  await page.unroute(feed);
+  await disguise((text) => JSON.stringify({ ...JSON.parse(text), tail }));
+  await page.locator("#tail-note", { hasText: "to spare if all" }).waitFor();
   assert.deepEqual(await page.locator("#tail-panel tbody th").allInnerTexts(), ["h9", "h2", "<b>h3</b>"]);
   assert.match(await page.locator("#tail-panel").innerText(), /unload small@h9/);
   assert.deepEqual(await page.locator(".replica .who").allInnerTexts(), ["small", "large, version 1"]);

@@ -135,7 +135,7 @@ const feed = new Feed({
     totals(data);
     policy(data);
     failover(data.failover, give);
-    tail(data.tail, data.now_ms, give);
+    tail(data, give);
     text($('heard'), '');
   },
   gone(seconds) {

@@ -56,13 +56,13 @@ function versions(list, give) {
   $('versions-panel').replaceChildren(...table('Versions', ['Model', 'Version', 'State', 'Waited', 'More', 'Orders'], list.map((v) => version(v, give))));
 }
 
-export function tail(now, nowMS, give) {
+export function tail({ tail: now, now_ms: nowMS, status }, give) {
   versions(now?.versions ?? [], give);
   const shown = Boolean(now) && now.hosts.length > 1 && now.history.length > 0;
   $('tail').hidden = !shown;
   if (!shown) return;
   text($('tail-note'), `of ${plural(now.hosts.length, 'host')} the busiest 5 % are ${percent(now.top)} busy, half are below ${percent(now.p50)}; ` +
-    `for ${percent(now.target)}: ${headroom(now.buy)}, ${headroom(now.buy_if_even)} if all were as busy as the mean`);
+    (status.replicas.some((r) => r.up) ? `for ${percent(now.target)}: ${headroom(now.buy)}, ${headroom(now.buy_if_even)} if all were as busy as the mean` : 'what is to spare is unknown while no replica is up'));
   attr($('tail-note'), 'class', now.top > now.target ? 'warn' : 'muted');
   draw(now, nowMS);
   const is = JSON.stringify([now.hosts.slice(0, MOST), now.moves]);
