@@ -207,21 +207,19 @@ for kb in "${sizes[@]}"; do body "$kb" >"$work/body-$kb.json" 2>/dev/null || tru
 # headers TARGET prints each field of its header on a line.
 headers() { printf '%s\n' "Content-Type: application/json" "Authorization: Bearer none" ${fields[$1]:+"${fields[$1]//,x-/$'\n'x-}"}; }
 
-# attack TARGET KB CLIENTS RATE asks for TIME, and prints a value of the report for each filter
-# of jq that follows. A rate of 0 has each client ask again when it has its answer; with another,
-# requests come at that rate whether or not others have been answered. No answer may be missing.
+# attack TARGET KB CLIENTS FILTER has each client ask again when it has its answer, for TIME, and
+# prints what the filter of jq takes from the report. No answer may be missing.
 attack() {
-	local name=$1 kb=$2 clients=$3 rate=$4 most=$3 args=()
-	((rate == 0)) || most=4096
+	local name=$1 kb=$2 clients=$3 args=()
 	while read -r field; do args+=(-header "$field"); done < <(headers "$name")
 	"${load[@]}" "$work/vegeta" attack -targets <(echo "POST http://${at[$name]}/v1/chat/completions") -body "$work/body-$kb.json" "${args[@]}" \
-		-duration "$time" -rate "$rate" -workers "$clients" -max-workers "$most" -connections 4096 -timeout 5s >"$work/results"
+		-duration "$time" -rate 0 -workers "$clients" -max-workers "$clients" -connections "$clients" -timeout 30s >"$work/results"
 	"$work/vegeta" report -type json "$work/results" >"$work/report.json"
 	jq -e '.success == 1' "$work/report.json" >/dev/null || {
 		echo "bench-proxy: $name left requests without an answer: $(jq -c '[.status_codes, .errors]' "$work/report.json")" >&2
 		return 1
 	}
-	jq -r "$5" "$work/report.json"
+	jq -r "$4" "$work/report.json"
 }
 
 # used TARGET is the time of processors that its process has had, in milliseconds.
@@ -232,21 +230,18 @@ note() { echo "Benchmark$2 1 ${*:3}" >>"$out/$1.txt"; }
 
 # measure TARGET measures it once, direct before the others of its round.
 measure() {
-	local name=$1 kb median before after count rate p99
+	local name=$1 kb median before after count rate
 	for kb in "${sizes[@]}"; do
-		median=$(attack "$name" "$kb" 1 0 '.latencies."50th"') || return
+		median=$(attack "$name" "$kb" 1 '.latencies."50th"') || return
 		if [ "$name" = direct ]; then
 			base[$kb]=$median
 			continue
 		fi
 		note "$name" "AddedToMedian/$kb-KB" $((median - base[$kb])) added-ns
 		before=$(used "$name")
-		read -r count rate < <(attack "$name" "$kb" 32 0 '"\(.requests) \(.throughput | floor)"') || return
+		read -r count rate < <(attack "$name" "$kb" 32 '"\(.requests) \(.throughput | floor)"') || return
 		after=$(used "$name")
 		note "$name" "Clients32/$kb-KB" "$(awk "BEGIN { printf \"%.0f\", 1e6 * ($after - $before) / $count }")" cpu-ns/op "$rate" answers/s
-		[ "$name" != portkey ] || continue
-		p99=$(attack "$name" "$kb" 32 $((rate * 7 / 10)) '.latencies."99th"') || return
-		note "$name" "At70Percent/$kb-KB" "$p99" p99-ns
 	done
 	[ "$name" != portkey ] || return 0 # which answers 500 to streams
 	local args=() first gap p99

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # Takes the pictures of the dashboard that the documents show: serves a scenario's
 # simulated engines, sends them bursts for some minutes, and opens the page in
-# Chromium. POLICY and STORE choose who routes, SHADOW who is on trial beside.
+# Chromium. POLICY and STORE choose who routes, SHADOW who is on trial beside; PORT is the first of two.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 minutes=${MINUTES:-5}
 policy=${POLICY:-slackfit}
 store=${STORE:-none.db}
-port=18380 admin=18381
+port=${PORT:-18380}
+admin=$((port + 1))
+chromium=${CHROMIUM:-$(command -v chromium chromium-browser google-chrome google-chrome-stable | head -n 1 || true)}
+[ -n "$chromium" ] || { echo "screenshots: no Chromium; Debian: apt-get install chromium; elsewhere: CHROMIUM=its path" >&2; exit 1; }
 work=$(mktemp -d)
 pids=()
 trap 'kill "${pids[@]}" 2>/dev/null || true; wait; rm -rf "$work"' EXIT
@@ -26,5 +29,5 @@ done
 bin/gearshift replay --url http://127.0.0.1:$port --trace "$work/trace.jsonl" --duration $((minutes * 60 + 120))s >"$work/replay.log" &
 pids+=($!)
 sleep $((minutes * 60))
-node serving/dashboard/browser/shots.mjs http://127.0.0.1:$admin/ "$GEARSHIFT_ADMIN_TOKEN" "${CHROMIUM:-$(command -v chromium)}" docs
+node serving/dashboard/browser/shots.mjs http://127.0.0.1:$admin/ "$GEARSHIFT_ADMIN_TOKEN" "$chromium" docs
 ls -l docs/*.png

@@ -14,5 +14,5 @@ export async function sign(page, url, token) {
   await page.goto(url);
   await page.getByLabel("Admin token").fill(token);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("heading", { name: "Hosts" }).waitFor();
+  await page.getByRole("heading", { name: "Hosts", exact: true }).waitFor();
 }

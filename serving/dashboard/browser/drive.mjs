@@ -316,6 +316,14 @@ await step("signing out", async () => {
   assert.equal(await page.evaluate(() => sessionStorage.length), 0);
 });
 
+await step("signing in again, with other headings about hosts", async () => {
+  await page.unrouteAll();
+  await page.addInitScript(() => addEventListener("DOMContentLoaded", () => document.querySelector("main").insertAdjacentHTML("afterbegin", "<h2>Busiest hosts</h2>")));
+  await sign(page, url, token);
+  await page.getByRole("heading", { name: "Busiest hosts" }).waitFor();
+  await page.getByRole("button", { name: "Sign out" }).click();
+});
+
 await step("nothing came from elsewhere, and nothing went wrong", async () => {
   assert.deepEqual(strangers, []);
   assert.deepEqual(faults, []);
