@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/cmd/gearshift/failover"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/workloads"
 )
@@ -25,7 +26,7 @@ func newCheckCommand() *cobra.Command {
 		Long: `Check a scenario. With an error the scenario cannot be used. A warning names a value that is
 valid but probably wrong: a larger size that is faster, a number a thousand times off, a deadline
 that no size or every size meets. A table shows what each size does by its profile, alone on its
-host, with requests of the workload's mean lengths.`,
+host, with requests of the workload's mean lengths; another, what is answered how if a host dies.`,
 		Example: `  gearshift scenario check mine.yaml
   gearshift scenario check mine.yaml --strict --workload trace:mine.jsonl`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -45,7 +46,10 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 			return nil
 		}
 	}
-	s, warnings, err := scenario.Inspect(ref)
+	var losses []failover.Loss
+	s, warnings, err := scenario.Inspect(ref, func(s *scenario.Scenario, refuse, warn func(key, format string, args ...any)) {
+		losses = judgeLosses(s, refuse, warn)
+	})
 	if err != nil {
 		return err
 	}
@@ -79,6 +83,9 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 		fmt.Fprintf(out, "\nNo size answers in time. Late, the fleet answers about %s requests per second, one at a time on each host.\n", rounded(rate))
 	} else {
 		fmt.Fprintf(out, "\nEach host with the size that answers most, the fleet answers about %s requests per second.\n", rounded(rate))
+	}
+	if err := lossTable(out, s, losses); err != nil {
+		return err
 	}
 	if o := s.Training.Objective; !o.IsZero() {
 		fmt.Fprintf(out, "Policies are trained and judged, and rules tuned, for %s.\n", o)

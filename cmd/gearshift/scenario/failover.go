@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,17 @@ type Failover struct {
 	Models string `yaml:"models,omitempty"`
 	// Drawn has applications and servers drawn, in place of those of the file.
 	Drawn *Drawn `yaml:"drawn,omitempty"`
+}
+
+// Folder reports what is wrong with the folder of models on this machine.
+func (f *Failover) Folder() error {
+	if f.Models == "" {
+		return nil
+	}
+	if info, err := os.Stat(f.Models); err != nil || !info.IsDir() {
+		return fmt.Errorf("there is no folder %q here; want that of the model files, or no models", f.Models)
+	}
+	return nil
 }
 
 // FailoverPolicies are those of [Failover.Policy]. The first is the default.

@@ -12,16 +12,22 @@ import (
 
 // Inspect is [Load] with warnings: what is valid, and probably not what was meant. They
 // are by line, as faults are.
-func Inspect(ref string) (*Scenario, Faults, error) {
+//
+// Judges look at more than this package knows. What they refuse is an error.
+func Inspect(ref string, judges ...Judge) (*Scenario, Faults, error) {
 	text, err := Text(ref)
 	if err != nil {
 		return nil, nil, err
 	}
-	return InspectText(fileName(ref), text)
+	return InspectText(fileName(ref), text, judges...)
 }
 
+// Judge names what is wrong with keys of a scenario that is sound by itself: what cannot work, and what is
+// probably not meant.
+type Judge func(s *Scenario, refuse, warn func(key, format string, args ...any))
+
 // InspectText is [Parse] with warnings, as [Inspect] has them.
-func InspectText(name string, data []byte) (*Scenario, Faults, error) {
+func InspectText(name string, data []byte, judges ...Judge) (*Scenario, Faults, error) {
 	s, r, err := parse(name, data)
 	if err == nil {
 		err = s.refuseDrawn(r)
@@ -29,7 +35,13 @@ func InspectText(name string, data []byte) (*Scenario, Faults, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &warner{report: r, s: s}
+	w, refused := &warner{report: r, s: s}, *r
+	for _, judge := range judges {
+		judge(s, refused.judge, w.warn)
+	}
+	if err := refused.err(); err != nil {
+		return nil, nil, err
+	}
 	w.order()
 	w.qualities()
 	w.deadlines()

@@ -42,6 +42,9 @@ func (o *Options) newFailover(s *scenario.Scenario, t *fleet.Table, log *slog.Lo
 		}
 		return nil, nil
 	}
+	if err := f.Folder(); err != nil {
+		return nil, fmt.Errorf("%s: failover.models: %w", o.Scenario, err)
+	}
 	c := o.config(s)
 	token := setting.Env(c.Admin.FleetTokenEnv)
 	if c.Admin.Addr == config.AdminOff {
