@@ -18,7 +18,7 @@ const (
 	tailClients = 200
 	// tailFrom and tailTo are the loads at the beginning and the end of a ramp, in shares of what the
 	// processes can compute.
-	tailFrom, tailTo = .3, 1.1
+	tailFrom, tailTo = .3, 1.5
 	// tailTimeout is after how many mean costs, on the smaller hosts, a request counts as timed out.
 	tailTimeout = 8
 	// tailMost is the share of timeouts up to which a load is carried.
