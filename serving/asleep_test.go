@@ -3,6 +3,7 @@ package serving_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -62,4 +63,25 @@ func TestRequestsOfAnEngineThatSleepsGoElsewhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An engine that says that it is awake after a wake that has failed gets no requests, and the order's
+// error stays.
+func TestAFailedWakeGetsNoRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newLoader("http://a", "READY")
+		g := newRig(t, takes(time.Millisecond), withToken, drivenBy(t, e, "vllm"))
+		synctest.Wait()
+		g.ordered(t, "sleep?level=2", http.StatusAccepted, `"state"`)
+		g.stands(t, smallOnA, "warm")
+		g.ordered(t, "wake", http.StatusAccepted, `"state"`)
+		time.Sleep(time.Minute)
+		g.stands(t, smallOnA, "warm")
+		if why := g.Status().Replicas[smallOnA].Lifecycle.Error; !strings.Contains(why, "small@a was not woken: the engine has no POST /collective_rpc") {
+			t.Errorf("error %q", why)
+		}
+		if e.is() != "ASLEEP" {
+			t.Errorf("the engine is %s, want it asleep", e.is())
+		}
+	})
 }

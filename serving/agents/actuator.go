@@ -120,19 +120,24 @@ var _ control.Actuator = (*Actuator)(nil)
 
 // acting is what an Actuator remembers of a replica.
 type acting struct {
-	epoch uint64 // the newest that an action came with
-	busy  bool
-	cut   context.CancelCauseFunc // ends the action under way
-	verb  control.Verb            // of the action under way
-	turns uint64                  // actions that began or ended
-	level int                     // of its sleep
-	asked int                     // level that the next sleep is to have; 0 is 1
-	note  string                  // of the last reading, or why there is none
+	server *server // nil if nothing drives it
+	epoch  uint64  // the newest that an action came with
+	busy   bool
+	cut    context.CancelCauseFunc // ends the action under way
+	verb   control.Verb            // of the action under way
+	turns  uint64                  // actions that began or ended
+	asked  int                     // level that the next sleep is to have; 0 is 1
+	note   string                  // of the last reading, or why there is none
 }
 
 // New makes an Actuator. It polls from [Actuator.Start] on.
 func New(o Options) *Actuator {
 	a := &Actuator{options: o, replicas: make([]acting, len(o.Replicas)), servers: serversOf(o.Replicas)}
+	for i := range a.servers {
+		for _, r := range a.servers[i].replicas {
+			a.replicas[r].server = &a.servers[i]
+		}
+	}
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	if a.options.Ended == nil {
 		a.options.Ended = func(control.Action, time.Duration, error) {}
@@ -207,7 +212,7 @@ func (a *Actuator) Act(x control.Action) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := &a.replicas[x.Replica]
-	o := at.order(x.Verb)
+	o := a.order(x)
 	if err := a.Refuses(x.Replica, o); err != nil {
 		return err
 	}
@@ -227,13 +232,13 @@ func (a *Actuator) Act(x control.Action) error {
 }
 
 // order is the verb with the level that it has on the replica. The lock is held.
-func (at *acting) order(v control.Verb) Order {
-	o := Order{Verb: v}
-	switch v {
-	case control.Sleep:
-		o.Level = max(1, at.asked)
-	case control.Wake:
-		o.Level = at.level
+func (a *Actuator) order(x control.Action) Order {
+	o := Order{Verb: x.Verb}
+	switch s := a.serverOf(x.Replica); {
+	case x.Verb == control.Sleep:
+		o.Level = max(1, a.replicas[x.Replica].asked)
+	case x.Verb == control.Wake && s != nil:
+		o.Level = s.level
 	}
 	return o
 }
@@ -255,11 +260,14 @@ func (a *Actuator) act(ctx context.Context, x control.Action, o Order) {
 	at.busy = false
 	at.cut(nil)
 	at.turns++
+	s := a.serverOf(x.Replica)
+	if u := (*unfit)(nil); errors.As(err, &u) {
+		s.unfit = err.Error()
+	}
 	if err == nil {
-		at.level = 0
 		at.note = ""
-		if x.Verb == control.Sleep {
-			at.level = o.Level
+		if s.level, s.unfit = 0, ""; x.Verb == control.Sleep {
+			s.level = o.Level
 		}
 	}
 	stopped := a.stopped

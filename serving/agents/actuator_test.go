@@ -346,7 +346,7 @@ func TestSleepLevels(t *testing.T) {
 			}
 			var got []string
 			for _, asked := range b.engine.all()[before:] {
-				if asked = strings.TrimSpace(asked); asked != "GET /is_sleeping" {
+				if asked = strings.TrimSpace(asked); strings.HasPrefix(asked, "POST") {
 					got = append(got, asked)
 				}
 			}

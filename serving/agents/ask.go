@@ -94,8 +94,11 @@ func unreached(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("the engine has not answered in time")
 	}
-	return fmt.Errorf("the engine is gone: %w", err)
+	return fmt.Errorf("%w: %w", errGone, err)
 }
+
+// errGone is the error of an engine that cannot be connected to, or that broke off.
+var errGone = errors.New("the engine is gone")
 
 func pathOf(path string) string {
 	path, _, _ = strings.Cut(path, "?")

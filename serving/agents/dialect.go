@@ -32,6 +32,15 @@ type Dialect interface {
 	States(ctx context.Context, e Engine, models []string) ([]Reading, error)
 }
 
+// together is implemented by dialects of engines whose models sleep and wake at once.
+type together interface{ Together() bool }
+
+// unfit is the error of a wake that may have left the engine awake without its weights.
+type unfit struct{ error }
+
+// Unwrap returns what the wake failed by.
+func (u *unfit) Unwrap() error { return u.error }
+
 // dialects by the names that scenarios have for them.
 var dialects = map[string]Dialect{"triton": triton{}, "vllm": vllm{}, "ollama": ollama{}, "gearshift": own{}}
 

@@ -2,12 +2,13 @@ package agents
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"gearshift/router/control"
+	"gearshift/router/fleet"
 )
 
 // server is an engine that several replicas may share: it is asked once for all of them.
@@ -15,6 +16,10 @@ type server struct {
 	engine   Engine
 	dialect  Dialect
 	replicas []int
+	// level is that of its sleep; 0 if it is not known. unfit is why it must not take requests though it
+	// may say that it is awake; empty if it may. The actuator's lock protects both.
+	level int
+	unfit string
 	// now has the server asked before its time.
 	now chan struct{}
 	// asked is closed once it was asked for the first time.
@@ -83,14 +88,32 @@ func (a *Actuator) Asked(ctx context.Context) {
 
 // Poll has the replica's engine asked at once.
 func (a *Actuator) Poll(replica int) {
-	for i := range a.servers {
-		if s := &a.servers[i]; slices.Contains(s.replicas, replica) {
-			select {
-			case s.now <- struct{}{}:
-			default: // it will be
-			}
+	if s := a.serverOf(replica); s != nil {
+		select {
+		case s.now <- struct{}{}:
+		default: // it will be
 		}
 	}
+}
+
+// serverOf returns the server that has the replica; nil if nothing drives it.
+func (a *Actuator) serverOf(replica int) *server { return a.replicas[replica].server }
+
+// Together returns the replicas that sleep and wake with the replica, without itself.
+func (a *Actuator) Together(replica int) (others []int) {
+	s := a.serverOf(replica)
+	if s == nil {
+		return nil
+	}
+	if d, ok := s.dialect.(together); !ok || !d.Together() {
+		return nil
+	}
+	for _, i := range s.replicas {
+		if i != replica {
+			others = append(others, i)
+		}
+	}
+	return others
 }
 
 // poll asks a server, and reports the replicas whose states are not what the router
@@ -105,6 +128,11 @@ func (a *Actuator) poll(s *server) {
 		return
 	}
 	a.options.Polled(s.replicas, err)
+	if errors.Is(err, errGone) { // what comes back has its weights
+		a.mu.Lock()
+		s.unfit = ""
+		a.mu.Unlock()
+	}
 	now := a.options.Clock()
 	for n, i := range replicas {
 		if err != nil {
@@ -154,10 +182,18 @@ func (a *Actuator) takeIn(replica int, turns uint64, r Reading) bool {
 		return false
 	}
 	at.note = r.Note
+	s := a.serverOf(replica)
+	if s.unfit != "" && r.State == fleet.Up {
+		at.note = "the engine says that it is awake, and its last wake has failed: " + s.unfit
+		return false
+	}
+	s.unfit = ""
 	if r.State == placed {
 		return false
 	}
-	at.level = 0 // the level of a sleep from outside is not known
+	if placed == fleet.Up || r.State == fleet.Up {
+		s.level = 0 // the level of a sleep from outside is not known
+	}
 	return true
 }
 

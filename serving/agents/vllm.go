@@ -1,10 +1,14 @@
 package agents
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
+	"time"
 
 	"gearshift/router/control"
 	"gearshift/router/fleet"
@@ -37,16 +41,62 @@ func (vllm) Refuses(o Order) error {
 // errNoSleepMode is a server without the endpoints.
 var errNoSleepMode = errors.New("the engine does not know sleep: start vLLM with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1")
 
+// Together reports that all models of a server, which are adapters of one, sleep and wake at once.
+func (vllm) Together() bool { return true }
+
 // Do implements [Dialect]. Requests of others are waited for by servers that can: those
 // that do not know the mode have none left of this router's.
-func (vllm) Do(ctx context.Context, e Engine, _ string, o Order) error {
-	paths := []string{"/wake_up"}
-	switch {
-	case o.Verb == control.Sleep:
-		paths[0] = fmt.Sprintf("/sleep?level=%d&mode=wait", o.Level)
-	case o.Level != 1: // the weights are gone, or may be: without them it would answer nonsense
-		paths = []string{"/wake_up?tags=weights", reloadWeights, "/wake_up?tags=kv_cache"}
+func (v vllm) Do(ctx context.Context, e Engine, _ string, o Order) error {
+	if o.Verb == control.Sleep {
+		return v.post(ctx, e, fmt.Sprintf("/sleep?level=%d&mode=wait", o.Level))
 	}
+	if o.Level == 0 {
+		o.Level = v.level(ctx, e)
+	}
+	if o.Level == 1 {
+		return v.post(ctx, e, "/wake_up")
+	}
+	// The weights are gone, or may be: without them it would answer nonsense.
+	err := v.post(ctx, e, "/wake_up?tags=weights", reloadWeights, "/wake_up?tags=kv_cache")
+	if err == nil || err == errNoSleepMode {
+		return err
+	}
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoing)
+		defer cancel()
+		// Some servers wake as soon as they have memory for the weights. Level 1 keeps those that are there.
+		_ = v.post(ctx, e, fmt.Sprintf("/sleep?level=%d&mode=abort", max(1, o.Level)))
+	}
+	return &unfit{err}
+}
+
+// undoing bounds how long a server may take to sleep again after a wake that has failed.
+const undoing = 5 * time.Second
+
+// level asks a server that sleeps for its level: 0 if it does not report one.
+func (vllm) level(ctx context.Context, e Engine) (level int) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	response, err := e.Ask(ctx, http.MethodGet, "/metrics", nil, nil)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = response.Body.Close() }()
+	for lines := bufio.NewScanner(io.LimitReader(response.Body, maxAnswer)); lines.Scan(); {
+		line := lines.Text()
+		switch {
+		case !strings.HasPrefix(line, "vllm:engine_sleep_state{") || !strings.HasSuffix(strings.TrimSuffix(line, ".0"), "} 1"):
+		case strings.Contains(line, `sleep_state="discard_all"`):
+			return 2 // of one of its engines, if it has several
+		case strings.Contains(line, `sleep_state="weights_offloaded"`):
+			level = 1
+		}
+	}
+	return level
+}
+
+// post sends the orders one after the other, until one fails.
+func (vllm) post(ctx context.Context, e Engine, paths ...string) error {
 	for _, path := range paths {
 		var body any
 		if path == reloadWeights {
