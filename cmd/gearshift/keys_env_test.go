@@ -17,7 +17,7 @@ func TestServeTrimsKeysOfTheEnvironment(t *testing.T) {
 			seen.Store(r.URL.Path + " " + r.Header.Get("Authorization"))
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"id":"x","object":"chat.completion","choices":[],"usage":{"completion_tokens":1}}`))
+		_, _ = w.Write([]byte(`{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}],"usage":{"completion_tokens":1}}`))
 	}))
 	defer engine.Close()
 	t.Setenv("TEST_ENGINE_KEY", "sk-abc\r\n")

@@ -41,7 +41,7 @@ func engineAt(t *testing.T, name string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"id":"%s","object":"chat.completion","choices":[],"usage":{"completion_tokens":1}}`, name)
+		fmt.Fprintf(w, `{"id":"%s","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}],"usage":{"completion_tokens":1}}`, name)
 	}))
 	t.Cleanup(s.Close)
 	return s.URL

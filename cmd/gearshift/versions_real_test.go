@@ -62,7 +62,7 @@ func TestFlawedVersionForReal(t *testing.T) {
 	needONNX(t)
 	x := newVersionsCheck(t, "flawed")
 	stop := x.clients(4)
-	fail(t, []string{"models", "roll", "v", "--to", "2", "--wait", "--admin", x.admin}, "v has gone back to version 1", "requests failed", "of the version before")
+	failWaiting(t, []string{"models", "roll", "v", "--to", "2", "--wait", "--admin", x.admin}, "v has gone back to version 1", "requests failed", "of the version before")
 	x.all("1")
 	stop()
 	if x.asked < 100 || len(x.failed) > 0 {
@@ -101,7 +101,7 @@ func TestVersionsAfterTrouble(t *testing.T) {
 	needONNX(t)
 	x := newVersionsCheck(t, "in addition")
 	stop := x.clients(2)
-	fail(t, []string{"models", "roll", "v", "--to", "bad", "--wait", "--admin", x.admin}, "v has gone back to version 1", "no whole ONNX file")
+	failWaiting(t, []string{"models", "roll", "v", "--to", "bad", "--wait", "--admin", x.admin}, "v has gone back to version 1", "no whole ONNX file")
 	stop()
 	if len(x.failed) > 0 {
 		t.Errorf("%d of %d requests failed: %v", len(x.failed), x.asked, x.failed[:min(5, len(x.failed))])
@@ -315,6 +315,22 @@ func (x *versionsCheck) all(version string) {
 		if answer, wrong := x.ask(http.DefaultClient); wrong != "" || answer != x.answers[version] {
 			x.t.Errorf("after the change to version %s: %s%s, want %s", version, wrong, answer, x.answers[version])
 			return
+		}
+	}
+}
+
+// failWaiting has a command that waits end with an error after its lines of progress.
+func failWaiting(t *testing.T, args []string, words ...string) {
+	t.Helper()
+	code, stdout, stderr := gearshift(t, args...)
+	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
+	last := lines[len(lines)-1]
+	if code != 1 || stdout != "" {
+		t.Errorf("gearshift %s: exit code %d, standard output %q, error %q", strings.Join(args, " "), code, stdout, stderr)
+	}
+	for _, w := range words {
+		if !strings.Contains(last, w) {
+			t.Errorf("gearshift %s: error %q does not say %q", strings.Join(args, " "), last, w)
 		}
 	}
 }

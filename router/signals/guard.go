@@ -38,7 +38,7 @@ func (g *guard) check(l *Load, model uint32, at *fleet.Replica, own Count) Fault
 		return Another
 	}
 	fault := clean(l)
-	if !l.SaysLoad() {
+	if !l.SaysLoad() || fault != Fine && !l.saysWork() { // what is left of it is not to be believed either
 		return Impossible
 	}
 	if g.restarted(l) {

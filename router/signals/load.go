@@ -53,8 +53,11 @@ func (l *Load) values() [13]*float64 {
 }
 
 // SaysLoad reports whether the Load has a counter that replicas can be compared by.
-func (l *Load) SaysLoad() bool {
-	return l.Requests >= 0 || l.Waiting >= 0 || l.Host >= 0 || l.Work >= 0 || l.Utilization >= 0 || l.CPU >= 0 || l.KVUse >= 0
+func (l *Load) SaysLoad() bool { return l.saysWork() || l.KVUse >= 0 }
+
+// saysWork reports whether the Load has more than the share of a KV cache.
+func (l *Load) saysWork() bool {
+	return l.Requests >= 0 || l.Waiting >= 0 || l.Host >= 0 || l.Work >= 0 || l.Utilization >= 0 || l.CPU >= 0
 }
 
 // ModelID returns the number that stands for the name of a model in [Load.Model]. It is never zero.

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -8,8 +9,12 @@ import (
 )
 
 // CheckFolder refuses a folder that holds anything except regular files and folders, links followed: to
-// open a pipe or a device may take for ever. It opens no file.
+// open a pipe or a device may take for ever. It opens no file. Of a folder that is not there it says nothing: its
+// reader says which file it wants.
 func CheckFolder(dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -142,8 +142,9 @@ func (r *Repository) load(ctx context.Context, e *entry, m Model, before int64) 
 	err := r.takeSlot(ctx)
 	start := time.Now()
 	if err == nil {
-		r.log.Info("loading", "model", m.Name, "memory", Size(m.Memory))
+		slow := time.AfterFunc(time.Second, func() { r.log.Info("loading", "model", m.Name, "memory", Size(m.Memory)) })
 		engine, err = r.config.Source.Load(ctx, m, r.observer(m.Name))
+		slow.Stop()
 		<-r.slots
 	}
 	if err == nil && ctx.Err() != nil { // the source did not heed it

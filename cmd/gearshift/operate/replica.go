@@ -178,10 +178,17 @@ func (o *replicaOrder) replica(ctx context.Context, name string) (overview.Repli
 // lookAgain is the interval at which the state of a replica is asked for, with --wait.
 const lookAgain = 200 * time.Millisecond
 
-// changes returns a function that writes a line of progress with its note, unless the line is the last one again.
+// silent is how long a wait shows no progress, since most are over by then.
+const silent = 2 * time.Second
+
+// changes returns a function that writes a line of progress with its note, unless the line is the last one again
+// or the wait has only begun.
 func changes(w io.Writer) func(line, note string) {
-	last := ""
+	last, began := "", time.Now()
 	return func(line, note string) {
+		if time.Since(began) < silent {
+			return
+		}
 		if line != last {
 			fmt.Fprintln(w, strings.TrimSuffix(line+"; "+note, "; -"))
 		}

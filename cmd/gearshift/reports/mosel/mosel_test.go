@@ -122,7 +122,7 @@ func TestVerdict(t *testing.T) {
 	for where, i := range map[string]evaluation.Interval{"a": {Mean: 1, Lo: 0.5, Hi: 2}, "b": {Mean: 1, Lo: -1, Hi: 2}, "c": {Mean: -0.02, Lo: -0.03, Hi: -0.01}, "d": {}} {
 		v.add(where, i)
 	}
-	if got, want := v.String(), "The learned policy is worth more than optimized, beyond chance, in 1 of 4 settings, and less in 1, by at most 0.0200: c."; got != want {
+	if got, want := v.String(), "The learned policy is worth more than optimized, beyond chance, in 1 of 4 settings, and less in 1, by at most 0.02: c."; got != want {
 		t.Errorf("%s", got)
 	}
 }

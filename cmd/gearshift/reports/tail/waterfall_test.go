@@ -71,7 +71,7 @@ func TestStatements(t *testing.T) {
 		t.Fatalf("%d statements about three measures, want 2", len(rows))
 	}
 	for i, want := range []struct{ row, here string }{{"META-4", "so"}, {"META-9", "the other way round"}} {
-		if row := rows[i]; row[0] != report.Text(want.row) || row[len(row)-1] != report.Text(want.here) {
+		if row := rows[i]; row[len(row)-1] != report.Text(want.row) || row[len(row)-2] != report.Text(want.here) {
 			t.Errorf("%v, want %v", row, want)
 		}
 	}
