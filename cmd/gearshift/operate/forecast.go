@@ -97,8 +97,12 @@ func (o *replicaForecast) run(c *cobra.Command) error {
 	if err := writeNeeded(c.OutOrStdout(), interval, list); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "\nWith margin: %.2f times the expected rate, which covered %.0f %% of the last day with a warm-up of %v.\nReplicas: the rate with margin divided by %g (a capacity of %g at a utilisation of %g), rounded up; at least 1.\n",
-		planner.Margin(), 100*o.quantile, o.warmUp, o.capacity*o.target, o.capacity, o.target)
+	judged := "last day"
+	if time.Duration(len(rates))*interval < 24*time.Hour {
+		judged = "history"
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "\nWith margin: %.3f times the expected rate, which covered %.0f %% of the %s with a warm-up of %v.\nReplicas: the rate with margin divided by %g (a capacity of %g at a utilisation of %g), rounded up; at least 1.\n",
+		planner.Margin(), 100*o.quantile, judged, o.warmUp, o.capacity*o.target, o.capacity, o.target)
 	return err
 }
 

@@ -62,6 +62,15 @@ func TestReplicasAreForecast(t *testing.T) {
 	}
 }
 
+// TestAMarginSaysWhatItWasJudgedOn: a day of the history at most.
+func TestAMarginSaysWhatItWasJudgedOn(t *testing.T) {
+	for history, want := range map[string]string{twoDays(): "of the last day with", "0,1\n600,2\n1200,1\n": "of the history with"} {
+		if out, err := forecast(t, history); err != nil || !strings.Contains(out, want) {
+			t.Errorf("no %q in %q, the error %v", want, out, err)
+		}
+	}
+}
+
 func TestBadHistories(t *testing.T) {
 	for history, want := range map[string]string{
 		"0,1\n":                  "1 rates; want at least 2",
