@@ -15,6 +15,7 @@ import (
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/failover"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router/fleet"
 	"gearshift/workloads"
 )
 
@@ -82,7 +83,7 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 	if rate, late := s.FleetRate(), !s.AnyInTime(); late {
 		fmt.Fprintf(out, "\nNo size answers in time. Late, the fleet answers about %s requests per second, one at a time on each host.\n", rounded(rate))
 	} else {
-		fmt.Fprintf(out, "\nEach host with the size that answers most, the fleet answers about %s requests per second.\n", rounded(rate))
+		fmt.Fprintf(out, "\nEach host with the size that answers most%s, the fleet answers about %s requests per second.\n", ofThose(s.Table().Replicas), rounded(rate))
 	}
 	if err := lossTable(out, s, losses); err != nil {
 		return err
@@ -95,6 +96,20 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 		fmt.Fprintf(c.ErrOrStderr(), "%s; --strict makes them errors:\n%s\n", many(len(doubts), "warning"), strings.Join(doubts, "\n"))
 	}
 	return nil
+}
+
+// ofThose says that not all replicas are there at the start, of which the fleet's rate is.
+func ofThose(replicas []fleet.Replica) string {
+	up := 0
+	for i := range replicas {
+		if replicas[i].Initial == fleet.Up {
+			up++
+		}
+	}
+	if up == 0 || up == len(replicas) {
+		return ""
+	}
+	return " of those loaded at the start"
 }
 
 // beyond says what is wrong with a workload whose mean rate is far from what the fleet

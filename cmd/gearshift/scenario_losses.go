@@ -48,7 +48,7 @@ func lossTable(out io.Writer, s *scenario.Scenario, losses []failover.Loss) erro
 	for i := range losses {
 		affected += len(losses[i].Affected)
 	}
-	fmt.Fprintf(out, "\nIf this host dies, which is noticed at once where connections are refused, and else after %v:\n", f.Heartbeat*time.Duration(f.Misses))
+	fmt.Fprintf(out, "\nIf this host dies, which is noticed at once where connections are refused, and else after %v:\n", f.Heartbeat*time.Duration(f.Misses)+f.Confirm)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if affected <= mostDetailed {
 		detailed(w, losses)

@@ -23,7 +23,8 @@ func TestCheckShowsWhatTheLossOfAHostDoes(t *testing.T) {
 	file := write(t, "cameras.yaml", twoCameras)
 	out := succeed(t, "scenario", "check", file)
 	for _, want := range []string{
-		"\nIf this host dies, which is noticed at once where connections are refused, and else after 40ms:\n", "host  loses           answers instead",
+		"\nIf this host dies, which is noticed at once where connections are refused, and else after 70ms:\n", "host  loses           answers instead",
+		"\nEach host with the size that answers most of those loaded at the start, the fleet answers about ",
 		"h3    no application",
 	} {
 		if !strings.Contains(out, want) {
