@@ -2,6 +2,7 @@ package onnxfile
 
 import (
 	"bytes"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -68,25 +69,45 @@ func TestUses(t *testing.T) {
 	}
 }
 
-// An outline leaves out the numbers, and nothing that is looked for.
-func TestOutline(t *testing.T) {
-	g := &Graph{Name: "large"}
+// counted counts the bytes that are read.
+type counted struct {
+	io.ReaderAt
+	bytes int
+}
+
+func (c *counted) ReadAt(p []byte, at int64) (int, error) {
+	c.bytes += len(p)
+	return c.ReaderAt.ReadAt(p, at)
+}
+
+// large is a graph with an initializer and a constant among its nodes of so many numbers.
+func large(numbers int) []byte {
+	g, constant := &Graph{Name: "large"}, new(Graph)
 	g.Input("x", Float32, Any("batch"))
-	g.Reals("w", make([]float32, 1<<20), 1<<20)
-	g.Input("w", Float32, Fixed(1<<20)) // which is no input: it has a value
+	g.Reals("w", make([]float32, numbers), numbers)
+	g.Input("w", Float32, Fixed(numbers)) // which is no input: it has a value
+	constant.Reals("value", make([]float32, numbers), numbers)
+	g.Node("Constant", nil, []string{"c"}, Attribute(constant.tensors)) // field 5, as in a graph
 	g.MicrosoftNode("GroupQueryAttention", []string{"x", "w"}, []string{"y"})
 	g.Output("y", Float32, Any("batch"), Fixed(2))
-	for _, whole := range [][]byte{g.Model(), sample()} {
-		part, err := Outline(bytes.NewReader(whole), int64(len(whole)))
-		if err != nil || len(part) > 2000 {
-			t.Fatalf("%d of %d bytes, %v", len(part), len(whole), err)
+	return g.Model()
+}
+
+// An outline neither reads nor has the numbers of initializers and of constants among the
+// nodes, and leaves out nothing that is looked for.
+func TestOutline(t *testing.T) {
+	for _, whole := range [][]byte{large(1 << 20), sample()} {
+		file := &counted{ReaderAt: bytes.NewReader(whole)}
+		part, err := Outline(file, int64(len(whole)))
+		if err != nil || len(part) > 2000 || file.bytes > 4000 {
+			t.Fatalf("%d of %d bytes, %d read, %v", len(part), len(whole), file.bytes, err)
 		}
 		inputs, outputs, err := Signature(part)
 		wantInputs, wantOutputs, wantErr := Signature(whole)
 		if err != nil || wantErr != nil || !same(inputs, wantInputs...) || !same(outputs, wantOutputs...) {
 			t.Errorf("%v, %v, %v; want %v, %v, %v", inputs, outputs, err, wantInputs, wantOutputs, wantErr)
 		}
-		for _, operator := range []string{"GroupQueryAttention", "MatMul"} {
+		for _, operator := range []string{"GroupQueryAttention", "MatMul", "Constant"} {
 			found, err := Uses(part, operator)
 			if want, _ := Uses(whole, operator); err != nil || found != want {
 				t.Errorf("%s: %v, %v; want %v", operator, found, err, want)
@@ -101,7 +122,7 @@ func TestOutline(t *testing.T) {
 
 // Of a file that is cut off, the outline fails or is of its first fields, as Signature is.
 func TestOutlineOfAPart(t *testing.T) {
-	whole := sample()
+	whole := large(maxNumbers / 2)
 	for n := range len(whole) {
 		part, err := Outline(bytes.NewReader(whole[:n]), int64(n))
 		_, _, want := Signature(whole[:n])

@@ -10,74 +10,48 @@ import (
 // maxNumbers is how many bytes of a tensor's numbers an outline has.
 const maxNumbers = 1 << 10
 
-// The fields that an outline looks into.
-const (
-	graphField       = 7 // of a model
-	initializerField = 5 // of a graph
+// part says what of a message an outline has.
+type part struct {
+	inside map[protowire.Number]*part // fields that are messages to look into; others are copied whole
+	tensor bool                       // long fields are numbers, and left out
+}
+
+var (
+	tensorPart    = &part{tensor: true}
+	attributePart = &part{inside: map[protowire.Number]*part{5: tensorPart}}
+	nodePart      = &part{inside: map[protowire.Number]*part{5: attributePart}}
+	graphPart     = &part{inside: map[protowire.Number]*part{1: nodePart, 5: tensorPart}}
+	modelPart     = &part{inside: map[protowire.Number]*part{7: graphPart}}
 )
 
-// Outline reads a model file of so many bytes without the numbers of its initializers, which
-// are nearly all of it. [Signature] and [Uses] find in the outline what they find in the
-// file.
+// Outline reads a model file of so many bytes without the numbers of its initializers and
+// Constant nodes, which are nearly all of it. [Signature] and [Uses] find in the outline what
+// they find in the file.
 func Outline(file io.ReaderAt, size int64) ([]byte, error) {
-	model, err := outline(file, 0, size, func(number protowire.Number) reader {
-		if number != graphField {
-			return nil
-		}
-		return func(file io.ReaderAt, at, end int64) (Message, error) {
-			return outline(file, at, end, func(number protowire.Number) reader {
-				if number != initializerField {
-					return nil
-				}
-				return readTensor
-			})
-		}
-	})
+	m, err := modelPart.outline(file, 0, size)
 	if err != nil {
 		return nil, fmt.Errorf("it is no whole ONNX file: %w", err)
 	}
-	return model, nil
+	return m, nil
 }
 
-// reader reads the part of a file from one offset to another as a message.
-type reader func(file io.ReaderAt, at, end int64) (Message, error)
-
-// outline copies a message. Fields of a length are read by the reader that into returns for
-// them, or as they are.
-func outline(file io.ReaderAt, at, end int64, into func(protowire.Number) reader) (m Message, err error) {
+// outline copies the message between two offsets of the file. It looks into long fields alone:
+// each look is a read.
+func (p *part) outline(file io.ReaderAt, at, end int64) (m Message, err error) {
 	for at < end {
 		number, value, next, err := field(file, at, end)
 		if err != nil {
 			return nil, err
 		}
-		var read reader
-		if value > 0 {
-			read = into(number)
-		}
-		if read == nil {
-			if m, err = appendPart(m, file, at, next); err != nil {
-				return nil, err
-			}
-		} else {
-			inner, err := read(file, value, next)
+		long, inside := value > 0 && next-value > maxNumbers, p.inside[number]
+		switch {
+		case long && inside != nil:
+			inner, err := inside.outline(file, value, next)
 			if err != nil {
 				return nil, err
 			}
 			m.Bytes(number, inner)
-		}
-		at = next
-	}
-	return m, nil
-}
-
-// readTensor copies a tensor without its numbers.
-func readTensor(file io.ReaderAt, at, end int64) (m Message, err error) {
-	for at < end {
-		_, value, next, err := field(file, at, end)
-		if err != nil {
-			return nil, err
-		}
-		if value == 0 || next-value <= maxNumbers {
+		case !long || !p.tensor:
 			if m, err = appendPart(m, file, at, next); err != nil {
 				return nil, err
 			}

@@ -5,7 +5,6 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	onnxruntime "github.com/yalue/onnxruntime_go"
@@ -53,32 +52,19 @@ func OpenClassifier(dir string, vocabulary int, o Options) (*Classifier, error) 
 }
 
 func (c *Classifier) open(path string, o Options) error {
-	data, free, err := readFile(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return errors.New("there is no such file; `gearshift models make` makes models")
-	case err != nil:
+	outline, _, err := readFile(path, o)
+	if err != nil {
 		return err
 	}
-	defer free()
-	switch {
-	case o.MaxBytes > 0 && int64(len(data)) > o.MaxBytes:
-		return fmt.Errorf("its %d bytes exceed the declared memory of %d", len(data), o.MaxBytes)
-	}
-	inputs, outputs, err := onnxfile.Signature(data)
+	inputs, outputs, err := onnxfile.Signature(outline)
 	if err != nil {
 		return err
 	}
 	if err := c.shapes(byName(inputs), byName(outputs)); err != nil {
 		return fmt.Errorf("it is no late-fusion classifier: %w", err)
 	}
-	options, err := newOptions(o)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = options.Destroy() }()
-	c.session, err = onnxruntime.NewDynamicAdvancedSessionWithONNXData(data, c.inputs, []string{"logits"}, options)
-	return oneLine(err)
+	c.session, err = newSession(path, c.inputs, []string{"logits"}, o)
+	return err
 }
 
 // shapes reads which inputs there are, and the sizes that are fixed.

@@ -5,7 +5,6 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,7 +19,7 @@ type layout struct {
 	positions                        bool     // it takes position_ids
 	inPlace                          bool     // past and present may be the same memory
 	inputs, outputs                  []string // in the order in which they are given
-	fileBytes                        int64
+	fileBytes                        int64    // with the weights next to the file
 }
 
 // The parts of the names of a cache's inputs and outputs.
@@ -39,46 +38,27 @@ const (
 // ReadLayout reads what DIR/model.onnx needs of memory, without loading it.
 func ReadLayout(dir string) (decoder.Layout, error) {
 	path := filepath.Join(dir, "model.onnx")
-	l, err := layoutOf(path)
+	l, err := layoutOf(path, Options{})
 	if err != nil {
 		return decoder.Layout{}, fmt.Errorf("cannot read model %s: %w", path, err)
 	}
 	return (&Model{layout: l}).Layout(), nil
 }
 
-// layoutOf is the layout of a model file.
-func layoutOf(path string) (*layout, error) {
-	f, err := os.Open(path)
+// layoutOf holds a model file against what Hugging Face Optimum exports of a decoder with
+// past.
+func layoutOf(path string, o Options) (*layout, error) {
+	outline, size, err := readFile(path, o)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	data, err := onnxfile.Outline(f, info.Size())
-	if err != nil {
-		return nil, err
-	}
-	return readLayout(path, data, info.Size())
-}
-
-// readLayout holds a model file of so many bytes, given in outline, against what
-// Hugging Face Optimum exports of a decoder with past.
-func readLayout(path string, data []byte, size int64) (*layout, error) {
-	inputs, outputs, err := onnxfile.Signature(data)
+	inputs, outputs, err := onnxfile.Signature(outline)
 	if err != nil {
 		return nil, err
 	}
 	l := &layout{fileBytes: size}
-	if l.inPlace, err = onnxfile.Uses(data, "GroupQueryAttention"); err != nil {
+	if l.inPlace, err = onnxfile.Uses(outline, "GroupQueryAttention"); err != nil {
 		return nil, err
-	}
-	for _, suffix := range []string{"_data", ".data"} { // weights next to the model, by Optimum and by ONNX Runtime's builder
-		if info, err := os.Stat(path + suffix); err == nil {
-			l.fileBytes += info.Size()
-		}
 	}
 	if err := l.read(inputs, outputs); err != nil {
 		return nil, fmt.Errorf("%s is not in the layout of a decoder with past, as Hugging Face Optimum exports it: %w", filepath.Base(path), err)

@@ -5,7 +5,6 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ type Options struct {
 	Threads int
 	// Provider is CPU (or empty) or CUDA.
 	Provider string
-	// MaxBytes bounds the model file; 0 is no bound.
+	// MaxBytes bounds the model file, with the weights next to it; 0 is no bound.
 	MaxBytes int64
 }
 
@@ -65,32 +64,15 @@ func Open(dir string, o Options) (*Model, error) {
 }
 
 func open(path string, o Options) (*Model, error) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil, errors.New("there is no such file; `gearshift models make` makes models")
-	case err != nil:
-		return nil, err
-	case o.MaxBytes > 0 && info.Size() > o.MaxBytes:
-		return nil, fmt.Errorf("its %d bytes exceed the declared memory of %d", info.Size(), o.MaxBytes)
-	}
-	m := &Model{batch: new(tensors), spare: new(tensors)}
-	if m.layout, err = layoutOf(path); err != nil {
-		return nil, err
-	}
-	if o.MaxBytes > 0 && m.layout.fileBytes > o.MaxBytes {
-		return nil, fmt.Errorf("its %d bytes, with its weights, exceed the declared memory of %d", m.layout.fileBytes, o.MaxBytes)
-	}
-	options, err := newOptions(o)
+	l, err := layoutOf(path, o)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = options.Destroy() }()
-	m.session, err = onnxruntime.NewDynamicAdvancedSession(path, m.layout.inputs, m.layout.outputs, options)
+	session, err := newSession(path, l.inputs, l.outputs, o)
 	if err != nil {
-		return nil, oneLine(err)
+		return nil, err
 	}
-	return m, nil
+	return &Model{layout: l, session: session, batch: new(tensors), spare: new(tensors)}, nil
 }
 
 // oneLine is what the library says, which ends in a line end, and of a damaged file
