@@ -85,3 +85,33 @@ func TestAFailedWakeGetsNoRequests(t *testing.T) {
 		}
 	})
 }
+
+// A sleep of one model waits for the requests of all models of its engine, which are warm at once.
+func TestModelsOfOneEngineSleepTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newLoader("http://a", "READY")
+		g := newRig(t, takes(time.Millisecond), withToken, drivenBy(t, e, "vllm"), func(o *serving.Options) {
+			o.Config.Lifecycle.PollInterval = time.Hour
+			o.Backends[smallOnB] = o.Backends[smallOnA]
+		})
+		time.Sleep(time.Second)
+		answered := make(chan int, 12)
+		for range cap(answered) {
+			go func() { answered <- g.do("POST", chat, ask).Code }()
+		}
+		time.Sleep(time.Millisecond)
+		g.ordered(t, "sleep", http.StatusAccepted, `"state"`)
+		g.stands(t, smallOnB, "draining draining to warm")
+		for range cap(answered) {
+			if code := <-answered; code != http.StatusOK {
+				t.Errorf("a request in flight got %d", code)
+			}
+		}
+		time.Sleep(time.Second)
+		g.stands(t, smallOnA, "warm")
+		g.stands(t, smallOnB, "warm")
+		g.ordered(t, "wake", http.StatusAccepted, `"state"`)
+		time.Sleep(time.Second)
+		g.stands(t, smallOnB, "up")
+	})
+}

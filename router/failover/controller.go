@@ -19,9 +19,11 @@ type Controller struct {
 	actuator control.Actuator
 
 	now     time.Duration
-	begun   bool // woken before
-	dirty   bool // something has happened
-	version int  // grows with each change that plans depend on
+	begun   bool          // woken before
+	taken   time.Duration // when the state was taken that it has resumed
+	rebased bool          // that state's times are on this run's clock
+	dirty   bool          // something has happened
+	version int           // grows with each change that plans depend on
 	planned versions
 	retry   time.Duration
 	events  []event

@@ -10,6 +10,7 @@ import (
 // what they name, so that it can be read with a system that has changed.
 type State struct {
 	Term         uint64             `json:"term"`
+	At           time.Duration      `json:"at"`     // when it was taken, on the clock of its run
 	Number       uint64             `json:"number"` // of the last action
 	Servers      []ServerState      `json:"servers"`
 	Applications []ApplicationState `json:"applications"`
@@ -58,7 +59,7 @@ type InstanceState struct {
 
 // State returns what a later run has to know.
 func (c *Controller) State() State {
-	s := State{Term: c.options.Term, Number: c.number, Counts: c.counts, Failover: c.failovers, Open: c.open, Steps: slices.Clone(c.steps)}
+	s := State{Term: c.options.Term, At: c.now, Number: c.number, Counts: c.counts, Failover: c.failovers, Open: c.open, Steps: slices.Clone(c.steps)}
 	for i := range c.servers {
 		x := &c.servers[i]
 		s.Servers = append(s.Servers, ServerState{c.system.Servers[i].Name, x.condition, x.incarnation, x.agent, x.dead, x.drill})
@@ -100,6 +101,7 @@ func (c *Controller) Resume(s State) error {
 	if s.Term >= c.options.Term {
 		return fmt.Errorf("failover: the state is of term %d, and this run's is %d; want a higher one", s.Term, c.options.Term)
 	}
+	c.taken = s.At
 	c.counts, c.failovers, c.open, c.steps = s.Counts, s.Failover, s.Open, slices.Clone(s.Steps)
 	for _, x := range s.Servers {
 		if i := c.serverNamed(x.Name); i >= 0 {
@@ -171,6 +173,19 @@ func (c *Controller) named(application string, x *InstanceName) *instance {
 	return c.want(i, v, s)
 }
 
+// Rebase moves the times of the state that was resumed to the clock of this run, on which the earlier
+// run's clock began at the time zero, which is negative. Without it, times count from the first Wake, as if
+// no time had passed between the runs. It is called between Resume and the first Wake.
+func (c *Controller) Rebase(zero time.Duration) {
+	c.rebased = true
+	for i := range c.steps {
+		c.steps[i].At += zero
+	}
+	for i := range c.apps {
+		c.apps[i].since += zero + c.taken
+	}
+}
+
 // begin has what depends on the time of the first Wake follow from it.
 func (c *Controller) begin() {
 	c.begun = true
@@ -179,6 +194,8 @@ func (c *Controller) begin() {
 		s.heard, s.since = c.now, c.now
 	}
 	for i := range c.apps {
-		c.apps[i].since += c.now
+		if !c.rebased {
+			c.apps[i].since += c.now
+		}
 	}
 }

@@ -26,6 +26,9 @@ type Options struct {
 	// Asleep is the share of its memory that a sleeping replica still takes on its host,
 	// from 0 to 1.
 	Asleep float64
+	// Together lists for each replica the others that its engine puts to sleep and wakes with it. Nil:
+	// there are none.
+	Together [][]int
 }
 
 // The defaults of [Options].
@@ -76,6 +79,7 @@ type replica struct {
 	loaded bool         // placed Loading, and the load has ended: it is to sleep yet
 	begun  bool         // until is known
 	until  time.Duration
+	led    bool  // acting by the action of another that sleeps with it
 	mine   bool  // drained by the controller, for the order
 	failed error // why the last order was not followed
 	// doubt is the epoch of an action that timed out, until its end is reported after all:
@@ -122,9 +126,13 @@ func (c *Controller) Want(i int, target fleet.State, o Order) error {
 		c.ledger.SetDrained(i, true)
 	case placed == fleet.Up && target == fleet.Up:
 		c.ledger.SetDrained(i, false)
+		c.stayUp(i)
 	case placed == fleet.Up:
 		r.phase = draining
 		c.drain(i)
+		if target == fleet.Warm {
+			c.drainOthers(i)
+		}
 	case placed != target:
 		r.phase = ready
 	}
@@ -146,7 +154,7 @@ func (c *Controller) release(i int) {
 		r.mine = false
 		c.ledger.SetDrained(i, false)
 	}
-	r.phase, r.loaded = settled, false
+	r.phase, r.loaded, r.led = settled, false, false
 }
 
 // refuse says why the replica cannot be brought into the state.

@@ -64,24 +64,36 @@ func (c *Controller) stepDraining(i int, now time.Duration) time.Duration {
 	if r.target == fleet.Warm {
 		verb = control.Sleep
 	}
-	if n := c.ledger.InFlightOn(i); n > 0 && !r.order.Force {
+	all := c.sleepers(i, verb)
+	if n := c.inFlight(all); n > 0 && !r.order.Force {
 		if now < r.until {
 			return min(r.until, now+c.options.Interval)
 		}
-		c.settle(i, fleet.Up, fmt.Errorf("%s was not %s: %d of its requests have not ended after %v", c.table.Replicas[i].Name, participle[verb], n, c.patience(r)))
+		whose := "its"
+		if len(all) > 1 {
+			whose = "its engine's"
+		}
+		c.settle(i, fleet.Up, fmt.Errorf("%s was not %s: %d of %s requests have not ended after %v", c.table.Replicas[i].Name, participle[verb], n, whose, c.patience(r)))
 		return control.Never
 	}
-	// From here on its placement keeps requests away, even if it is undrained.
-	if !c.reserve(i, fleet.Draining) {
+	// From here on their placement keeps requests away, even if they are undrained.
+	if !c.reserveAll(all) {
 		return control.Never
 	}
-	if c.ledger.InFlightOn(i) > 0 && !r.order.Force { // begun since, as somebody had undrained it
-		if c.reserve(i, fleet.Up) {
-			c.drain(i)
+	if c.inFlight(all) > 0 && !r.order.Force { // begun since, as somebody had undrained it
+		for _, j := range all {
+			if c.reserve(j, fleet.Up) {
+				c.drain(j)
+			}
 		}
 		return now + c.options.Interval
 	}
-	c.release(i)
+	for _, j := range all {
+		c.release(j)
+		if j != i {
+			c.lead(j)
+		}
+	}
 	return c.act(i, verb, fleet.Up, now)
 }
 
@@ -195,6 +207,7 @@ func (c *Controller) done(i int) {
 		c.ledger.SetDrained(i, false)
 	}
 	c.settle(i, after, nil)
+	c.settleOthers(i, r.verb, after, nil)
 }
 
 // fail follows an action that has failed. What was being loaded is not there, and
@@ -205,7 +218,9 @@ func (c *Controller) fail(i int, err error) {
 	if r.verb == control.Sleep { // after a load too
 		after = fleet.Up
 	}
-	c.settle(i, after, fmt.Errorf("%s was not %s: %w", c.table.Replicas[i].Name, participle[r.verb], err))
+	err = fmt.Errorf("%s was not %s: %w", c.table.Replicas[i].Name, participle[r.verb], err)
+	c.settle(i, after, err)
+	c.settleOthers(i, r.verb, after, err)
 }
 
 // settle ends the order with the replica placed in the state.

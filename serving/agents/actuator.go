@@ -165,6 +165,26 @@ func (a *Actuator) SetLevel(replica, level int) {
 	a.replicas[replica].asked = level
 }
 
+// Level returns the level at which the replica's engine was put to sleep; 0 if it was not, or if that is
+// not known.
+func (a *Actuator) Level(replica int) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s := a.serverOf(replica); s != nil {
+		return s.level
+	}
+	return 0
+}
+
+// Slept has the replica's engine count as put to sleep at a level, as an earlier run did.
+func (a *Actuator) Slept(replica, level int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s := a.serverOf(replica); s != nil && level > 0 {
+		s.level = level
+	}
+}
+
 // Note says in words what is to be known of the replica's state, such as why its engine
 // has not reported it; empty if there is nothing.
 func (a *Actuator) Note(replica int) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,21 +100,28 @@ func (a *Actuator) Poll(replica int) {
 // serverOf returns the server that has the replica; nil if nothing drives it.
 func (a *Actuator) serverOf(replica int) *server { return a.replicas[replica].server }
 
-// Together returns the replicas that sleep and wake with the replica, without itself.
-func (a *Actuator) Together(replica int) (others []int) {
-	s := a.serverOf(replica)
-	if s == nil {
-		return nil
-	}
-	if d, ok := s.dialect.(together); !ok || !d.Together() {
-		return nil
-	}
-	for _, i := range s.replicas {
-		if i != replica {
-			others = append(others, i)
+// Together lists for each replica the others that its engine puts to sleep and wakes with it; nil if
+// there are none.
+func (a *Actuator) Together() (others [][]int) {
+	for i := range a.servers {
+		s := &a.servers[i]
+		if !s.together() || len(s.replicas) < 2 {
+			continue
+		}
+		if others == nil {
+			others = make([][]int, len(a.replicas))
+		}
+		for _, r := range s.replicas {
+			others[r] = slices.DeleteFunc(slices.Clone(s.replicas), func(x int) bool { return x == r })
 		}
 	}
 	return others
+}
+
+// together reports whether the server's models sleep and wake at once.
+func (s *server) together() bool {
+	d, ok := s.dialect.(together)
+	return ok && d.Together()
 }
 
 // poll asks a server, and reports the replicas whose states are not what the router
@@ -161,9 +169,23 @@ func (a *Actuator) turns(replicas []int) []uint64 {
 	defer a.mu.Unlock()
 	turns := make([]uint64, len(replicas))
 	for n, i := range replicas {
-		turns[n] = a.replicas[i].turns
+		_, turns[n] = a.activity(i)
 	}
 	return turns
+}
+
+// activity returns whether an action is under way that changes the replica's state, and how often one
+// began or ended. The lock is held.
+func (a *Actuator) activity(replica int) (busy bool, turns uint64) {
+	list := []int{replica}
+	if s := a.serverOf(replica); s.together() {
+		list = s.replicas
+	}
+	for _, i := range list {
+		busy = busy || a.replicas[i].busy
+		turns += a.replicas[i].turns
+	}
+	return busy, turns
 }
 
 func (a *Actuator) setNote(replica int, note string) {
@@ -178,7 +200,7 @@ func (a *Actuator) takeIn(replica int, turns uint64, r Reading) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := &a.replicas[replica]
-	if at.busy || at.turns != turns {
+	if busy, now := a.activity(replica); busy || now != turns {
 		return false
 	}
 	at.note = r.Note
@@ -191,8 +213,10 @@ func (a *Actuator) takeIn(replica int, turns uint64, r Reading) bool {
 	if r.State == placed {
 		return false
 	}
-	if placed == fleet.Up || r.State == fleet.Up {
+	select {
+	case <-s.asked:
 		s.level = 0 // the level of a sleep from outside is not known
+	default: // an earlier run may have known it
 	}
 	return true
 }

@@ -98,6 +98,29 @@ func (e *Engines) OnEnded(f func(replica int, err error)) { e.lifecycle.onEnded 
 // process.
 func (e *Engines) Addresses() []string { return e.addresses() }
 
+// Sleeps returns the levels at which engines have been put to sleep, by the names of replicas.
+func (e *Engines) Sleeps() map[string]int {
+	levels := map[string]int{}
+	for i := range e.table.Replicas {
+		if level := e.lifecycle.actuator.Level(i); level > 0 {
+			levels[e.table.Replicas[i].Name] = level
+		}
+	}
+	return levels
+}
+
+// SetSleeps sets the levels that [Engines.Sleeps] has returned in an earlier run. It is called before
+// [Engines.Start].
+func (e *Engines) SetSleeps(levels map[string]int) {
+	for i := range e.table.Replicas {
+		e.lifecycle.actuator.Slept(i, levels[e.table.Replicas[i].Name])
+	}
+}
+
+// Together lists for each replica the others that its engine puts to sleep and wakes with it; nil if
+// there are none.
+func (e *Engines) Together() [][]int { return e.lifecycle.actuator.Together() }
+
 // Driven is the name of the dialect by which the replica's engine is ordered to load its model; empty
 // if nothing drives it.
 func (e *Engines) Driven(replica int) string {

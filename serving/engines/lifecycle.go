@@ -43,7 +43,7 @@ func newLifecycles(e *Engines) *lifecycles {
 		Placed: x.ledger.Placed, Observe: x.observe, Ended: x.ended, Polled: x.polled,
 	})
 	x.controller = lifecycle.New(x.ledger, placing{x}, lifecycle.Options{
-		DrainTimeout: e.options.DrainTimeout, ActionTimeout: max(config.LoadTimeout, config.ActionTimeout) + time.Minute,
+		DrainTimeout: e.options.DrainTimeout, Together: x.actuator.Together(), ActionTimeout: max(config.LoadTimeout, config.ActionTimeout) + time.Minute,
 	})
 	x.runner = agents.NewRunner(e.options.Clock, x.controller)
 	x.runner.After = x.woken

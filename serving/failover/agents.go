@@ -282,11 +282,7 @@ func (m *Module) found(r int, there bool, now time.Duration) (loaded []int) {
 		return nil
 	}
 	if len(s.held) == 0 && len(s.pending) == 0 {
-		for id, of := range m.slotOf {
-			if of == r {
-				s.hold(id)
-			}
-		}
+		m.holdAll(r)
 	}
 	for _, id := range s.held {
 		if !slices.ContainsFunc(s.pending, func(a control.Action) bool { return a.Replica == id }) {

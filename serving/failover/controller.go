@@ -14,6 +14,7 @@ import (
 // Observe implements [control.Controller]. Evidence is of hosts; how orders have ended is read off
 // the lifecycles in Wake.
 func (m *Module) Observe(e control.Event) {
+	m.changed = m.changed || e.Kind == control.Slept || e.Kind == control.Woken // the file has levels of sleeps
 	if e.Kind > control.ProbePassed || e.Host < 0 || e.Host >= len(m.servers) || m.servers[e.Host] < 0 {
 		return
 	}

@@ -72,6 +72,7 @@ type Module struct {
 	asks        sync.WaitGroup // questions to engines
 
 	// What follows is the runner's: it is used while it is locked.
+	resumed  State           // of an earlier run
 	begun    bool            // woken before
 	changed  bool            // something has happened that the file does not have yet
 	orders   uint64          // given since the start
@@ -132,11 +133,14 @@ func (m *Module) newController() (err error) {
 	if m.file == nil || m.file.Last() == nil {
 		return nil
 	}
-	var state failover.State
-	if err := json.Unmarshal(m.file.Last(), &state); err != nil {
+	state := &m.resumed
+	if err := json.Unmarshal(m.file.Last(), state); err != nil {
 		return fmt.Errorf("cannot read the failover state file %s: %w; move it away to begin without it", m.file.Path(), err)
 	}
-	if err := m.controller.Resume(state); err != nil {
+	if state.Zero == 0 { // when its steps were is not known
+		state.Steps = nil
+	}
+	if err := m.controller.Resume(state.State); err != nil {
 		return fmt.Errorf("cannot go on from the failover state file %s: %w", m.file.Path(), err)
 	}
 	return nil
@@ -151,10 +155,22 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.engines.SetStamp(m.agents.stamp)
 	m.engines.OnEnded(m.agents.ended)
 	m.engines.Join(m)
+	m.rebase()
 	m.takeOver()
 	m.saver = newSaver(m)
 	m.tellStart()
 	return serving.Parts{Routes: m.routes(), Metrics: m.metrics.collectors()}
+}
+
+// rebase moves the times of an earlier run to this one's clock.
+func (m *Module) rebase() {
+	if m.resumed.Zero == 0 {
+		return
+	}
+	m.controller.Rebase(time.Unix(0, m.resumed.Zero).Sub(m.epoch))
+	if s := m.controller.Status(); len(s.Steps) > 0 {
+		m.failover, m.began = s.Failover, s.Steps[0].At
+	}
 }
 
 // takeOver brings the fleet to what the controller takes it for at the start.
@@ -165,6 +181,7 @@ func (m *Module) takeOver() {
 			m.engines.Found(r, fleet.Up, 0)
 		}
 	}
+	m.engines.SetSleeps(m.resumed.Sleeps)
 }
 
 // begin takes out the servers that were lost when an earlier run ended.
@@ -186,8 +203,8 @@ func (m *Module) Close() error {
 	var err error
 	if m.saver != nil {
 		m.saver.Close()
-		var state failover.State
-		m.engines.Look(func() { state = m.controller.State() })
+		var state State
+		m.engines.Look(func() { state = m.state() })
 		err = m.save(state)
 	}
 	return errors.Join(err, m.file.Close())

@@ -79,7 +79,7 @@ func (m actuator) Act(a control.Action) error {
 	m.changed = true
 	if a.Verb == control.Unload {
 		s.release(a.Replica)
-		if len(s.held) > 0 { // others need it
+		if len(s.held) > 0 || m.lowest(r) == fleet.Warm && m.othersHeld(r) { // others need it
 			m.ended(a, nil)
 			return nil
 		}
@@ -119,6 +119,40 @@ func (m *Module) lowest(replica int) fleet.State {
 	return fleet.Cold
 }
 
+// othersHeld reports whether instances need a replica that sleeps and wakes with this one.
+func (m *Module) othersHeld(replica int) bool {
+	together := m.engines.Together()
+	return together != nil && slices.ContainsFunc(together[replica], m.Holds)
+}
+
+// idle reports whether a replica that nothing needs is awake, of an engine that can sleep.
+func (m *Module) idle(replica int) bool {
+	if m.engines.Placed(replica) != fleet.Up || m.lowest(replica) != fleet.Warm || m.othersHeld(replica) {
+		return false
+	}
+	server, status := m.servers[m.slots[replica].host], m.engines.LifecycleOf(replica)
+	return server >= 0 && !m.lost[server] && status.Doing == "" && status.Target == fleet.Up
+}
+
+// holdAll has all instances hold the replica that it could be.
+func (m *Module) holdAll(replica int) {
+	for id, r := range m.slotOf {
+		if r == replica {
+			m.slots[replica].hold(id)
+		}
+	}
+}
+
+// adopt reports the instances of a replica as loaded that was found so. The controller has it put to
+// sleep unless they are wanted.
+func (m *Module) adopt(replica int, s *slot, now time.Duration) {
+	m.holdAll(replica)
+	for _, id := range s.held {
+		_, _, server := m.system.Of(id)
+		m.controller.Observe(control.Event{At: now, Kind: control.Loaded, Replica: id, Host: server})
+	}
+}
+
 // nameOf is what an instance is, in words.
 func (m *Module) nameOf(instance int) string {
 	app, variant, server := m.system.Of(instance)
@@ -148,6 +182,9 @@ func (m *Module) reconcile(now time.Duration) (news bool) {
 		case len(s.held) > 0 && m.vanished(r):
 			m.drop(r, s, now)
 			news = true
+		case len(s.held) == 0 && m.idle(r):
+			m.adopt(r, s, now)
+			news = news || len(s.held) > 0
 		}
 	}
 	if ordered { // the lifecycles come before this controller

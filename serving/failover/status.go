@@ -176,7 +176,7 @@ func (m *Module) applicationOf(a *failover.ApplicationStatus) Application {
 	return out
 }
 
-// last is the last failover. Its steps may be those of an earlier run, whose clock is not this one's.
+// last is the last failover.
 func (m *Module) last(s *failover.Status) *Failover {
 	if s.Failover == 0 || len(s.Steps) == 0 {
 		return nil
