@@ -162,5 +162,5 @@ func (c *checker) overfull(x *failover.System, tasks, on []int, resource int, ta
 		c.judge(child(at, "primary"), "%s of %s takes%s %v of %s, its primary, which has %v; want another primary, or a host with more memory", a.Variants[variant].Name, a.Name, others, Bytes(taken), x.Servers[host].Name, Bytes(all))
 		return
 	}
-	c.judge(child(at, "rate"), "%v requests/s of %s, %s ms each, take%s %s times what %s computes; want a lower rate, or another primary", a.Rate, a.Variants[variant].Name, plain(a.Variants[variant].LatencyMS), others, plain(taken/all), x.Servers[host].Name)
+	c.judge(child(at, "rate"), "%v requests/s of %s are%s %s times what %s answers in time; want a lower rate, or another primary", a.Rate, a.Variants[variant].Name, others, plain(taken/all), x.Servers[host].Name)
 }

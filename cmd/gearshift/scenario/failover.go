@@ -318,7 +318,7 @@ func (s *Scenario) application(task int) failover.Application {
 		}
 		ms, m := s.slowestMS(task, v), indexOf(s.modelNames(), s.Variants[v].Model)
 		a.Variants = append(a.Variants, failover.Variant{
-			Alternative: placement.Alternative{Name: name, Quality: t.Quality[name], Demand: []float64{float64(s.weight(v)), t.Rate * ms / 1000}, LatencyMS: ms},
+			Alternative: placement.Alternative{Name: name, Quality: t.Quality[name], Demand: []float64{float64(s.weight(v)), t.Rate * s.workMS(task, v) / 1000}, LatencyMS: ms},
 			Model:       s.Variants[v].Model, Load: profile.Duration(s.Weights[m].LoadMS),
 		})
 	}

@@ -84,6 +84,35 @@ func (s *Scenario) serviceMS(task, variant, host int) float64 {
 	return paceOf(p, s.Engine, mean, 1) * mean.output
 }
 
+// workMS returns what a request of the task takes of a host's compute, in ms, on the host where that is most: the
+// time of a request in the largest batch that is in time, as the check's table of capacities has it, or that of one
+// alone if none is.
+func (s *Scenario) workMS(task, variant int) (ms float64) {
+	t := &s.Tasks[task]
+	prompt, output := s.Workload.Of(t.Name)
+	mean := request{max(1, prompt.Expected()), max(1, output.Expected())}
+	mix := make([]float64, len(s.Tasks))
+	mix[task] = 1
+	for h := range s.Hosts {
+		list := s.modelsFor(s.Variants[variant].Name, s.Hosts[h].Name)
+		if len(list) == 0 {
+			continue
+		}
+		var c Capacity
+		if p := &s.Models[list[0]].Profile; p.Batches != nil {
+			c = s.batchCapacity(p, mix, mean, s.PaceMS(t))
+		} else {
+			c = capacity(p, s.Engine, p.KVTokens(int64(s.weight(variant)), s.Engine.BlockTokens), mean, s.PaceMS(t))
+		}
+		if c.Rate > 0 {
+			ms = max(ms, 1000/c.Rate)
+		} else {
+			ms = max(ms, s.serviceMS(task, variant, h))
+		}
+	}
+	return ms
+}
+
 // boundMS is how long an answer of the task may take; 0 is as long as it likes.
 func (s *Scenario) boundMS(task int) float64 {
 	t := &s.Tasks[task]
