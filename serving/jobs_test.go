@@ -228,8 +228,8 @@ func TestASingleInputNamesTheModel(t *testing.T) {
 		{classify, `{"model":"pair","audio":"a"}`, "400 input_missing the input has audio, which is not enough", all},
 		{classify, single, `400 quality_not_found no variant of "pair" has quality 0.9 for task "copy"`, append(all, "X-Gearshift-Min-Quality", "0.9")},
 		{classify, single, "403 model_not_allowed this API key may use no variant of the model; there are auto, large", bearing(secrets["big"])},
-		{classify, `{"model":"pear","image":"i"}`, `404 model_not_found there is no model "pear"`, all},
-		{chat, `{"model":"pair","messages":[{"role":"user","content":"hello"}]}`, `404 model_not_found there is no model "pair"`, all},
+		{classify, `{"model":"pear","image":"i"}`, `404 model_not_found there is no model "pear"; there are auto, small, large, and to classify inputs pair`, all},
+		{chat, `{"model":"pair","messages":[{"role":"user","content":"hello"}]}`, `404 model_not_found there is no model "pair"; there are auto, small, large, and to classify inputs pair`, all},
 	} {
 		w := g.do("POST", c.path, c.body, c.header...)
 		message, _, _, code := readError(t, w.Body.Bytes())

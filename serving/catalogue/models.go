@@ -71,7 +71,11 @@ func (k *Catalogue) Variant(model string, allowed uint64) (int, *wire.Refusal) {
 }
 
 func (k *Catalogue) noModel(name string, allowed uint64) *wire.Refusal {
-	return wire.Bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", name, k.modelNames(allowed)))
+	message := fmt.Sprintf("there is no model %q; %s", name, k.modelNames(allowed))
+	if others := k.jobModels(allowed); len(others) > 0 {
+		message += ", and to classify inputs " + strings.Join(others, ", ")
+	}
+	return wire.Bad(http.StatusNotFound, "model", "model_not_found", message)
 }
 
 // modelNames lists auto and the variants that have a bit; zero is all of them.
