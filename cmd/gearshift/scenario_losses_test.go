@@ -48,7 +48,7 @@ func TestCheckShowsWhatTheLossOfAHostDoes(t *testing.T) {
 func TestCheckRefusesFailoverThatRecoversNothing(t *testing.T) {
 	none := write(t, "none.yaml", strings.Replace(twoCameras, "headroom: 35%", "headroom: 1%", 1))
 	fail(t, []string{"scenario", "check", none}, "none.yaml:9: failover: no application is answered again, whichever host dies: ")
-	some := write(t, "some.yaml", strings.Replace(strings.Replace(twoCameras, "rate: 4", "rate: 45", 1), "headroom: 35%", "headroom: 20%", 1))
+	some := write(t, "some.yaml", strings.NewReplacer("rate: 4", "rate: 60", "4: 12}", "4: 20}", "headroom: 35%", "headroom: 20%").Replace(twoCameras))
 	if code, _, stderr := gearshift(t, "scenario", "check", some); code != 0 || !strings.Contains(stderr, "some.yaml:9: failover: applications stay without an answer if one of these hosts dies: h1 (1 of 1)") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
