@@ -1,12 +1,15 @@
 package serving
 
 import (
+	"errors"
 	"fmt"
-	"gearshift/serving/wire"
 	"net/http"
 	"strings"
 
 	"github.com/gin-gonic/gin"
+
+	"gearshift/serving/modality"
+	"gearshift/serving/wire"
 )
 
 // modelOfPath is the name of the model, without its version.
@@ -33,13 +36,16 @@ func (s *Server) describeModel(c *gin.Context) {
 		s.refuse(c, s.noInference(name))
 		return
 	}
-	text, err := s.jobs.Metadata(c.Request.Context(), name)
-	if err != nil {
+	err := s.jobs.Metadata(c.Request.Context(), name, func(text []byte) {
+		s.reply.Writable(c)
+		c.Data(http.StatusOK, "application/json", text)
+	})
+	switch {
+	case errors.As(err, new(*modality.Refused)):
+		s.failJob(c, err)
+	case err != nil:
 		s.fail(c, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()})
-		return
 	}
-	s.reply.Writable(c)
-	c.Data(http.StatusOK, "application/json", text)
 }
 
 // modelReady says whether a worker of the model is up.

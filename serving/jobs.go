@@ -209,9 +209,10 @@ func (s *Server) inferJob(c *gin.Context) {
 	}
 	job, refused := s.jobs.Infer(asked, q)
 	if refused != nil {
-		s.refuse(c, &refused.Refusal)
+		s.failJob(c, refused)
 		return
 	}
+	defer job.Release()
 	s.answerJob(c, job, len(body.Bytes()), until, (*modality.Result).Inference)
 }
 

@@ -253,7 +253,7 @@ func TestInference(t *testing.T) {
 		t.Errorf("%v, %d %q", err, w.Code, w.Body)
 	}
 	for path, want := range map[string]string{
-		"/v2/models/pair": `200 {"inputs":[],"name":"pair","platform":"test"}`, "/v2/models/pair/ready": `200 {"name":"pair","ready":true}`,
+		"/v2/models/pair": `200 {"name":"pair","platform":"test","inputs":[]}`, "/v2/models/pair/ready": `200 {"name":"pair","ready":true}`,
 		"/v2/health/live": "200 ", "/v2/health/ready": "200 ", "/v2": `200 {"extensions":["binary_tensor_data"]`,
 		"/v2/models/none": `404 {"error":"there is no model \"none\" that takes tensors; there are pair","code":"model_not_found"`, "/v2/models/none/ready": "404 ",
 		"/v2/models/pair/config": `404 {"error":"there is no /v2/models/pair/config here; of pair there are its metadata, /ready and /infer","code":"model_not_found"`,

@@ -99,7 +99,7 @@ func (s *Service) exchange(ctx context.Context, m *model, w *Worker, option int,
 		}
 		return nil, c.of.refused(response.StatusCode, text, b)
 	}
-	text, err := s.read(response.Body, len(b.rows))
+	text, err := s.read(response.Body, wholeAnswer+int64(len(b.rows))*rowAnswer)
 	if err != nil {
 		return nil, err
 	}
@@ -108,13 +108,19 @@ func (s *Service) exchange(ctx context.Context, m *model, w *Worker, option int,
 		s.memory.Give(a.held)
 		return nil, err
 	}
+	more := weight(a.rows)
+	if !s.memory.Take(more) {
+		s.memory.Give(a.held)
+		return nil, &fault{refusal(refusedMemory)}
+	}
+	a.held += more
 	return a, nil
 }
 
-// read reads an engine's answer to so many rows. Its memory is charged to the budget of answers as it
-// grows; what the text has room for stays charged.
-func (s *Service) read(from io.Reader, rows int) (text []byte, err error) {
-	most := int(min(wholeAnswer+int64(rows)*rowAnswer, s.memory.Usage().Limit/answerShare))
+// read reads an engine's answer of so many bytes at most. Its memory is charged to the budget of answers
+// as it grows; what the text has room for stays charged.
+func (s *Service) read(from io.Reader, bound int64) (text []byte, err error) {
+	most := int(min(bound, s.memory.Usage().Limit/answerShare))
 	for {
 		if len(text) == cap(text) {
 			size := min(max(2*cap(text), firstReading), most+1)
@@ -128,7 +134,7 @@ func (s *Service) read(from io.Reader, rows int) (text []byte, err error) {
 		var n int
 		n, err = from.Read(text[len(text):cap(text)])
 		if text = text[:len(text)+n]; len(text) > most {
-			err = fmt.Errorf("its answer to %d inputs is longer than %d bytes", rows, most)
+			err = fmt.Errorf("its answer is longer than %d bytes", most)
 			break
 		}
 		if err == io.EOF {

@@ -1,13 +1,17 @@
 package modality
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"net/url"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,10 +25,55 @@ type Draft struct {
 	Task  string `json:"task"`
 	// Size is how many inputs it has, each with all of the model's modalities; or else Inputs
 	// has the modalities of each.
-	Size       int        `json:"size"`
-	Inputs     [][]string `json:"inputs"`
-	MinQuality *float64   `json:"min_quality"`
-	TotalMS    *float64   `json:"total_ms"`
+	Size       int      `json:"size"`
+	Inputs     drafted  `json:"inputs"`
+	MinQuality *float64 `json:"min_quality"`
+	TotalMS    *float64 `json:"total_ms"`
+}
+
+// drafted are the modalities of each input. A body of the largest size could name millions: of more than
+// mostInputs the number alone is kept, and of an input's no more than show that some are unknown.
+type drafted struct {
+	count int
+	names [][]string
+}
+
+// mostNames is more than a model has modalities.
+const mostNames = 65
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (d *drafted) UnmarshalJSON(text []byte) (fault error) {
+	*d = drafted{}
+	fine := string(text) == "null" || wire.Elements(text, func(value []byte) {
+		if d.count++; d.count > mostInputs || fault != nil {
+			return
+		}
+		var names []string
+		names, fault = namesIn(value)
+		d.names = append(d.names, names)
+	})
+	if !fine || fault != nil {
+		return &json.UnmarshalTypeError{Value: "value", Type: reflect.TypeFor[[][]string]()}
+	}
+	return nil
+}
+
+// namesIn are the different names of a list, mostNames at most.
+func namesIn(value []byte) (names []string, fault error) {
+	var seen [][]byte
+	fine := wire.Elements(value, func(text []byte) {
+		if fault != nil || len(names) == mostNames || slices.ContainsFunc(seen, func(s []byte) bool { return bytes.Equal(s, text) }) {
+			return
+		}
+		var name string
+		if fault = json.Unmarshal(text, &name); fault == nil {
+			seen, names = append(seen, text), append(names, name)
+		}
+	})
+	if !fine {
+		fault = errors.New("no list")
+	}
+	return names, fault
 }
 
 // Plan is what would be done with a job that came now.
@@ -69,14 +118,14 @@ func (s *Service) Plan(a Asked, d Draft) (*Plan, *Refused) {
 	var there []uint64
 	switch {
 	case m == nil:
-	case len(d.Inputs) > 0 && d.Size != 0 && d.Size != len(d.Inputs):
-		return nil, bad("size", "invalid_value", `"size" is %d, and "inputs" has %d; want one of them`, d.Size, len(d.Inputs))
-	case len(d.Inputs) > mostInputs || d.Size > mostInputs:
-		return nil, bad("size", "job_too_large", "a job of %d inputs; at most %d are looked at", max(d.Size, len(d.Inputs)), mostInputs)
+	case d.Inputs.count > 0 && d.Size != 0 && d.Size != d.Inputs.count:
+		return nil, bad("size", "invalid_value", `"size" is %d, and "inputs" has %d; want one of them`, d.Size, d.Inputs.count)
+	case d.Inputs.count > mostInputs || d.Size > mostInputs:
+		return nil, bad("size", "job_too_large", "a job of %d inputs; at most %d are looked at", max(d.Size, d.Inputs.count), mostInputs)
 	case d.Size < 0:
 		return nil, bad("size", "invalid_value", `"size" is %d; a job has at least one input`, d.Size)
 	}
-	for i, names := range d.Inputs {
+	for i, names := range d.Inputs.names {
 		if m == nil {
 			break
 		}
@@ -86,7 +135,7 @@ func (s *Service) Plan(a Asked, d Draft) (*Plan, *Refused) {
 		}
 		there = append(there, mask)
 	}
-	for i := 0; m != nil && len(d.Inputs) == 0 && i < d.Size; i++ {
+	for i := 0; m != nil && d.Inputs.count == 0 && i < d.Size; i++ {
 		there = append(there, 1<<len(m.Modalities)-1)
 	}
 	j, refused := s.start(&a, nil, there)
@@ -149,49 +198,87 @@ func (s *Service) Ready(name string) bool {
 	return false
 }
 
-// Metadata returns the metadata of the model in the form of the Open Inference Protocol, as an engine
-// that is up has them.
-func (s *Service) Metadata(ctx context.Context, name string) ([]byte, error) {
+// The bounds of an engine's metadata: of their time, and of their bytes.
+const (
+	describing    = 5 * time.Second
+	wholeMetadata = 1 << 20
+)
+
+// Metadata writes the metadata of the model in the form of the Open Inference Protocol, as an engine
+// that is up has them. Their memory is charged to the budget of answers until they are written.
+func (s *Service) Metadata(ctx context.Context, name string, write func(text []byte)) error {
 	m, _ := s.find(&Asked{Model: name})
 	if m == nil {
-		return nil, fmt.Errorf("there is no model %q", name)
+		return fmt.Errorf("there is no model %q", name)
 	}
 	err := errNoneUp
 	for i := range m.Workers {
 		if m.pool.up != nil && !m.pool.up(i) {
 			continue
 		}
-		var text []byte
-		if text, err = describe(ctx, m, &m.Workers[i]); err == nil {
-			return text, nil
+		var none *fault
+		if err = s.describe(ctx, m, &m.Workers[i], write); err == nil {
+			return nil
+		}
+		if asFault(err, &none) {
+			return none.refusal
 		}
 	}
-	return nil, err
+	return err
 }
 
-func describe(ctx context.Context, m *model, w *Worker) ([]byte, error) {
+// describe writes the metadata that the worker's engine has, with the name that clients know.
+func (s *Service) describe(ctx context.Context, m *model, w *Worker, write func(text []byte)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, describing, ErrSlow)
+	defer cancel()
 	name := w.Model
 	if name == "" {
 		name = m.Name
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://worker"+inference.PathPrefix+url.PathEscape(name), http.NoBody)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	response, err := w.transport(0).RoundTrip(r)
 	if err != nil {
-		return nil, fmt.Errorf("the engine on %s: %w", w.Name, err)
+		return fmt.Errorf("the engine on %s: %w", w.Name, cmp.Or(context.Cause(ctx), err))
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	var object map[string]json.RawMessage
-	if err != nil || response.StatusCode != http.StatusOK || json.Unmarshal(text, &object) != nil || object == nil {
-		return nil, fmt.Errorf("the engine on %s has no metadata of %s: it answered %d", w.Name, name, response.StatusCode)
+	text, err := s.read(response.Body, wholeMetadata)
+	if err != nil {
+		return fmt.Errorf("the engine on %s: %w", w.Name, cmp.Or(context.Cause(ctx), err))
 	}
-	if object["name"], err = json.Marshal(m.Name); err != nil {
-		return nil, err
+	held := int64(cap(text))
+	defer func() { s.memory.Give(held) }()
+	if response.StatusCode != http.StatusOK || !json.Valid(text) || !wire.Members(text, func([]byte, int, int) bool { return true }) {
+		return fmt.Errorf("the engine on %s has no metadata of %s: it answered %d", w.Name, name, response.StatusCode)
 	}
-	return json.Marshal(object)
+	own, err := json.Marshal(m.Name)
+	if err != nil {
+		return err
+	}
+	if !s.memory.Take(int64(len(text) + len(own))) {
+		return &fault{refusal(refusedMemory)}
+	}
+	held += int64(len(text) + len(own))
+	write(renamed(text, own))
+	return nil
+}
+
+// renamed is the object with another name.
+func renamed(object, name []byte) []byte {
+	var out bytes.Buffer
+	out.Grow(len(object) + len(name) + len(`{"name":}`))
+	out.WriteString(`{"name":`)
+	out.Write(name)
+	wire.Members(object, func(key []byte, start, end int) bool {
+		if string(key) != "name" {
+			writeField(&out, ',', field{name: string(key), value: object[start:end]})
+		}
+		return true
+	})
+	out.WriteByte('}')
+	return out.Bytes()
 }
 
 // IsList reports whether the body, which may be no JSON, has a list of inputs.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -49,11 +50,46 @@ func (s *Service) Infer(a Asked, q *inference.Request) (*Job, *Refused) {
 		delete(q.Parameters, name)
 	}
 	t := &tensors{set: m.set, asked: q}
-	there, refused := t.read()
+	held, refused := t.weigh()
 	if refused != nil {
 		return nil, refused
 	}
-	return s.start(&a, t, there)
+	if !s.memory.Take(held) {
+		return nil, refusal(refusedMemory)
+	}
+	there, refused := t.read()
+	var j *Job
+	if refused == nil {
+		j, refused = s.start(&a, t, there)
+	}
+	if refused != nil {
+		s.memory.Give(held)
+		return nil, refused
+	}
+	j.memory, j.held = s.memory, held
+	return j, nil
+}
+
+// rowMemory is what a row of a tensor takes that is cut, in addition to its data: of many tensors with
+// elements of a byte it is many times the body.
+const rowMemory = 24
+
+// weigh returns the memory that the tensors' rows take, and refuses more rows than any worker answers at
+// once before they are cut.
+func (t *tensors) weigh() (bytes int64, refused *Refused) {
+	most := min(mostInputs, t.set.longest(math.MaxUint64))
+	for i := range t.asked.Inputs {
+		in := &t.asked.Inputs[i]
+		n, err := in.Elements()
+		if err != nil || len(in.Data) < n { // each element has a byte; what is wrong is said where it is cut
+			continue
+		}
+		if in.Rows() > most {
+			return 0, tooMany(in.Rows(), most)
+		}
+		bytes += rowMemory * int64(in.Rows())
+	}
+	return bytes, nil
 }
 
 // read cuts the tensors into rows, and returns which modalities each row has.
@@ -68,8 +104,6 @@ func (t *tensors) read() (there []uint64, refused *Refused) {
 		switch {
 		case err != nil:
 			return nil, bad("inputs", "invalid_tensor", "input %q %v", in.Name, err)
-		case len(rows) > mostInputs:
-			return nil, bad("inputs", "job_too_large", "input %q has %d rows; at most %d are looked at", in.Name, len(rows), mostInputs)
 		case i > 0 && len(rows) != len(t.rows[0]):
 			return nil, bad("inputs", "invalid_tensor", "input %q has %d rows, and input %q has %d", in.Name, len(rows), t.asked.Inputs[0].Name, len(t.rows[0]))
 		}
@@ -135,13 +169,23 @@ func (t *tensors) answer(h http.Header, body []byte, n int) ([]any, int, any, er
 		}
 	}
 	for k := range rows {
-		row := tensorRow{like: a.Outputs}
+		row := tensorRow{like: a.Outputs, data: make([][]byte, 0, len(cut))}
 		for i := range cut {
 			row.data = append(row.data, cut[i][k])
 		}
 		rows[k] = row
 	}
 	return rows, 0, a, nil
+}
+
+// weight is the memory that rows take in addition to the text of their answer.
+func weight(rows []any) (bytes int64) {
+	for _, row := range rows {
+		if r, ok := row.(tensorRow); ok {
+			bytes += 2 * rowMemory * int64(cap(r.data)) // as cut, too
+		}
+	}
+	return bytes
 }
 
 // tensorRow is a request's part of each output.

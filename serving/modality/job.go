@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gearshift/serving/memory"
 )
 
 // Job is several requests to a model, which are answered together.
@@ -25,6 +27,15 @@ type Job struct {
 	form    form
 	there   []uint64 // by request: its modalities
 	allowed []uint64 // by request: the planner's options
+	memory  *memory.Answers
+	held    int64 // bytes of that budget, for what its requests are besides their text
+}
+
+// Release gives back the memory of the requests. The job must not be used after that.
+func (j *Job) Release() {
+	if j.memory != nil {
+		j.memory.Give(j.held)
+	}
 }
 
 // form is how a job's requests are written: each may be sent with some of its modalities.
@@ -207,7 +218,7 @@ func (j *Job) check() *Refused {
 			names = append(names, name)
 		}
 		if most := j.model.longest(x.allowed); len(x.rows) > most {
-			return bad("inputs", "job_too_large", "%d inputs are too many for one job; at most %d are answered together, so split it", len(x.rows), most)
+			return tooMany(len(x.rows), most)
 		}
 	}
 	if best := sum / float64(len(j.there)); best+1e-9 < j.MinQuality {

@@ -43,7 +43,7 @@ func refusal(code string) *Refused {
 	case refusedClosed:
 		r.Message = "shutting down"
 	case refusedMemory:
-		r.Message = "the router has no memory left for the engines' answers to the job (serving.memory.answers); try again later"
+		r.Message = "the router has no memory left for the job and its answers (serving.memory.answers); try again later"
 	}
 	return r
 }
@@ -64,6 +64,11 @@ func refusalOf(err error) *Refused {
 func failed(worker string, failure, why error) *Refused {
 	return &Refused{Refusal: wire.Refusal{Status: http.StatusBadGateway, Error: wire.Error{Type: wire.ServerError, Code: refusedFailed,
 		Message: fmt.Sprintf("the engine on %s failed: %v; %v", worker, failure, why)}}}
+}
+
+// tooMany refuses a job of more requests than a worker answers together.
+func tooMany(n, most int) *Refused {
+	return bad("inputs", "job_too_large", "%d inputs are too many for one job; at most %d are answered together, so split it", n, most)
 }
 
 // bad refuses a job that is itself at fault.

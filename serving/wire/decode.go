@@ -71,6 +71,9 @@ func wanted(t reflect.Type) string {
 	case reflect.Float64:
 		return "a number"
 	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Slice {
+			return "a list of lists"
+		}
 		return "a list"
 	}
 	return "an object"

@@ -46,16 +46,16 @@ type Parts struct {
 // Parts reads the messages of the request. What is no part of a message's content, such as
 // an image in the result of a tool, does not count.
 func (r *Request) Parts() (p Parts) {
-	r.contents(func(content []element) {
-		var here Modalities
-		other := false
-		for i := range content {
-			here |= content[i].kind
-			other = other || content[i].kind == 0
-		}
+	var here Modalities // of the message
+	other := false
+	r.contents(func(e element) {
+		here |= e.kind
+		other = other || e.kind == 0
+	}, func() {
 		if p.All |= here; !other {
 			p.alone |= 1 << here
 		}
+		here, other = 0, false
 	})
 	return p
 }
@@ -90,8 +90,8 @@ func (p Parts) Used(c Cut) string {
 // element is one of the parts of a message's content.
 type element struct {
 	span
-	kind   Modalities
-	coarse edit // that has the image be read at low detail; its span is empty if there is none
+	kind          Modalities
+	image, detail []byte // members of an image
 }
 
 // edit replaces the bytes of a span.
@@ -100,17 +100,17 @@ type edit struct {
 	text []byte
 }
 
-// contents calls f with the content of each message that is a list of parts.
-func (r *Request) contents(f func([]element)) {
+// contents calls each with the parts of the content of each message that is a list of some, and end
+// after the last of them. A body of the largest size can have millions of parts: none is kept.
+func (r *Request) contents(each func(element), end func()) {
 	at := r.parts[inputPart]
-	var content []element
 	r.seen.elements(r.Body[at.start:at.end], func(message []byte) {
-		r.seen.members(message, func(key []byte, start, end int) bool {
+		r.seen.members(message, func(key []byte, start, stop int) bool {
 			if string(key) == "content" {
-				content = content[:0]
-				r.seen.elements(message[start:end], func(part []byte) { content = append(content, r.element(part)) })
-				if len(content) > 0 {
-					f(content)
+				some := false
+				r.seen.elements(message[start:stop], func(part []byte) { some = true; each(r.element(part)) })
+				if some {
+					end()
 				}
 			}
 			return true
@@ -127,21 +127,17 @@ func (r *Request) place(value []byte) span {
 // element reads a part of a message.
 func (r *Request) element(part []byte) element {
 	e := element{span: r.place(part)}
-	var image, detail []byte
 	r.seen.members(part, func(key []byte, start, end int) bool {
 		switch value := part[start:end]; string(key) {
 		case "type":
 			e.kind = kindOf(string(value))
 		case "image_url":
-			image = value
+			e.image = value
 		case "detail":
-			detail = value
+			e.detail = value
 		}
 		return true
 	})
-	if e.kind == Images && len(image) > 0 {
-		e.coarse = r.coarse(e.span, image, detail)
-	}
 	return e
 }
 
@@ -159,24 +155,26 @@ func kindOf(name string) Modalities {
 	return 0
 }
 
+// What an image of low detail has: the value, and an object's beginning that lacks it.
+var lowValue, lowMember = []byte(`"low"`), []byte(`{"detail":"low",`)
+
 // coarse is the edit that sets an image's detail to low: within the value of image_url
 // where that is an object, and in the part where it is a text.
-func (r *Request) coarse(part span, image, detail []byte) edit {
-	object := part
-	if image[0] == '{' {
-		object = r.place(image)
-		detail = nil
-		r.seen.members(image, func(key []byte, start, end int) bool {
+func (r *Request) coarse(e element) edit {
+	object, detail := e.span, e.detail
+	if e.image[0] == '{' {
+		object, detail = r.place(e.image), nil
+		r.seen.members(e.image, func(key []byte, start, end int) bool {
 			if string(key) == "detail" {
-				detail = image[start:end]
+				detail = e.image[start:end]
 			}
 			return true
 		})
 	}
 	if detail != nil {
-		return edit{r.place(detail), []byte(`"low"`)}
+		return edit{r.place(detail), lowValue}
 	}
-	return edit{span{object.start, object.start + 1}, []byte(`{"detail":"low",`)}
+	return edit{span{object.start, object.start + 1}, lowMember}
 }
 
 // cut adds the edits that leave out what the cut says, in order.
@@ -186,31 +184,36 @@ func (r *Request) cut(c Cut, edits []edit) []edit {
 			edits = append(edits, edit{m.span, []byte("null")})
 		}
 	}
-	r.contents(func(content []element) {
-		last, kept, gap := content[0].start, 0, false // last is the end of the last one that stays
-		for _, e := range content {
-			if e.kind&c.Without != 0 {
-				gap = true
-				continue
-			}
-			switch {
-			case gap && kept > 0:
-				edits = append(edits, edit{span{last, e.start}, []byte(",")})
-			case gap:
-				edits = append(edits, edit{span{last, e.start}, nil})
-			}
-			if c.Coarse && e.coarse.end > 0 {
-				edits = append(edits, e.coarse)
-			}
-			last, gap = e.end, false
-			kept++
+	last, end, kept, gap := -1, 0, 0, false // last is the end of the last one that stays
+	r.contents(func(e element) {
+		if last < 0 {
+			last = e.start
 		}
+		if end = e.end; e.kind&c.Without != 0 {
+			gap = true
+			return
+		}
+		switch {
+		case gap && kept > 0:
+			edits = append(edits, edit{span{last, e.start}, comma})
+		case gap:
+			edits = append(edits, edit{span{last, e.start}, nil})
+		}
+		if c.Coarse && e.kind == Images && len(e.image) > 0 {
+			edits = append(edits, r.coarse(e))
+		}
+		last, gap = e.end, false
+		kept++
+	}, func() {
 		if gap {
-			edits = append(edits, edit{span{last, content[len(content)-1].end}, nil})
+			edits = append(edits, edit{span{last, end}, nil})
 		}
+		last, kept, gap = -1, 0, false
 	})
 	return edits
 }
+
+var comma = []byte(",")
 
 // Inputs are the modalities of one input to classify, which are members of its body.
 type Inputs struct{ All Modalities }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -131,4 +132,16 @@ func alike(t *testing.T, a, b []byte) bool {
 		t.Fatal(err)
 	}
 	return reflect.DeepEqual(x, y)
+}
+
+// However many parts a message has, none is kept: they would take many times the body.
+func TestPartsTakeNoMemory(t *testing.T) {
+	r := requestOf(t, said("["+strings.Repeat("{},", 100_000)+imagePartOf+"]"))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	p := r.Parts()
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; p.All != Images || took > 64<<10 {
+		t.Errorf("the parts are of the kinds %b and took %d bytes; want images and no memory to speak of", p.All, took)
+	}
 }
