@@ -3,6 +3,7 @@ package scenario
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"gearshift/router/fleet"
 )
@@ -84,33 +85,38 @@ func (s *Scenario) serviceMS(task, variant, host int) float64 {
 	return paceOf(p, s.Engine, mean, 1) * mean.output
 }
 
-// workMS returns what a request of the task takes of a host's compute, in ms, on the host where that is most: the
-// time of a request in the largest batch that is in time, as the check's table of capacities has it, or that of one
-// alone if none is.
+// workMS returns what a request of the task takes of a host's compute, in ms, on the host where that is most; a
+// variant has one demand in plans.
 func (s *Scenario) workMS(task, variant int) (ms float64) {
+	for h := range s.Hosts {
+		ms = max(ms, s.workOn(task, variant, h))
+	}
+	return ms
+}
+
+// workOn returns what a request of the task takes of the host's compute, in ms: the time of a request in the
+// largest batch that is in time, as the check's table of capacities has it, or that of one alone if none is. It is
+// 0 where there is no profile.
+func (s *Scenario) workOn(task, variant, host int) float64 {
+	list := s.modelsFor(s.Variants[variant].Name, s.Hosts[host].Name)
+	if len(list) == 0 {
+		return 0
+	}
 	t := &s.Tasks[task]
 	prompt, output := s.Workload.Of(t.Name)
 	mean := request{max(1, prompt.Expected()), max(1, output.Expected())}
-	mix := make([]float64, len(s.Tasks))
-	mix[task] = 1
-	for h := range s.Hosts {
-		list := s.modelsFor(s.Variants[variant].Name, s.Hosts[h].Name)
-		if len(list) == 0 {
-			continue
-		}
-		var c Capacity
-		if p := &s.Models[list[0]].Profile; p.Batches != nil {
-			c = s.batchCapacity(p, mix, mean, s.PaceMS(t))
-		} else {
-			c = capacity(p, s.Engine, p.KVTokens(int64(s.weight(variant)), s.Engine.BlockTokens), mean, s.PaceMS(t))
-		}
-		if c.Rate > 0 {
-			ms = max(ms, 1000/c.Rate)
-		} else {
-			ms = max(ms, s.serviceMS(task, variant, h))
-		}
+	var c Capacity
+	if p := &s.Models[list[0]].Profile; p.Batches != nil {
+		mix := make([]float64, len(s.Tasks))
+		mix[task] = 1
+		c = s.batchCapacity(p, mix, mean, s.PaceMS(t))
+	} else {
+		c = capacity(p, s.Engine, p.KVTokens(int64(s.weight(variant)), s.Engine.BlockTokens), mean, s.PaceMS(t))
 	}
-	return ms
+	if c.Rate == 0 {
+		return s.serviceMS(task, variant, host)
+	}
+	return 1000 / c.Rate
 }
 
 // boundMS is how long an answer of the task may take; 0 is as long as it likes.
@@ -211,7 +217,7 @@ func (l *load) with(task int, at home) amount {
 	if !l.loaded[at] {
 		x.memory += weight
 	}
-	x.compute += l.s.Tasks[task].Rate * l.s.serviceMS(task, at.variant, at.host) / 1000
+	x.compute += l.s.Tasks[task].Rate * l.s.workOn(task, at.variant, at.host) / 1000
 	return x
 }
 
@@ -270,6 +276,9 @@ func (c *checker) generated() {
 	}
 	if _, given := c.lines["replicas"]; given {
 		return
+	}
+	for i, m := range c.s.Weights {
+		c.judgeIf(len(m.Modalities) > 0, child(item("models", i), "modalities"), "failover places the variants of %s one by one, and jobs need an engine that they share: list the replicas, those of %s as {model: %s, hosts: [%s]}", m.Name, m.Name, m.Name, strings.Join(c.s.hostNames(), ", "))
 	}
 	if len(c.faults) == 0 && c.lengthsSound() && c.modelled() {
 		c.s.generate()
