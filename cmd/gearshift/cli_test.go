@@ -264,6 +264,10 @@ func TestCommandLineFaults(t *testing.T) {
 			t.Errorf("%s alone: %s", name, out)
 		}
 	}
+	for _, command := range [][]string{{"serve"}, {"train"}, {"failover", "simulate"}} {
+		fail(t, append(command, "mine.yaml"), `unexpected argument "mine.yaml": gearshift `+strings.Join(command, " ")+" takes flags alone; want --scenario mine.yaml")
+	}
+	fail(t, []string{"failover", "failback", "h1"}, `unexpected argument "h1": gearshift failover failback takes flags alone; see gearshift failover failback --help`)
 	fail(t, []string{"policy", "show"}, "want gearshift policy show NAME[@VERSION]")
 	fail(t, []string{"scenario", "show", "a", "b"}, "want gearshift scenario show NAME|FILE")
 	fail(t, []string{"replay", "--url", "x", "--trace", "y", "--rate", "NaN"}, "--rate NaN")

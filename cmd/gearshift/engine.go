@@ -66,7 +66,7 @@ repository lacks:
 
 Faults (--fault "hang=0.01,cut=0.05", or, where --fault is given, POST them to /fault at run time):
 ` + engineserver.FaultForms + ".",
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := errors.Join(o.onlyModels(c.Flags().Changed), o.agent.check(c.Flags().Changed)); err != nil {
 				return err

@@ -272,7 +272,7 @@ func TestEvalFromLogFaults(t *testing.T) {
 	fail(t, eval("--from-log", log, "--policy", "nobody"), "no checkpoint store")
 	fail(t, eval("--from-log", log, "--policy", "clairvoyant"), "clairvoyant")
 	fail(t, []string{"eval", "--scenario", "titan-rtx-opt", "--from-log", log}, "scenario titan-rtx-opt", "the log is of a fleet with tasks [chat search]")
-	fail(t, eval("more.jsonl"), "unknown command")
+	fail(t, eval("more.jsonl"), `unexpected argument "more.jsonl": gearshift eval takes flags alone`)
 	read, err := experience.Load(log)
 	if err != nil {
 		t.Fatal(err)

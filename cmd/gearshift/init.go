@@ -50,7 +50,7 @@ with the same HOST share a GPU or machine; the same model on several hosts is on
 several replicas.`,
 		Example: `  gearshift init --engine gpu0=http://10.0.0.1:8000 --engine gpu1=http://10.0.0.2:8000
   gearshift init --engine http://127.0.0.1:11434 --quality llama3.2:1b=0.6,llama3.1:8b=0.9`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return initialise(c.Context(), o, question{c.InOrStdin(), c.ErrOrStderr()}, c.OutOrStdout())
 		},

@@ -56,7 +56,7 @@ counted on digits that it was not trained on, printed, and written to quality.js
   gearshift models make --out models --size tiny=2x64 --size small=4x192
   gearshift models make --out models --family digits --samples samples
   gearshift models make --family digits --samples samples      # samples without a model`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.ofFamily(c.Flags().Changed); err != nil {
 				return err

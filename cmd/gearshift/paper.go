@@ -45,7 +45,7 @@ func newPaperCommand() *cobra.Command {
 
 // reportCommand is the subcommand that makes the report.
 func reportCommand(r reports.Report) *cobra.Command {
-	c := &cobra.Command{Use: r.Name, Short: r.Short, Long: r.Long, Args: cobra.NoArgs, Example: "  gearshift paper " + r.Name + " " + r.Example}
+	c := &cobra.Command{Use: r.Name, Short: r.Short, Long: r.Long, Args: cli.None, Example: "  gearshift paper " + r.Name + " " + r.Example}
 	out := c.Flags().String("out", "", "`folder` for the report (required)")
 	makes := r.Flags(&reports.Flags{
 		FlagSet:  c.Flags(),

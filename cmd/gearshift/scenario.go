@@ -14,7 +14,7 @@ import (
 func newScenarioCommand() *cobra.Command {
 	return cli.Group("scenario", "List, show, check and adapt scenarios",
 		&cobra.Command{
-			Use: "ls", Short: "List the built-in scenarios", Args: cobra.NoArgs,
+			Use: "ls", Short: "List the built-in scenarios", Args: cli.None,
 			Run: func(c *cobra.Command, _ []string) {
 				for _, name := range workloads.ScenarioNames() {
 					fmt.Fprintln(c.OutOrStdout(), name)

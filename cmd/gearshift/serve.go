@@ -19,7 +19,7 @@ store's policy in production routes; if there is none, serving.fallback or
 the best of the scenario's evaluation.rules does.
 
 Policies: ` + policies.Forms,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error { return serverapp.Serve(c.Context(), o, c.ErrOrStderr()) },
 	}
 	cli.ScenarioFlag(c, &o.Scenario)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/onnxruntime"
 )
 
@@ -15,7 +16,7 @@ const version = "0.1.0"
 
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version and what this build has", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version and what this build has", Args: cli.None,
 		Run: func(c *cobra.Command, _ []string) {
 			out := c.OutOrStdout()
 			fmt.Fprintf(out, "gearshift %s%s, %s %s/%s\n", version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)

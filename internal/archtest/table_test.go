@@ -332,7 +332,7 @@ var table = []room{
 		"a report plays policies and lays out numbers: who trains for it is told by the command"},
 	{"cmd/gearshift/jsonfile", nil,
 		"any command reads inputs by it"},
-	{"cmd/gearshift/failover", []string{"cmd/gearshift/jsonfile", "cmd/gearshift/output", "cmd/gearshift/scenario", "router/control", "router/failover", "router/placement", "env/failover", "workloads"},
+	{"cmd/gearshift/failover", []string{"cmd/gearshift/cli", "cmd/gearshift/jsonfile", "cmd/gearshift/output", "cmd/gearshift/scenario", "router/control", "router/failover", "router/placement", "env/failover", "workloads"},
 		"backups are planned as a file describes it, and losses simulated: no server"},
 	{"cmd/gearshift/modality", []string{"cmd/gearshift/cli", "cmd/gearshift/jsonfile", "cmd/gearshift/scenario", "cmd/gearshift/strategies", "router/modality", "checkpoints"},
 		"a queue is planned as a file describes it, and tables are made beforehand: no simulation, no server"},

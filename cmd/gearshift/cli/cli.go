@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -41,4 +42,16 @@ func One(c *cobra.Command, args []string) error {
 		return fmt.Errorf("expected 1 argument, got %d: want gearshift %s", len(args), strings.TrimPrefix(c.UseLine(), "gearshift "))
 	}
 	return nil
+}
+
+// None accepts no argument. Where one is the name of a scenario's file, it says by which flag that is given.
+func None(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	want := fmt.Sprintf("see %s --help", c.CommandPath())
+	if ext := filepath.Ext(args[0]); c.Flags().Lookup("scenario") != nil && (ext == ".yaml" || ext == ".yml") {
+		want = "want --scenario " + args[0]
+	}
+	return fmt.Errorf("unexpected argument %q: %s takes flags alone; %s", args[0], c.CommandPath(), want)
 }

@@ -37,7 +37,7 @@ func FromLogFlag(c *cobra.Command, to *[]string, usage string) {
 	c.Flags().StringArrayVar(to, "from-log", nil, usage)
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(*to) == 0 {
-			return cobra.NoArgs(c, args)
+			return None(c, args)
 		}
 		*to = append(*to, args...)
 		return nil

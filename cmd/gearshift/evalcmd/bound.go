@@ -46,7 +46,7 @@ docs/planner.md explains each of them.
 
 Policies:   ` + policies.Forms + `
 Workloads:  ` + workloads.Forms,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.fluidOnly {
 				if err := cli.RefuseFlags(c.Flags(), "with --fluid", "policy", "store", "horizon", "passes"); err != nil {

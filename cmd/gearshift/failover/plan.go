@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/jsonfile"
 	"gearshift/router/placement"
 )
@@ -79,7 +80,7 @@ no room is listed with the reason. A problem of one application:
    "applications": [{"name": "A", "primary": "S1", "rate": 1, "variants": [
       {"name": "tiny", "quality": 0.97, "demand": {"memory": 158}},
       {"name": "large", "quality": 1, "demand": {"memory": 806}}]}]}`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, name, err := jsonfile.Read(path, c.InOrStdin())
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
 	envfailover "gearshift/env/failover"
@@ -61,7 +62,7 @@ the recorded machines, drawn, and the time is divided by --rescale.`,
 		Example: `  gearshift failover simulate --scenario faillite-testbed
   gearshift failover simulate --scenario faillite-large --policy gearshift --fail site1@60-
   gearshift failover simulate --scenario faillite-testbed --faults fault_trace.json --rescale 348`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout()) },
 	}
 	f := c.Flags()

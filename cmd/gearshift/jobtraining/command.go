@@ -47,7 +47,7 @@ late or dropped.
 
 The options of --in are those of gearshift modality plan: {"options": [...], "jobs": []}.`,
 		Example: "  gearshift modality train --models TVLT,ViLT --name inputs\n  gearshift modality train --in queue.json --name inputs",
-		Args:    cobra.NoArgs,
+		Args:    cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},

@@ -64,7 +64,7 @@ and folder are checked. The end says how the policy did on the engines and in th
 and what to promote.
 
 Steps: ` + strings.Join(stepNames(), ", ") + `.`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return calibrate(c.Context(), o, p, c.OutOrStdout(), c.ErrOrStderr())
 		},

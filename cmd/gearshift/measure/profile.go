@@ -35,7 +35,7 @@ func newProfileFitCommand() *cobra.Command {
 their 90 % intervals, and how far the model's predictions of the same requests lie
 from what was measured. Its first entry is as a scenario has it under profiles. With
 --out, write it to DIR/profile.yaml next to a report with plots of the residuals.`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return fitProfile(o, out, c.OutOrStdout(), c.ErrOrStderr())
 		},

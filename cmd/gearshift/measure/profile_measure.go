@@ -51,7 +51,7 @@ With --modalities the engine is a classifier, and is measured with each subset o
 batches of 1 to 32. The entries are those of the variants of a model with modalities:
 
   gearshift profile measure --url http://127.0.0.1:8101 --model digits --modalities image,audio`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("modalities") {
 				if err := o.onlyClassifiers(c.Flags().Changed, measureFlags(c)); err != nil {

@@ -40,7 +40,7 @@ unless --lengths takes the trace's own token counts.
 Before anything is sent, the trace is read, and the server asked whether it has the
 model and, if it is a router, the scenario's tasks and sizes. The last lines are a verdict
 and the command that simulates the same.`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return replayTrace(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
 		},

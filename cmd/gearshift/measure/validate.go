@@ -64,7 +64,7 @@ with the profiles that all of the measuring gives:
 With --requests, fit the latency model to the first requests of a log, by arrival,
 predict the rest with the simulated engine, and print how far the predictions lie from
 what was measured. Of the rest the simulation is told arrivals and token counts alone.`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.requests == "" {
 				return o.against(c, log.Flags())

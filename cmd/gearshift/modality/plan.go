@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/jsonfile"
 	"gearshift/router/modality"
 )
@@ -74,7 +75,7 @@ are those of a scenario's model, in milliseconds, and the file has none. A queue
   {"options": [{"name": "audio", "quality": 0.67, "latency": [20, 40]},
                {"name": "both", "quality": 0.80, "latency": [60, 120]}],
    "jobs": [{"id": "1", "size": 2, "min_quality": 0.7, "deadline": 100}]}`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, name, err := jsonfile.Read(path, c.InOrStdin())
 			if err != nil {

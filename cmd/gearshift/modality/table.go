@@ -42,7 +42,7 @@ gearshift serve takes them from there while the profiles are the same, and else 
 own.`,
 		Example: `  gearshift modality table --scenario mosel-tbn
   gearshift modality table --scenario mosel-tbn --size 4 --dry-run`,
-		Args: cobra.NoArgs,
+		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout()) },
 	}
 	cli.ScenarioFlag(command, &o.scenario)

@@ -191,7 +191,7 @@ func (f format) json() (bool, error) {
 func shown[T any](c *cobra.Command, path string, listed func(T) any, words func(io.Writer, T) error) *cobra.Command {
 	var o operator
 	var f format
-	c.Args = cobra.NoArgs
+	c.Args = cli.None
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		asJSON, err := f.json()
 		if err != nil {

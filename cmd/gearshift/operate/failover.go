@@ -46,7 +46,7 @@ func newFailoverBack() *cobra.Command {
 		Long: `End drills, and have applications move back at once to hosts that have returned. Without it
 they do so once the host has been well for failover.return_after.`,
 		Example: "  gearshift failover failback",
-		Args:    cobra.NoArgs,
+		Args:    cli.None,
 	}, "/admin/failover/failback")
 }
 

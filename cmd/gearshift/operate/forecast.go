@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/router/placement/replicas"
 )
@@ -40,7 +41,7 @@ The margin is by how much loads exceeded what was expected a warm-up before, in 
 1 - quantile of the last day. For a new version of a model, give the history of the old one and
 the capacity of a replica of the new.`,
 		Example: "  gearshift replica forecast --history load.csv --capacity 25 --warmup 10m",
-		Args:    cobra.NoArgs,
+		Args:    cli.None,
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c) },
 	}
 	f := c.Flags()

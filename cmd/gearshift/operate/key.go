@@ -64,7 +64,7 @@ cannot be printed again. A server that runs takes the file's changes by itself.`
 
 func newKeyList(file *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "ls", Short: "List the keys' names and limits", Args: cobra.NoArgs,
+		Use: "ls", Short: "List the keys' names and limits", Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			list, err := readKeysFile(*file)
 			if err != nil {

@@ -38,7 +38,7 @@ func (s *shape) flags(c *cobra.Command, wide string) {
 func newPolicyList(store func() *checkpoints.Store) *cobra.Command {
 	var s shape
 	c := &cobra.Command{
-		Use: "ls", Short: "List the stored versions", Args: cobra.NoArgs,
+		Use: "ls", Short: "List the stored versions", Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := s.format.json()
 			if err != nil {

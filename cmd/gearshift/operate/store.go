@@ -29,7 +29,7 @@ not changed. Commands that write wait meanwhile; a server that only reads does n
 The exit code is 1 if something cannot be read. A warning reports damage that makes
 nothing unreadable, such as a meta page that a power cut has torn.`,
 		Example: "  gearshift store verify --store /var/lib/gearshift/gearshift.db",
-		Args:    cobra.NoArgs,
+		Args:    cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s := store()
 			h, err := s.Verify()
@@ -88,7 +88,7 @@ func newStoreCompact(store func() *checkpoints.Store) *cobra.Command {
 		Long: `Rewrite the store without the space of removed entries. The old file stays until the
 new one is whole, checked and on the disk. Other commands wait meanwhile.`,
 		Example: "  gearshift store compact",
-		Args:    cobra.NoArgs,
+		Args:    cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s := store()
 			before, after, err := s.Compact()
