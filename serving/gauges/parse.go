@@ -24,6 +24,9 @@ type Reading struct {
 	// Load is all that it says.
 	Load  signals.Load
 	named bool // of the model that was asked for, by name
+	one   bool // all series that name a model name the same
+	// shared says that it is of all replicas of the server.
+	shared bool
 	// unloaded says that there is none, since the model is not loaded.
 	unloaded bool
 }
@@ -55,8 +58,9 @@ func Parse(page io.Reader, modelName string) (Reading, error) {
 		found[q].rank, found[q].value = math.MaxInt, -1
 	}
 	families, fault := parsed(lines)
-	named := false
+	named, models := false, map[string]bool{}
 	for name, series := range families {
+		namesOf(series, models)
 		at := known[plain(name)]
 		if f := &found[at.quantity]; at.rank < f.rank {
 			value, ours, ok := sum(series, modelName, at.quantity == kvUse)
@@ -72,7 +76,7 @@ func Parse(page io.Reader, modelName string) (Reading, error) {
 	if l.Requests = found[running].value; l.Requests >= 0 {
 		l.Requests += max(0, l.Waiting)
 	}
-	r := Reading{Reading: signals.Reading{Running: found[running].value, Waiting: l.Waiting, KVUse: l.KVUse}, named: named}
+	r := Reading{Reading: signals.Reading{Running: found[running].value, Waiting: l.Waiting, KVUse: l.KVUse}, named: named, one: len(models) == 1}
 	nothing := l == signals.NewLoad()
 	l.Host, l.Work, l.Cores = found[hostRequests].value, found[hostWork].value, found[hostCores].value
 	r.Load = l
@@ -135,6 +139,17 @@ func pick(page io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("it has more than %d bytes", biggest)
 	}
 	return lines.Bytes(), scanner.Err()
+}
+
+// namesOf adds the models that the series name.
+func namesOf(series []*dto.Metric, models map[string]bool) {
+	for _, m := range series {
+		for _, label := range m.GetLabel() {
+			if label.GetName() == "model_name" {
+				models[label.GetValue()] = true
+			}
+		}
+	}
 }
 
 // sum adds up the series of the model, or takes their mean; ours says that there are any of

@@ -25,7 +25,7 @@ gearshift_engine_outstanding_work_seconds 0.5
 gearshift_engine_host_cores 4
 `), "m")
 	want := said(3, -1, -1, true)
-	want.Load.Host, want.Load.Work, want.Load.Cores = 9, 0.5, 4
+	want.one, want.Load.Host, want.Load.Work, want.Load.Cores = true, 9, 0.5, 4
 	if err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
@@ -107,6 +107,7 @@ vllm:kv_cache_usage_perc{engine="1",model_name="m"} -Inf
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Parse(strings.NewReader(c.page), "m")
+			got.one = false
 			if err != nil || got != c.want {
 				t.Errorf("got %+v, %v; want %+v", got, err, c.want)
 			}

@@ -191,6 +191,9 @@ func (s *Scraper) ask(ctx context.Context, t *round) error {
 		// Engines' gauges lag behind: only work that none of the router's own around that
 		// time explains is another's.
 		own := t.before[i].Most(before[i]).Most(after[i])
+		if r.shared {
+			own = sumOf(t.before).Most(sumOf(before)).Most(sumOf(after))
+		}
 		s.signals.Observe(t.Replicas[i], r.Reading, own, s.clock())
 		if s.Loads != nil {
 			s.Loads.Page(t.Replicas[i], r.Load, own)
@@ -198,6 +201,15 @@ func (s *Scraper) ask(ctx context.Context, t *round) error {
 	}
 	copy(t.before, after)
 	return nil
+}
+
+// sumOf adds up the counts.
+func sumOf(counts []signals.Count) (sum signals.Count) {
+	for _, c := range counts {
+		sum.InFlight += c.InFlight
+		sum.Held += c.Held
+	}
+	return sum
 }
 
 // read finds the page and reads it. A server that has one without gauges is asked for
@@ -270,14 +282,20 @@ func parseLoads(page []byte, model string) (Reading, error) {
 	return Reading{Reading: sensible, Load: l, named: named}, nil
 }
 
+// name is how the server knows the model of the replica of an index.
+func (t *round) name(i int) string {
+	if t.Named != nil {
+		return t.Named(i)
+	}
+	return t.Models[i]
+}
+
 // parse reads the page for each replica of the server.
 func (t *round) parse(page []byte, read func(page []byte, model string) (Reading, error)) (readings []Reading, err error) {
 	readings = make([]Reading, len(t.Replicas))
-	for i, name := range t.Models {
-		if t.Named != nil {
-			name = t.Named(i)
-		}
-		readings[i], err = read(page, name)
+	unnamed := false
+	for i := range t.Models {
+		readings[i], err = read(page, t.name(i))
 		if t.Loaded != nil && !t.Loaded(t.Replicas[i]) && (err != nil || !readings[i].named) {
 			readings[i] = Reading{unloaded: true}
 			continue
@@ -285,8 +303,15 @@ func (t *round) parse(page []byte, read func(page []byte, model string) (Reading
 		if err != nil {
 			return nil, err
 		}
-		if len(t.Replicas) > 1 && !readings[i].named {
-			return nil, fmt.Errorf("it runs %d replicas, and its gauges do not say which is %q", len(t.Replicas), name)
+		unnamed = unnamed || len(t.Replicas) > 1 && !readings[i].named
+	}
+	if unnamed { // adapters count as the model that they adapt
+		base := slices.ContainsFunc(readings, func(r Reading) bool { return r.named })
+		for i, r := range readings {
+			if !r.unloaded && !(base && r.one) {
+				return nil, fmt.Errorf("it runs %d replicas, and its gauges do not say which is %q", len(t.Replicas), t.name(i))
+			}
+			readings[i].shared = true
 		}
 	}
 	if !slices.ContainsFunc(readings, func(r Reading) bool { return !r.unloaded }) {

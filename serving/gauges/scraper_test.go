@@ -284,6 +284,22 @@ func TestAServerOfSeveralReplicasMustSayWhich(t *testing.T) {
 	})
 }
 
+// Adapters have the gauges of the server that names the model which they adapt, whose requests are those
+// of all.
+func TestAdaptersHaveTheGaugesOfTheirServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 0, 1)
+		r.has(4, 0)
+		r.says("vllm:num_requests_running{model_name=\"small\"} 10\n", nil)
+		wait()
+		for i, g := range r.signals.Signals() {
+			if g.Running != 10 || g.Others.InFlight != 6 {
+				t.Errorf("replica %d: %+v, want 10 that run, 6 of them others'", i, g)
+			}
+		}
+	})
+}
+
 // Of a model that is not loaded the page says nothing: those of the others count all the
 // same, and what it said before is taken back.
 func TestAModelThatIsNotLoaded(t *testing.T) {

@@ -58,6 +58,7 @@ func InspectText(name string, data []byte, judges ...Judge) (*Scenario, Faults, 
 	w.numbers()
 	w.durations()
 	w.rewards()
+	w.asking()
 	_ = r.err() // sorts them
 	return s, r.faults, nil
 }
@@ -327,6 +328,20 @@ func (w *warner) starting() {
 		}
 		if !up {
 			w.warn(child(item("tasks", i), "name"), "no replica that answers %s is up at the start: its requests fail until one is loaded; want state: up in the replicas of one", t.Name)
+		}
+	}
+}
+
+// asking warns of a balancer that asks engines for their load which have no page of it.
+func (w *warner) asking() {
+	rule, ok, err := w.s.rule()
+	if !ok || err != nil || !rule.Polls {
+		return
+	}
+	for name, e := range sorted(w.s.Serving.Upstreams) {
+		if slices.Contains([]string{"vllm", "triton", "ollama"}, e.Lifecycle) {
+			w.warn("serving.balancer", "%s asks engines for their load at /v1/loads before a choice, which %s does not have, as %s: there it knows its own requests alone, and what gauges said last; want power-of-two, or engines that have the page", w.s.Serving.Balancer, e.Lifecycle, name)
+			return
 		}
 	}
 }

@@ -125,3 +125,29 @@ func TestACheckGrowsWithTheFile(t *testing.T) {
 		t.Errorf("%v allocations for 150 applications, %v for 300", few, many)
 	}
 }
+
+// A balancer that asks engines for their load is warned of where they cannot be asked.
+func TestABalancerThatAsksEnginesWithoutAPage(t *testing.T) {
+	text := replace(t, cameras, "failover: {}", `failover: {}
+serving:
+  balancer: probing
+  backend: upstream
+  upstreams:
+    "*@h1": {url: "http://10.0.0.1:9001", lifecycle: gearshift}
+    "*@h2": {url: "http://10.0.0.2:9001", lifecycle: gearshift}
+    "*@h3": {url: "http://10.0.0.3:9001", lifecycle: gearshift}`)
+	about := func(text string) (list []string) {
+		for _, w := range warned(t, text) {
+			if strings.Contains(w.Error(), "serving.balancer: probing asks engines for their load at /v1/loads") {
+				list = append(list, w.Error())
+			}
+		}
+		return list
+	}
+	if got := about(text); len(got) > 0 {
+		t.Errorf("warned %q of engines that have the page", got)
+	}
+	if got := about(replace(t, text, `9001", lifecycle: gearshift}`, `9001", lifecycle: triton}`)); len(got) != 1 || !strings.Contains(got[0], "which triton does not have") {
+		t.Errorf("warned %q", got)
+	}
+}
