@@ -228,6 +228,8 @@ func conform(t *testing.T, rt http.RoundTripper) {
 			{EmbeddingsPath, `{"input":{}}`, "input"},
 			{EmbeddingsPath, `{"input":"a","encoding_format":"x"}`, "encoding_format"},
 			{EmbeddingsPath, `{"input":"a","dimensions":0}`, "dimensions"},
+			{EmbeddingsPath, `{"input":["a"` + strings.Repeat(`,"a"`, 2048) + `]}`, "input"},
+			{EmbeddingsPath, `{"input":["a"` + strings.Repeat(`,"a"`, 256) + `],"dimensions":4096}`, "dimensions"},
 		} {
 			if status, text := answer(t, rt, c.path, c.body); status != http.StatusBadRequest || !strings.Contains(text, `"param":"`+c.param+`"`) {
 				t.Errorf("%s %s: status %d, %s", c.path, c.body, status, text)

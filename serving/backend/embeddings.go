@@ -67,18 +67,42 @@ func (o *embeddingOrder) read(body []byte) *wire.Error {
 		fault = invalid("encoding_format", fmt.Sprintf("%q is no encoding; want float or base64", o.Encoding))
 	case o.Dimensions != nil && (*o.Dimensions < 1 || *o.Dimensions > 4096):
 		fault = invalid("dimensions", `"dimensions" must be at least 1 and at most 4096`)
+	case o.texts() > mostTexts:
+		fault = invalid("input", fmt.Sprintf(`"input" has %d texts; want at most %d`, o.texts(), mostTexts))
+	case o.texts()*o.dimensions() > mostNumbers:
+		fault = invalid("dimensions", fmt.Sprintf(`%d texts with %d dimensions are too many numbers; want at most %d in all`, o.texts(), o.dimensions(), mostNumbers))
 	default:
 		return nil
 	}
 	return &fault
 }
 
+// The bounds of an answer, which is many times its request: texts, as OpenAI has it, and numbers of all
+// vectors together.
+const (
+	mostTexts   = 2048
+	mostNumbers = 1 << 20
+)
+
+// texts is how many the input has.
+func (o *embeddingOrder) texts() (n int) {
+	if !listOf(o.Input, `"[`) { // one text, given as such or as tokens
+		return 1
+	}
+	wire.Elements(o.Input, func([]byte) { n++ })
+	return n
+}
+
+func (o *embeddingOrder) dimensions() int {
+	if o.Dimensions != nil {
+		return *o.Dimensions
+	}
+	return 16
+}
+
 // vectors is one for each text of the input.
 func (o *embeddingOrder) vectors(model string) (all []embedding) {
-	dimensions := 16
-	if o.Dimensions != nil {
-		dimensions = *o.Dimensions
-	}
+	dimensions := o.dimensions()
 	add := func(text []byte) {
 		e := embedding{Object: "embedding", Index: len(all)}
 		v := vector(model, text, dimensions)
