@@ -36,6 +36,11 @@ func (s *Server) newFeed(b *informed.Balancer) *informed.Feed {
 	ledger := s.router.Ledger()
 	return informed.New(informed.Options{
 		Table: s.table, Models: models, Named: func(replica int) string { return s.backends[replica].Named() }, Transports: transports, Balancer: b, Clock: s.clock, Config: s.config.Signals,
+		Lacks: func(replica int) {
+			if b != nil {
+				s.log.Warn("an engine cannot be asked for its load: the balancer knows the router's own requests there, and what gauges said last", "replica", s.table.Replicas[replica].Name, "lacks", loads.Path)
+			}
+		},
 		Own: func(replica int) signals.Count {
 			return signals.Count{InFlight: ledger.InFlightOn(replica), Held: s.adapter.Held(replica)}
 		},

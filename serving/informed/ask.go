@@ -76,7 +76,9 @@ func (f *Feed) ask(replica int, from signals.Source) <-chan struct{} {
 			f.store.Hear(replica, l, from, own.Most(f.options.Own(replica)), now)
 		case errors.Is(err, errNoPage):
 			f.counts.probe(replica, failedProbe)
-			a.lacks.Store(int64(now + lacksFor))
+			if a.lacks.Swap(int64(now+lacksFor)) == 0 && f.options.Lacks != nil {
+				f.options.Lacks(replica)
+			}
 		default:
 			f.counts.probe(replica, failedProbe)
 			f.store.Miss(replica, from, now)

@@ -124,6 +124,11 @@ func TestAServerWithoutThePageIsLeftAlone(t *testing.T) {
 		if r.engines[1].questions() != 2 {
 			t.Errorf("two minutes later it was asked %d times", r.engines[1].questions())
 		}
+		r.lacksMu.Lock()
+		defer r.lacksMu.Unlock()
+		if len(r.lacking) != 1 || r.lacking[0] != 1 {
+			t.Errorf("replicas %v are said to lack the page, want 1, once", r.lacking)
+		}
 	})
 }
 

@@ -24,6 +24,8 @@ type Options struct {
 	Transports []http.RoundTripper
 	// Balancer chooses by what is heard. Nil: nothing does, and it is only shown.
 	Balancer *Balancer
+	// Lacks, if set, is called the first time that a replica which the balancer asks has no page of its load.
+	Lacks func(replica int)
 	// Own is what the router itself has on a replica.
 	Own    func(replica int) signals.Count
 	Clock  func() time.Duration

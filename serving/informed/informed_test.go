@@ -63,6 +63,8 @@ func (e *engine) set(requests int, takes time.Duration, status int) {
 
 // rig is a feed with its balancer over three replicas of one variant.
 type rig struct {
+	lacksMu sync.Mutex // protects lacking
+	lacking []int      // replicas without a page
 	*informed.Feed
 	t        *testing.T
 	balancer *informed.Balancer
@@ -99,6 +101,7 @@ func withRig(t *testing.T, name string, change func(*informed.Config), test func
 			transports = append(transports, r.engines[i])
 		}
 		r.Feed = informed.New(informed.Options{
+			Lacks: func(replica int) { r.lacksMu.Lock(); r.lacking = append(r.lacking, replica); r.lacksMu.Unlock() },
 			Table: table, Models: []string{"small", "small", "small"}, Transports: transports, Balancer: r.balancer, Clock: r.clock, Config: c,
 			Own: func(replica int) signals.Count { return signals.Count{InFlight: r.ledger.InFlightOn(replica)} },
 		})
