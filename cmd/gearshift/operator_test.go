@@ -94,7 +94,7 @@ func TestOrdersNeedAnAddressAndAToken(t *testing.T) {
 	s := steerTiny(t, "--policy", "slackfit")
 	fail(t, []string{"policy", "status", "--admin", s.url}, "the router refuses: there is no GET /admin/policy")
 	t.Setenv("OTHER", "not-the-right-token-at-all")
-	fail(t, []string{"policy", "status", "--admin", s.operators.url, "--token-env", "OTHER"}, "the router refuses: want the admin token")
+	fail(t, []string{"policy", "status", "--admin", s.operators.url, "--token-env", "OTHER"}, "the router refuses: want the admin token, as in the router's GEARSHIFT_ADMIN_TOKEN: ")
 	_, out, stderr := gearshift(t, "policy", "promote", "static:small", "--admin", s.operators.url)
 	if !strings.Contains(stderr, "static:small routes until a restart") {
 		t.Errorf("promoted a rule: %s", stderr)

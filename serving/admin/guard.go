@@ -186,6 +186,6 @@ func (g *Guard) unauthorised(c *gin.Context, s *secret, code wire.Optional) {
 	c.Header("WWW-Authenticate", `Bearer realm="gearshift admin"`)
 	g.Fail(c, http.StatusUnauthorized, wire.Error{
 		Type: wire.InvalidRequest, Code: code,
-		Message: "want the " + s.name + ": Authorization: Bearer TOKEN",
+		Message: fmt.Sprintf("want the %s, as in the router's %s: Authorization: Bearer TOKEN", s.name, s.env),
 	})
 }
