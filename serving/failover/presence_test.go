@@ -44,7 +44,7 @@ func TestPresence(t *testing.T) {
 				if c.again {
 					defer g.attend(g.engines[0], "100")()
 				}
-				time.Sleep(time.Second)
+				time.Sleep(time.Second + time.Millisecond) // between two heartbeats
 				if c.killed {
 					g.engines[0].kill()
 				}
