@@ -120,15 +120,22 @@ func TestEventsBetweenConnections(t *testing.T) {
 		t.Fatal("the stream has ended")
 		return ""
 	}
-	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(address, "http"), nil)
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	var last string
+	for before := ""; before == "" || before != last; { // where the machine is busy, events happen meanwhile
+		before = first("X-None", "")
+		conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(address, "http"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, text, err = conn.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.CloseNow()
+		last = first("X-None", "")
 	}
-	_, text, err := conn.Read(t.Context())
-	_ = conn.CloseNow()
-	last := first("X-None", "")
-	if want := `{"id":` + last + `,"kind":"subscribed"}`; err != nil || string(text) != want {
-		t.Errorf("the first message is %s, %v; want %s", text, err, want)
+	if want := `{"id":` + last + `,"kind":"subscribed"}`; string(text) != want {
+		t.Errorf("the first message is %s; want %s", text, want)
 	}
 	g.drill("h1")
 	n, _ := strconv.Atoi(last)
