@@ -66,6 +66,8 @@ type Affected struct {
 	Why         string // it was not recovered
 
 	known time.Duration // when clients know what took over
+	since time.Duration // when the loss was detected, of one that went on: again
+	again bool
 }
 
 // step takes a step of the controller into the result.
@@ -80,8 +82,10 @@ func (sim *simulation) step(s failover.Step) {
 	}
 	f, a := sim.of(s.Application)
 	if s.Kind == failover.StepAffected {
-		if a != nil && a.Recovered && s.At < a.known {
-			a.Recovered, a.Took, a.Lost, a.First, a.Why = false, 0, 0, 0, "what took over was lost before clients knew of it"
+		if a != nil && a.Recovered && s.At < a.known { // what took over died before clients knew of it: the loss goes on
+			a.since, a.again = a.known-a.Took, true
+			a.Recovered, a.Took, a.Lost, a.First, a.Swapped, a.Why = false, 0, 0, 0, false, "what took over was lost before clients knew of it"
+			return
 		}
 		if n := len(sim.result.Failovers); n > 0 {
 			f = &sim.result.Failovers[n-1]
@@ -107,6 +111,9 @@ func (sim *simulation) step(s failover.Step) {
 	case s.Kind == failover.StepNotified:
 		a.Why, a.known = "", s.At+sim.Switch
 		a.Recovered, a.Took, a.Lost, a.First = true, s.Took+sim.Switch, lost, lost
+		if a.again {
+			a.Took = a.known - a.since
+		}
 	case s.Kind == failover.StepSwapped:
 		a.Swapped, a.Lost = true, lost
 	case s.Kind == failover.StepGap:

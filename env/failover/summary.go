@@ -78,7 +78,7 @@ func Summarize(results []*Result) Summary {
 	}
 	slices.Sort(outages)
 	if n := len(outages); n > 0 {
-		s.Outage = OutageSummary{n, s.Outage.Open, milliseconds(outages[n/2]), milliseconds(outages[(n-1)*95/100]), milliseconds(outages[n-1])}
+		s.Outage = OutageSummary{n, s.Outage.Open, milliseconds(outages[n/2]), milliseconds(outages[(95*n+99)/100-1]), milliseconds(outages[n-1])}
 	}
 	return s
 }
