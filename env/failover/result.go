@@ -65,9 +65,10 @@ type Affected struct {
 	Gap         bool   // for which that had to make room
 	Why         string // it was not recovered
 
-	known time.Duration // when clients know what took over
-	since time.Duration // when the loss was detected, of one that went on: again
-	again bool
+	known, took time.Duration // when clients know what took over, and how long after the loss that is
+	dead        bool          // what took over was down already
+	since       time.Duration // when the loss was detected, of one that went on: again
+	again       bool
 }
 
 // step takes a step of the controller into the result.
@@ -82,9 +83,8 @@ func (sim *simulation) step(s failover.Step) {
 	}
 	f, a := sim.of(s.Application)
 	if s.Kind == failover.StepAffected {
-		if a != nil && a.Recovered && s.At < a.known { // what took over died before clients knew of it: the loss goes on
-			a.since, a.again = a.known-a.Took, true
-			a.Recovered, a.Took, a.Lost, a.First, a.Swapped, a.Why = false, 0, 0, 0, false, "what took over was lost before clients knew of it"
+		if a != nil && (a.dead || a.Recovered && s.At < a.known) { // clients never knew of what took over: the loss goes on
+			*a = Affected{Application: a.Application, Gap: a.Gap, Why: "what took over was lost before clients knew of it", since: a.known - a.took, again: true}
 			return
 		}
 		if n := len(sim.result.Failovers); n > 0 {
@@ -106,14 +106,15 @@ func (sim *simulation) step(s failover.Step) {
 	case a == nil:
 	case s.Kind == failover.StepNotified && slices.Contains(f.Servers, s.Server):
 		a.Why = cmp.Or(a.Why, "nothing answered it before its server was back")
-	case s.Kind == failover.StepNotified && sim.servers[s.Server].down > 0:
-		a.Why = cmp.Or(a.Why, "what was to take over was lost too")
 	case s.Kind == failover.StepNotified:
-		a.Why, a.known = "", s.At+sim.Switch
-		a.Recovered, a.Took, a.Lost, a.First = true, s.Took+sim.Switch, lost, lost
-		if a.again {
-			a.Took = a.known - a.since
+		if a.known, a.took = s.At+sim.Switch, s.Took+sim.Switch; a.again {
+			a.took = a.known - a.since
 		}
+		if a.dead = sim.servers[s.Server].down > 0; a.dead {
+			a.Why = cmp.Or(a.Why, "what was to take over was lost too")
+			break
+		}
+		a.Why, a.Recovered, a.Took, a.Lost, a.First = "", true, a.took, lost, lost
 	case s.Kind == failover.StepSwapped:
 		a.Swapped, a.Lost = true, lost
 	case s.Kind == failover.StepGap:
