@@ -430,5 +430,5 @@ func TestEnginesAreAskedFirst(t *testing.T) {
 	}
 }
 
-// asking is how long a router waits for its engines at the start.
+// asking bounds how long a router waits for its engines at the start.
 const asking = 500 * time.Millisecond

@@ -94,7 +94,7 @@ func readable(r *http.Request, t taken) *wire.Refusal {
 	return wire.Bad(http.StatusUnsupportedMediaType, "", "unsupported_media_type", fmt.Sprintf("content type %q; it must be %s", kind, want))
 }
 
-// codingOf is how the body is compressed; empty if it is not.
+// codingOf returns how the body is compressed; empty if it is not.
 func codingOf(r *http.Request, t taken) (string, *wire.Refusal) {
 	coding, ok := codings.Of(r.Header["Content-Encoding"])
 	if ok && (coding == "" || t.inference) {

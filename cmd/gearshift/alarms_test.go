@@ -65,7 +65,7 @@ func alarmRate(n int, d time.Duration) string {
 	return fmt.Sprintf("%d in %v, %.1f per hour", n, d.Round(time.Second), float64(n)/max(d.Hours(), 1e-9))
 }
 
-// detections are how long after outages of a kind the router lost their hosts, in ms, and how many it
+// detections holds how long after outages of a kind the router lost their hosts, in ms, and how many it
 // did not lose at all.
 func detections(notices []failover.Notice, outages []hostLoss, kind string) (took []float64, missed int) {
 	for _, o := range outages {

@@ -279,7 +279,7 @@ func (p *phase) recovers(x *loss) {
 	p.t.Errorf("%s of %s: the failover is not over after two minutes", x.kind, hostName(x.host))
 }
 
-// calmForEach is how long there are no losses before the first, for each loss.
+// calmForEach sets the time without losses before the first, for each loss.
 const calmForEach = 10 * time.Second
 
 // measureLoad finds which share of the processors the run takes without losses.

@@ -10,7 +10,7 @@ import (
 	envfailover "gearshift/env/failover"
 )
 
-// before is how long before the first loss the simulation begins: hosts that were slow to report as
+// before sets how long before the first loss the simulation begins: hosts that were slow to report as
 // they loaded their models are waited for longer for some time.
 const before = 2 * time.Minute
 

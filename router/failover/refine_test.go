@@ -8,7 +8,7 @@ import (
 	"gearshift/router/failover"
 )
 
-// worth is how many backups there are, and their Σ quality × rate.
+// worth counts the backups, and sums their Σ quality × rate.
 func worth(f *fake) (backups int, sum float64) {
 	for i, a := range f.c.Status().Applications {
 		for _, id := range a.Backups {

@@ -16,7 +16,7 @@ type suspicion struct {
 	listened time.Duration // for how long it has, without a sign
 }
 
-// look is how often a suspicion is looked at. Of the time between two looks no more than that
+// look sets how often a suspicion is looked at. Of the time between two looks no more than that
 // counts: if the controller is woken later, its own process or its whole machine stood still, and
 // heartbeats that have come may be unread.
 const look = 10 * time.Millisecond
@@ -54,7 +54,7 @@ func (c *Controller) learn(s *server, silence time.Duration) {
 	}
 }
 
-// slack is how much longer heartbeats of the server are waited for now.
+// slack returns how much longer heartbeats of the server are waited for now.
 func (c *Controller) slack(s *server) time.Duration {
 	return s.slack >> min(62, max(0, (c.now-s.learnt)/slackHalf))
 }
@@ -139,7 +139,7 @@ func (c *Controller) deadline(s *server) time.Duration {
 	return s.heard + time.Duration(c.options.Misses)*c.options.Heartbeat
 }
 
-// late is when the server is suspected unless a heartbeat comes.
+// late returns when the server is suspected unless a heartbeat comes.
 func (c *Controller) late(i int) time.Duration {
 	s := &c.servers[i]
 	switch {
@@ -164,7 +164,7 @@ func (c *Controller) silent(i int) bool {
 	return s.condition == Lost || s.resumed || s.agent && c.options.Heartbeat > 0 && c.now > s.heard+c.options.Heartbeat*5/4
 }
 
-// due is when something is to be done about the server.
+// due returns when something is to be done about the server.
 func (c *Controller) due(i int) time.Duration {
 	s := &c.servers[i]
 	at := c.late(i)

@@ -199,7 +199,7 @@ func (g *Search) want() {
 	}
 }
 
-// now is what the application's backup is worth.
+// now returns what the application's backup is worth.
 func (g *Search) now(i int) float64 {
 	if g.spots[i] == none {
 		return 0
@@ -214,7 +214,7 @@ func (p *Problem) AtOnce() int { return min(1<<15, len(p.Applications)<<11) }
 // Thorough returns the work that is put into a plan that is not: some 30 times as much.
 func (p *Problem) Thorough() int { return p.AtOnce() << 5 }
 
-// mostSlices is how many slices follow a plan that was waited for.
+// mostSlices bounds the slices that follow a plan that was waited for.
 const mostSlices = 8
 
 // Slice goes on with the search for as much work as a plan that is waited for, and reports whether another slice is

@@ -78,7 +78,7 @@ func program(p *Problem, placed int) string {
 	return fmt.Sprintf("Maximize\n obj: %s\nSubject To\n %s\nBinary\n %s\nEnd\n", strings.Join(objective, " + "), strings.Join(rows, "\n "), strings.Join(binaries, " "))
 }
 
-// optimum is what HiGHS finds of a problem.
+// optimum holds what HiGHS finds of a problem.
 type optimum struct {
 	placed    int
 	objective float64 // with so many placed

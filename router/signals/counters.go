@@ -10,7 +10,7 @@ type Counters struct {
 	// Model and Host count the requests that are being answered or wait: those of the model on
 	// this replica, and those of all models on its host.
 	Model, Host int
-	// Own is how many of them were the router's own when this was said.
+	// Own counts those that were the router's own when this was said.
 	Own int
 	// Work is how long the host's outstanding examples are estimated to take on one core.
 	Work time.Duration

@@ -84,7 +84,7 @@ const (
 	mostNumbers = 1 << 20
 )
 
-// texts is how many the input has.
+// texts counts those of the input.
 func (o *embeddingOrder) texts() (n int) {
 	if !listOf(o.Input, `"[`) { // one text, given as such or as tokens
 		return 1

@@ -135,13 +135,13 @@ func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 func (c carrier) CloseIdleConnections() { c.transport.Load().CloseIdleConnections() }
 
 const (
-	// lookEvery is how often the addresses of a server's name are looked up while it is used.
+	// lookEvery sets how often the addresses of a server's name are looked up while it is used.
 	lookEvery = 5 * time.Second
 	// lookWithin bounds one lookup.
 	lookWithin = 5 * time.Second
 )
 
-// addresses are those that a server's name has. Connections to others are not kept: the name may
+// addresses holds those that a server's name has. Connections to others are not kept: the name may
 // have moved to another machine, which is the one that probes ask. While a lookup fails, what was
 // found before counts.
 type addresses struct {

@@ -49,7 +49,7 @@ type Reader struct {
 	err    error
 }
 
-// source is what the body is read from, and the error at which that ended.
+// source holds what the body is read from, and the error at which that ended.
 type source struct {
 	io.ReadCloser
 	err error

@@ -94,7 +94,7 @@ func read(body []byte) (f fault) {
 	return f
 }
 
-// Message is what an error says, for people; empty if that is not found.
+// Message returns what an error says, for people; empty if that is not found.
 func Message(body []byte) string { return read(body).message }
 
 // event is the data of the last event of a stream that has some, or else the text as it is.

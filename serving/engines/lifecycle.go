@@ -159,7 +159,7 @@ func (x *lifecycles) lost(replica int) {
 	}
 }
 
-// silentFor is how long a replica may have requests and no progress until its engine is asked
+// silentFor bounds how long a replica may have requests and no progress until its engine is asked
 // whether it still has its model.
 const silentFor = time.Second
 

@@ -61,7 +61,7 @@ type overtaken struct {
 // Error implements [error].
 func (e *overtaken) Error() string { return e.text }
 
-// registering is how long an order waits for the registration that gives its term: a router that has
+// registering bounds how long an order waits for the registration that gives its term: a router that has
 // just started may send orders before it has heard the agent.
 const registering = 2 * time.Second
 

@@ -131,7 +131,7 @@ func (a *agents) above(host int, seen uint64) uint64 {
 	return seen + 1
 }
 
-// stamp is what orders to the replica's engine carry. Only an engine of this program, or one with an
+// stamp returns what orders to the replica's engine carry. Only an engine of this program, or one with an
 // agent, is to know the fleet's token.
 func (a *agents) stamp(replica int) (term uint64, secret string) {
 	m := a.module

@@ -37,7 +37,7 @@ type Notice struct {
 // kept is how many notices those who come late, or read slowly, can have.
 const kept = 1024
 
-// eachTerm is how many IDs a run of the router has.
+// eachTerm counts the IDs that a run of the router has.
 const eachTerm = 1_000_000
 
 // hub hands notices to all who read them. A slow reader holds up no other: one that is more than kept

@@ -41,7 +41,7 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Now is the wall clock; nil is time.Now.
 	Now func() time.Time
-	// Ping is how often a stream of events without any sends something, unless its client asks for
+	// Ping sets how often a stream of events without any sends something, unless its client asks for
 	// another interval; zero is [pulse].
 	Ping time.Duration
 	Log  *slog.Logger

@@ -136,7 +136,7 @@ func table(t *testing.T) *fleet.Table {
 	return x
 }
 
-// confirm is how long a silent host is suspected before it is lost.
+// confirm sets how long a silent host is suspected before it is lost.
 const confirm = 30 * time.Millisecond
 
 // dial connects to an engine, which answers one request.

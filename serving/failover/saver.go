@@ -7,13 +7,13 @@ import (
 	"gearshift/serving/statefile"
 )
 
-// savedState is what the file has, and how many orders had been given by then, which wait for it.
+// savedState holds what the file has, and how many orders had been given by then, which wait for it.
 type savedState struct {
 	State
 	orders uint64
 }
 
-// State is what the file has of a run.
+// State holds what the file has of a run.
 type State struct {
 	failover.State
 	// Zero is the wall clock's time, in Unix nanoseconds, when the clock of the run was zero. It is 0 in

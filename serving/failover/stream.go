@@ -13,7 +13,7 @@ import (
 	"gearshift/serving/wire"
 )
 
-// pulse is how often a stream without events sends something where nothing else is set.
+// pulse sets how often a stream without events sends something where nothing else is set.
 const pulse = 15 * time.Second
 
 // The bounds of the interval of pings, which keep what lies between from taking a stream without
@@ -23,7 +23,7 @@ const shortestPing, longestPing = 100 * time.Millisecond, time.Hour
 // sendTime is how long a subscriber may take for what it is sent.
 const sendTime = 10 * time.Second
 
-// subscription is what a client wants of events.
+// subscription holds what a client wants of events.
 type subscription struct {
 	after uint64 // the last event that it has
 	ping  time.Duration

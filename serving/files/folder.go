@@ -30,7 +30,7 @@ func CheckFolder(dir string) error {
 	})
 }
 
-// kind is what a file is that is neither regular nor a folder.
+// kind names a file that is neither regular nor a folder.
 func kind(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeNamedPipe != 0:

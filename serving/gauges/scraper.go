@@ -282,7 +282,7 @@ func parseLoads(page []byte, model string) (Reading, error) {
 	return Reading{Reading: sensible, Load: l, named: named}, nil
 }
 
-// name is how the server knows the model of the replica of an index.
+// name returns how the server knows the model of the replica of an index.
 func (t *round) name(i int) string {
 	if t.Named != nil {
 		return t.Named(i)

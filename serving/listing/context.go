@@ -49,7 +49,7 @@ func (t *tokens) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Context is how many tokens a prompt and its answer may have together; zero if the list
+// Context bounds the tokens of a prompt and its answer together; zero if the list
 // does not say. A server of one model has that whatever it is called.
 func (l List) Context(name string) int {
 	m, found := l.find(name)

@@ -205,7 +205,7 @@ func writeField(b *bytes.Buffer, before byte, f field) {
 	b.Write(f.value)
 }
 
-// usage is what engines and the router say of tokens.
+// usage holds what engines and the router say of tokens.
 type usage struct {
 	Prompt int `json:"prompt_tokens"`
 	Total  int `json:"total_tokens"`

@@ -70,7 +70,7 @@ func (s *Service) Infer(a Asked, q *inference.Request) (*Job, *Refused) {
 	return j, nil
 }
 
-// rowMemory is what a row of a tensor takes that is cut, in addition to its data: of many tensors with
+// rowMemory counts the bytes that a row of a tensor takes that is cut, in addition to its data: of many tensors with
 // elements of a byte it is many times the body.
 const rowMemory = 24
 

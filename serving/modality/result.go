@@ -88,7 +88,7 @@ type Alternative struct {
 	Possible bool `json:"possible"`
 }
 
-// writing is how many copies of the engines' answers are made to write that to the client.
+// writing counts the copies of the engines' answers that are made to write that to the client.
 const writing = 2
 
 // Release gives back the memory of the engines' answers, which the result does not have any more.

@@ -96,7 +96,7 @@ type Model struct {
 	Object  string `json:"object"` // always "model"
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
-	// MaxModelLen is how many tokens a prompt and its answer may have together, as vLLM
+	// MaxModelLen bounds the tokens of a prompt and its answer together, as vLLM
 	// and SGLang call it, and ContextLength the same in OpenRouter's word; zero is unknown.
 	MaxModelLen   int `json:"max_model_len,omitempty"`
 	ContextLength int `json:"context_length,omitempty"`

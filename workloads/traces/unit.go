@@ -19,7 +19,7 @@ const (
 // marks are columns of Alibaba's traces, which have seconds under Mooncake's names.
 var marks = []string{"chat_id", "parent_chat_id", "turn"}
 
-// unit is what a trace shows of the unit of its times.
+// unit holds what a trace shows of the unit of its times.
 type unit struct {
 	column    string // of the times; empty if they are dates
 	unclear   bool   // the form does not say the unit

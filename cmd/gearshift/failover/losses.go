@@ -12,7 +12,7 @@ import (
 	"gearshift/router/failover"
 )
 
-// Loss is what the loss of a host does to the applications that it answers.
+// Loss describes what the loss of a host does to the applications that it answers.
 type Loss struct {
 	Host     string
 	Affected []Affected
@@ -29,7 +29,7 @@ type Affected struct {
 	Why         string   // nothing does
 }
 
-// Answer is what takes an application over, and how long after the loss was noticed.
+// Answer names what takes an application over, and how long after the loss was noticed.
 type Answer struct {
 	Variant, Host string
 	Quality       float64

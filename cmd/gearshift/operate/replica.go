@@ -178,7 +178,7 @@ func (o *replicaOrder) replica(ctx context.Context, name string) (overview.Repli
 // lookAgain is the interval at which the state of a replica is asked for, with --wait.
 const lookAgain = 200 * time.Millisecond
 
-// silent is how long a wait shows no progress, since most are over by then.
+// silent bounds how long a wait shows no progress, since most are over by then.
 const silent = 2 * time.Second
 
 // changes returns a function that writes a line of progress with its note, unless the line is the last one again

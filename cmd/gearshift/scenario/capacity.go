@@ -47,7 +47,7 @@ func (s *Scenario) Capacities(deadlineMS float64) []Capacity {
 	return s.expected().capacities(deadlineMS)
 }
 
-// expected is what the capacities of the replicas follow from at any deadline.
+// expected holds what the capacities of the replicas follow from at any deadline.
 type expected struct {
 	s        *Scenario
 	profiles []*profile.Profile // by replica
@@ -60,7 +60,7 @@ func (s *Scenario) expected() *expected {
 	return &expected{s, s.Profiles(), s.KVTokens(), s.meanRequest(), s.Workload.Mix.Shares(s.tasks())}
 }
 
-// capacities are those of the replicas under a deadline.
+// capacities returns those of the replicas under a deadline.
 func (x *expected) capacities(deadlineMS float64) []Capacity {
 	list := make([]Capacity, len(x.profiles))
 	for i, p := range x.profiles {

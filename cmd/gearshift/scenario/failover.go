@@ -40,7 +40,7 @@ type Failover struct {
 	Loaders         int  `yaml:"loaders"` // loads at a time on a host
 	// ReturnAfter is how long a host that is back must be well before it is used again.
 	ReturnAfter time.Duration `yaml:"return_after"`
-	// Ping is how often a stream of events without any sends something.
+	// Ping sets how often a stream of events without any sends something.
 	Ping time.Duration `yaml:"ping"`
 	// Models is the folder of the files that agents may fetch.
 	Models string `yaml:"models,omitempty"`

@@ -80,7 +80,7 @@ func (w *warner) placed() []placedReplica {
 	return w.places
 }
 
-// fleet is what capacities follow from.
+// fleet holds what capacities follow from.
 func (w *warner) fleet() *expected {
 	if w.expected == nil {
 		w.expected = w.s.expected()
@@ -88,7 +88,7 @@ func (w *warner) fleet() *expected {
 	return w.expected
 }
 
-// capacitiesAt are those of the replicas at a deadline.
+// capacitiesAt returns those of the replicas at a deadline.
 func (w *warner) capacitiesAt(deadlineMS float64) []Capacity {
 	list, known := w.capacities[deadlineMS]
 	if !known {

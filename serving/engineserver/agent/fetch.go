@@ -27,7 +27,7 @@ type Fetcher struct {
 	Router, Token string
 	// Dir is the folder that gets a folder for each model.
 	Dir string
-	// Limit is how many bytes the files of a model may have together; 0 is [DefaultLimit].
+	// Limit bounds the bytes of a model's files together; 0 is [DefaultLimit].
 	Limit int64
 	// Client sends the requests; nil is [http.DefaultClient].
 	Client *http.Client
@@ -37,7 +37,7 @@ type Fetcher struct {
 	running singleflight.Group // by model
 }
 
-// DefaultLimit is how many bytes the files of a model may have together where nothing else is known.
+// DefaultLimit bounds the bytes of a model's files together where nothing else is known.
 const DefaultLimit = 16 << 30
 
 // mostFiles bounds how many files a model may have.
