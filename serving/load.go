@@ -66,12 +66,12 @@ func (s *Server) inform(c *gin.Context, w *work.Work) {
 		return
 	}
 	random := rand.Uint64()
-	if s.feed.Before(c.Request.Context(), w.Variant, random) {
-		if w.Repick(func(v *fleet.View) int { return s.balancer.Choose(v, &w.Request, w.Variant, random) }) {
+	if s.feed.Before(c.Request.Context(), w.Replica, random) {
+		if w.Repick(func(v *fleet.View) int { return s.balancer.Again(v, &w.Request, w.Replica, random) }) {
 			s.feed.Moved()
 		}
 	}
-	s.feed.Beside(w.Variant, random)
+	s.feed.Beside(w.Replica, random)
 }
 
 // mostSignals bounds how many replicas an explanation has the signals of.

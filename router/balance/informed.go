@@ -21,6 +21,10 @@ import (
 // A rule may learn from a choice, so that the same view need not give the same replica twice;
 // the same calls in the same order do.
 type Informed struct {
+	// Tiers is, by replica, the tier that it is in; nil if there are none. Replicas are asked for the
+	// sake of a request in the tier that it has a place in alone. It may be set before the first call.
+	Tiers []int
+
 	name  string
 	table *fleet.Table
 	local []int // by replica, its place among those of its variant
@@ -108,13 +112,13 @@ func (b *Informed) count(k *Knowledge, replica, own int) {
 	}
 }
 
-// Polled appends to polled the replicas of the variant whose counters are to be asked for
-// next, before a request is routed, as [Chooser.Polled] does. The caller passes what they
-// answer to Hear, and then asks again, until none is appended.
-func (b *Informed) Polled(variant int, now time.Duration, random uint64, polled []int) []int {
+// Polled appends to polled the replicas whose counters are to be asked for next, before a request
+// that has a place on a replica is sent, as [Chooser.Polled] does: those of the same variant and
+// tier. The caller passes what they answer to Hear, and then asks again, until none is appended.
+func (b *Informed) Polled(replica int, now time.Duration, random uint64, polled []int) []int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := b.up(variant, random)
+	k := b.up(replica, random)
 	if k.Size() == 0 {
 		return polled
 	}
@@ -122,43 +126,44 @@ func (b *Informed) Polled(variant int, now time.Duration, random uint64, polled 
 	for _, i := range polled {
 		room = append(room, b.local[i])
 	}
-	return b.named(variant, polled, b.chooser.Polled(k, now, b.random, room)[len(room):])
+	return b.named(replica, polled, b.chooser.Polled(k, now, b.random, room)[len(room):])
 }
 
-// Probed appends the replicas of the variant to ask for their counters while a request is
-// under way. Nothing waits for their answers.
-func (b *Informed) Probed(variant int, now time.Duration, random uint64, buf []int) []int {
+// Probed appends the replicas to ask for their counters while a request is under way on a replica:
+// those of the same variant and tier. Nothing waits for their answers.
+func (b *Informed) Probed(replica int, now time.Duration, random uint64, buf []int) []int {
 	p, ok := b.chooser.(Prober)
 	if !ok {
 		return buf
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := b.up(variant, random)
+	k := b.up(replica, random)
 	if k.Size() == 0 {
 		return buf
 	}
-	return b.named(variant, buf, p.Probed(k, now, b.random, b.room[:0]))
+	return b.named(replica, buf, p.Probed(k, now, b.random, b.room[:0]))
 }
 
-// up returns what is known of the variant, restricted to the replicas that were available when
-// one was last picked, and draws from the random number.
-func (b *Informed) up(variant int, random uint64) *Knowledge {
+// up returns what is known of the replica's variant, restricted to the replicas of its tier that were
+// available when one was last picked, and draws from the random number.
+func (b *Informed) up(replica int, random uint64) *Knowledge {
 	b.source.Seed(random, drawStream)
+	variant := b.table.Replicas[replica].Variant
 	k := b.variants[variant]
 	k.Restrict()
 	for n, i := range b.table.ReplicasOf(variant) {
-		if !b.down[i] {
+		if !b.down[i] && (b.Tiers == nil || b.Tiers[i] == b.Tiers[replica]) {
 			k.Allow(n)
 		}
 	}
 	return k
 }
 
-// named appends the replicas whose places among those of the variant are given.
-func (b *Informed) named(variant int, to, places []int) []int {
+// named appends the replicas whose places among those of the replica's variant are given.
+func (b *Informed) named(replica int, to, places []int) []int {
 	for _, n := range places {
-		to = append(to, b.table.ReplicasOf(variant)[n])
+		to = append(to, b.table.ReplicasOf(b.table.Replicas[replica].Variant)[n])
 	}
 	return to
 }

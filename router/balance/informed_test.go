@@ -133,7 +133,8 @@ func TestInformedServesEveryRule(t *testing.T) {
 					v.Sample(table, random.Uint64())
 				}
 				variant := random.IntN(len(table.Variants))
-				for _, i := range b.Polled(variant, v.Now, random.Uint64(), room[:0]) {
+				of := table.ReplicasOf(variant)[0]
+				for _, i := range b.Polled(of, v.Now, random.Uint64(), room[:0]) {
 					b.Hear(i, signals.Counters{Model: random.IntN(9), Host: random.IntN(9), Work: time.Duration(random.IntN(9)) * time.Millisecond, Rate: 9, Use: random.Float64()}, balance.Polled, v.Now)
 				}
 				i := b.Pick(v, &fleet.Request{}, variant, random.Uint64())
@@ -143,7 +144,7 @@ func TestInformedServesEveryRule(t *testing.T) {
 				if i < 0 || !v.Available(i) || !slices.Contains(v.ReplicasOf(variant), i) {
 					t.Fatalf("%s: picked %d", x.name, i)
 				}
-				for _, i := range b.Probed(variant, v.Now, random.Uint64(), room[:0]) {
+				for _, i := range b.Probed(of, v.Now, random.Uint64(), room[:0]) {
 					b.Hear(i, signals.Counters{Model: random.IntN(9)}, balance.Probed, v.Now)
 				}
 				b.Answered(i, time.Millisecond, v.Now)

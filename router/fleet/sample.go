@@ -98,6 +98,19 @@ func (v *View) ReplicasOf(variant int) []int {
 	return v.Table.ReplicasOf(variant)
 }
 
+// Narrow makes v the view o for a choice of one variant among these of its replicas alone. It
+// shares all else with o, which may be v itself, so that v is of use to nothing but that choice.
+func (v *View) Narrow(o *View, variant int, replicas []int) {
+	by := v.sample.byVariant[:0]
+	for m := range o.Table.Variants {
+		by = append(by, o.ReplicasOf(m))
+	}
+	by[variant] = replicas
+	hosts, all := o.Hosts(), o.Replicas()
+	*v = *o
+	v.sample = sample{drawn: true, hosts: hosts, replicas: all, byVariant: by}
+}
+
 // copyFrom makes s equal to o, reusing s's memory.
 func (s *sample) copyFrom(o *sample) {
 	s.drawn = o.drawn

@@ -58,7 +58,7 @@ const maxTiers = 16
 // within is a view of one tier.
 type within struct {
 	view fleet.View
-	down []bool
+	of   []int // the variant's replicas there
 }
 
 // Pick implements router.Balancer. The view stays as it is: others may read it meanwhile.
@@ -73,11 +73,13 @@ func (b *Balancer) Pick(v *fleet.View, r *fleet.Request, variant int, random uin
 	}
 	x := b.views.Get().(*within)
 	defer b.views.Put(x)
-	x.view, x.down = *v, append(x.down[:0], v.Down...)
-	x.view.Down = x.down
+	x.of = x.of[:0]
 	for _, i := range of {
-		x.down[i] = x.down[i] || b.members[i].Tier != tier
+		if b.members[i].Tier == tier {
+			x.of = append(x.of, i)
+		}
 	}
+	x.view.Narrow(v, variant, x.of)
 	return b.within.Pick(&x.view, r, variant, splitmix.Next(random))
 }
 

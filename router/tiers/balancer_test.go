@@ -122,3 +122,36 @@ func TestConformance(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherTiersAreNotDown: a balancer that remembers what was down is shown the drawn tier alone, and
+// nothing of the others as down.
+func TestOtherTiersAreNotDown(t *testing.T) {
+	v, of := view(6)
+	v.Down[1] = true
+	seen := looks{t: t, of: of}
+	b := tiers.NewBalancer(&seen, of, halves(6))
+	for random := range uint64(100) {
+		b.Pick(v, &fleet.Request{}, 0, random*(1<<64/100))
+	}
+	if seen.by != [2]int{41, 59} {
+		t.Errorf("the tiers were seen %v times; want about 2 to 3, as they have replicas that are up", seen.by)
+	}
+}
+
+// looks is a balancer that notes which replicas it is shown.
+type looks struct {
+	balance.SmallestBatch
+	t  *testing.T
+	of []tiers.Membership
+	by [2]int // by tier
+}
+
+func (l *looks) Pick(v *fleet.View, _ *fleet.Request, variant int, _ uint64) int {
+	list := v.ReplicasOf(variant)
+	tier := l.of[list[0]].Tier
+	if want := [][]int{{0, 1, 2}, {3, 4, 5}}[tier]; !slices.Equal(list, want) || !slices.Equal(v.Down, []bool{false, true, false, false, false, false}) {
+		l.t.Errorf("it is shown %v with %v down", list, v.Down)
+	}
+	l.by[tier]++
+	return list[0]
+}

@@ -149,10 +149,10 @@ func (a *allowance) take() bool {
 	return true
 }
 
-// Before asks the replicas that the balancer wants to hear before it chooses one of the variant. It
-// returns at latest when the time for that is over, and reports whether the balancer is to choose
+// Before asks the replicas that the balancer wants to hear before it chooses again for a request that
+// has a place on a replica, of the same variant and tier. It returns at latest when the time for that is over, and reports whether the balancer is to choose
 // now; the load of replicas that have not answered is taken to be the mean of the others.
-func (f *Feed) Before(ctx context.Context, variant int, random uint64) bool {
+func (f *Feed) Before(ctx context.Context, replica int, random uint64) bool {
 	if !f.probes() {
 		return false
 	}
@@ -161,12 +161,12 @@ func (f *Feed) Before(ctx context.Context, variant int, random uint64) bool {
 		return false
 	}
 	now := f.options.Clock()
-	rule := f.balancer.rules.Load().of(variant, random, now)
+	rule := f.balancer.rules.Load().of(f.options.Table.Replicas[replica].Variant, random, now)
 	var room [mostAsked]int
 	asked, known := room[:0], 0
 	var timer *time.Timer
 	for len(asked) < mostAsked {
-		asked = rule.Polled(variant, now, random, asked)
+		asked = rule.Polled(replica, now, random, asked)
 		if len(asked) == known {
 			break
 		}
@@ -177,10 +177,10 @@ func (f *Feed) Before(ctx context.Context, variant int, random uint64) bool {
 		waits := f.askAll(asked[known:])
 		inTime := f.await(ctx, asked[known:], waits, timer.C)
 		now = f.options.Clock()
-		for i, replica := range asked[known:] {
-			if k := f.store.Known(replica, now); waits[i] != nil && k.Source != signals.Own {
-				f.counted(replica, &k)
-				rule.Hear(replica, k.Counters, balance.Polled, now) // also what stands in, as said for this choice
+		for i, of := range asked[known:] {
+			if k := f.store.Known(of, now); waits[i] != nil && k.Source != signals.Own {
+				f.counted(of, &k)
+				rule.Hear(of, k.Counters, balance.Polled, now) // also what stands in, as said for this choice
 			}
 		}
 		if known = len(asked); !inTime {
@@ -236,17 +236,18 @@ func (f *Feed) late(replicas []int, waits []<-chan struct{}) {
 	}
 }
 
-// Beside asks the replicas that the balancer wants to hear for later requests for the variant. It
-// waits for none.
-func (f *Feed) Beside(variant int, random uint64) {
+// Beside asks the replicas that the balancer wants to hear for later requests, of the variant and tier
+// of the replica that a request has a place on. It waits for none.
+func (f *Feed) Beside(replica int, random uint64) {
 	if !f.probes() {
 		return
 	}
 	now := f.options.Clock()
 	var room [mostAsked]int
-	for _, replica := range f.balancer.rules.Load().of(variant, random, now).Probed(variant, now, random, room[:0]) {
-		if f.askable(replica, now) && f.allowed.take() {
-			f.ask(replica, signals.Probed)
+	rule := f.balancer.rules.Load().of(f.options.Table.Replicas[replica].Variant, random, now)
+	for _, of := range rule.Probed(replica, now, random, room[:0]) {
+		if f.askable(of, now) && f.allowed.take() {
+			f.ask(of, signals.Probed)
 		}
 	}
 }

@@ -38,6 +38,8 @@ type Rule struct {
 	Polls bool
 	// Probes is how many replicas it asks for each request, on average.
 	Probes float64
+	// Tiers is, by replica, the tier that it is in; nil if there are none.
+	Tiers []int
 }
 
 // rules are those in force. They never change.
@@ -78,6 +80,7 @@ func (b *Balancer) fill(r, before *rules) {
 					means = nil
 				}
 				r.by[c] = balance.NewInformed(b.name, b.table, b.rule.Make(c, b.means), means)
+				r.by[c].Tiers = b.rule.Tiers
 			}
 		}
 	}
@@ -90,16 +93,32 @@ func (b *Balancer) Name() string { return b.name }
 const counterStream = 0x636f756e746572
 
 // Pick implements router.Balancer. A rule that may want replicas asked before it chooses does so in
-// [Balancer.Choose]: until then the choice is by the requests in flight.
+// [Balancer.Again]: until then the choice is by the requests in flight.
 func (b *Balancer) Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int {
 	if b.rule.Polls {
 		return b.without.Pick(v, r, variant, random)
 	}
-	return b.Choose(v, r, variant, random)
+	return b.choose(v, r, variant, random)
 }
 
-// Choose returns the replica that the rule chooses, after replicas were asked.
-func (b *Balancer) Choose(v *fleet.View, r *fleet.Request, variant int, random uint64) int {
+// Again returns the replica that the rule chooses, after replicas were asked, for a request that has a
+// place on a replica: one of the same variant and tier. With tiers, v is of use to nothing else then.
+func (b *Balancer) Again(v *fleet.View, r *fleet.Request, replica int, random uint64) int {
+	variant := b.table.Replicas[replica].Variant
+	if tiers := b.rule.Tiers; tiers != nil {
+		var of []int
+		for _, i := range v.ReplicasOf(variant) {
+			if tiers[i] == tiers[replica] {
+				of = append(of, i)
+			}
+		}
+		v.Narrow(v, variant, of)
+	}
+	return b.choose(v, r, variant, random)
+}
+
+// choose returns the replica that the rule chooses.
+func (b *Balancer) choose(v *fleet.View, r *fleet.Request, variant int, random uint64) int {
 	if b.rule.Hears && !b.heardOf(variant, v.Now) {
 		return b.without.Pick(v, r, variant, random)
 	}

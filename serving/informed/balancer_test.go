@@ -88,7 +88,7 @@ func BenchmarkPick(b *testing.B) {
 type chosen struct{ *informed.Balancer }
 
 func (c chosen) Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int {
-	return c.Choose(v, r, variant, random)
+	return c.Again(v, r, v.Table.ReplicasOf(variant)[0], random)
 }
 
 // BenchmarkHeader is what it takes to hear a replica's load with an answer.

@@ -331,7 +331,7 @@ func TestABurstBetweenReportsIsSpread(t *testing.T) {
 				var v fleet.View
 				r.ledger.View(r.clock(), &v)
 				r.random += 0x9e3779b97f4a7c15
-				i := r.balancer.Choose(&v, &fleet.Request{}, 0, r.random)
+				i := r.balancer.Again(&v, &fleet.Request{}, 0, r.random)
 				if _, ok := r.ledger.Begin(i, 0); !ok {
 					t.Fatal("no place")
 				}

@@ -213,9 +213,6 @@ func (c *checker) tiers(x *Tiers) {
 	for _, h := range slices.Sorted(maps.Keys(in)) {
 		c.judgeIf(true, child(key, "groups"), "unknown host %q", h)
 	}
-	if _, asks, err := c.s.rule(); asks && err == nil {
-		c.judgeIf(true, child(key, "groups"), "needs a serving.balancer that does not ask engines for their load, not %q", c.s.Serving.Balancer)
-	}
 	c.judgeIf(c.s.Serving.Server.Affinity.On(), child(key, "groups"), "draws a tier for each request, which serving.affinity does not allow; want one of the two")
 }
 

@@ -112,6 +112,10 @@ func (s *Scenario) Informed(t *fleet.Table) (balance.Balancer, *informed.Balance
 	if !ok || err != nil {
 		return nil, nil, err
 	}
+	_, members, _ := s.ServingTiers(t)
+	for _, m := range members {
+		rule.Tiers = append(rule.Tiers, m.Tier)
+	}
 	b := informed.NewBalancer(s.Serving.Balancer, t, rule, s.means(t), s.Serving.Server.Signals)
 	return s.withAffinity(b), b, nil
 }
