@@ -84,8 +84,9 @@ func (b *Informed) Pick(v *fleet.View, _ *fleet.Request, variant int, random uin
 		}
 		n := b.local[i]
 		k.Allow(n)
-		k.Own[n] = int32(v.Own(i))
-		b.count(k, n, v.Own(i))
+		if own := int32(v.Own(i)); own != k.Own[n] {
+			b.count(k, n, own)
+		}
 		if at := b.polledAt[i]; at >= 0 && at <= v.Now && v.Now-at < fresh {
 			polled = append(polled, n)
 		}
@@ -94,19 +95,20 @@ func (b *Informed) Pick(v *fleet.View, _ *fleet.Request, variant int, random uin
 		return -1
 	}
 	chosen := b.chooser.Choose(k, polled, v.Now, b.random)
-	if k.At[chosen] >= 0 { // the rule has counted it
-		k.Said[chosen].Count(int(k.Own[chosen]) + 1)
+	if k.Own[chosen]++; k.At[chosen] >= 0 { // the rule has counted it
+		k.Said[chosen].Count(int(k.Own[chosen]))
 	}
 	return b.table.ReplicasOf(variant)[chosen]
 }
 
 // count counts the router's own requests on a replica, so many, on top of what it last said.
-func (b *Informed) count(k *Knowledge, replica, own int) {
-	more := own - k.Said[replica].Own
-	if k.At[replica] < 0 || more == 0 {
+func (b *Informed) count(k *Knowledge, replica int, own int32) {
+	k.Own[replica] = own
+	if k.At[replica] < 0 {
 		return
 	}
-	k.Said[replica].Count(own)
+	more := int(own) - k.Said[replica].Own
+	k.Said[replica].Count(int(own))
 	if f, ok := b.chooser.(Follower); ok {
 		f.Counted(k, replica, more)
 	}
@@ -172,7 +174,9 @@ func (b *Informed) named(replica int, to, places []int) []int {
 func (b *Informed) Hear(replica int, c signals.Counters, by Source, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.variants[b.table.Replicas[replica].Variant].Hear(b.local[replica], c, by, now)
+	k, n := b.variants[b.table.Replicas[replica].Variant], b.local[replica]
+	k.Hear(n, c, by, now)
+	k.Own[n] = int32(k.Said[n].Own)
 	if by == Polled {
 		b.polledAt[replica] = now
 	}
