@@ -42,8 +42,8 @@ type Location struct {
 	Replicas [2]int
 }
 
-// keep is the number of locations that have to answer.
-func (m *Model) keep() int {
+// Least returns how many locations have to answer at any time.
+func (m *Model) Least() int {
 	if m.Keep > 0 {
 		return m.Keep
 	}

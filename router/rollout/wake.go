@@ -209,8 +209,8 @@ func (c *Controller) try(i, j int, now time.Duration) (why string) {
 		return fmt.Sprintf("the second replica of a location is %v", c.fleet.State(next))
 	case together:
 		return "the other locations, which have room for both versions"
-	case c.answering(i)-1 < c.system.Models[i].keep():
-		return fmt.Sprintf("a host has no room for both versions, and %d locations have to answer meanwhile", c.system.Models[i].keep())
+	case c.answering(i)-1 < c.system.Models[i].Least():
+		return fmt.Sprintf("a host has no room for both versions, and %d locations have to answer meanwhile", c.system.Models[i].Least())
 	default:
 		p.change = change{phase: emptying, to: m.wanted, began: now, since: now}
 		c.fleet.Weigh(active, 0)

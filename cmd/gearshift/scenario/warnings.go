@@ -8,6 +8,7 @@ import (
 
 	"gearshift/env/objective"
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 )
 
 // Inspect is [Load] with warnings: what is valid, and probably not what was meant. They
@@ -59,6 +60,7 @@ func InspectText(name string, data []byte, judges ...Judge) (*Scenario, Faults, 
 	w.durations()
 	w.rewards()
 	w.asking()
+	w.rolling()
 	_ = r.err() // sorts them
 	return s, r.faults, nil
 }
@@ -342,6 +344,32 @@ func (w *warner) asking() {
 		if slices.Contains([]string{"vllm", "triton", "ollama"}, e.Lifecycle) {
 			w.warn("serving.balancer", "%s asks engines for their load at /v1/loads before a choice, which %s does not have, as %s: there it knows its own requests alone, and what gauges said last; want power-of-two, or engines that have the page", w.s.Serving.Balancer, e.Lifecycle, name)
 			return
+		}
+	}
+}
+
+// rolling warns of models whose versions can never change: of the replicas that are up at the start so many
+// have to answer that none may go, and a host has no room for both versions.
+func (w *warner) rolling() {
+	if !w.s.rolling {
+		return
+	}
+	ledger := fleet.NewLedger(w.s.ServingTable())
+	engines := lifecycle.New(ledger, nil, lifecycle.Options{})
+	system, _ := w.s.RolloutSystem()
+	for i := range system.Models {
+		m := &system.Models[i]
+		up, tight := 0, -1
+		for _, l := range m.Locations {
+			if ledger.State(l.Replicas[0]) == fleet.Up {
+				up++
+				if l.Replicas[1] >= 0 && !engines.Fits(l.Replicas[1]) {
+					tight = l.Host
+				}
+			}
+		}
+		if tight >= 0 && up <= m.Least() {
+			w.warn("rollout.keep", "versions of %s cannot change: %s has no room for two, and %d of its replicas, of %d that are up, have to answer meanwhile; want more replicas, or more memory", m.Name, w.s.Hosts[tight].Name, m.Least(), up)
 		}
 	}
 }

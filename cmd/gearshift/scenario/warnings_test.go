@@ -151,3 +151,37 @@ serving:
 		t.Errorf("warned %q", got)
 	}
 }
+
+// Versions that can never change are warned of: no replica may go, and a host has no room for two.
+func TestVersionsThatCannotChange(t *testing.T) {
+	const text = `
+tasks: [{name: chat, total_ms: 1000, quality: {small: 1}}]
+variants: [{name: small, model: small}]
+models: [{name: small, memory: 300MB}]
+hosts: [{name: h1, memory: 2GB}, {name: h2, memory: 500MB}]
+replicas: [{variant: small, hosts: [h1], memory: 20%}, {variant: small, hosts: [h2], memory: 70%}]
+profiles: [{variant: small, batch_ms: {1: 5}}]
+workload: {output_tokens: {distribution: none}}
+rollout: {ROLLOUT}
+serving:
+  backend: upstream
+  upstreams:
+    "*@h1": {url: "http://h1:9001", lifecycle: gearshift}
+    "*@h2": {url: "http://h2:9001", lifecycle: gearshift}
+`
+	for rollout, want := range map[string]string{
+		"":                 "",
+		"keep: {small: 2}": "versions of small cannot change: h2 has no room for two, and 2 of its replicas, of 2 that are up, have to answer meanwhile",
+		"keep: {small: 1}": "",
+	} {
+		var got []string
+		for _, w := range warned(t, strings.ReplaceAll(text, "ROLLOUT", rollout)) {
+			if w.Key == "rollout.keep" {
+				got = append(got, w.Message)
+			}
+		}
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.Contains(got[0], want)) {
+			t.Errorf("rollout: {%s}: %q, want %q", rollout, got, want)
+		}
+	}
+}
