@@ -43,11 +43,17 @@ func (s *Server) serveJobs(o *Options) (err error) {
 		Timeout: func() time.Duration { return s.settings().Timeouts.Total },
 		Memory:  s.memory.Answers,
 	})
-	if err == nil && s.jobs.On() {
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrJobs, err)
+	}
+	if s.jobs.On() {
 		err = s.metrics.Registry.Register(s.jobs)
 	}
 	return err
 }
+
+// ErrJobs marks errors of [New] that are about how jobs are to be planned.
+var ErrJobs = errors.New("jobs cannot be planned")
 
 // jobModels are the models that take jobs, as the list of models has them.
 func jobModels(c *modality.Config) (list []catalogue.JobModel) {

@@ -15,6 +15,7 @@ import (
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/failover"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/serverapp"
 	"gearshift/router/fleet"
 	"gearshift/workloads"
 )
@@ -50,7 +51,7 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 	var losses []failover.Loss
 	s, warnings, err := scenario.Inspect(ref, func(s *scenario.Scenario, refuse, warn func(key, format string, args ...any)) {
 		losses = judgeLosses(s, refuse, warn)
-	})
+	}, rehearse)
 	if err != nil {
 		return err
 	}
@@ -96,6 +97,13 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 		fmt.Fprintf(c.ErrOrStderr(), "%s; --strict makes them errors:\n%s\n", many(len(doubts), "warning"), strings.Join(doubts, "\n"))
 	}
 	return nil
+}
+
+// rehearse refuses what serve would refuse.
+func rehearse(s *scenario.Scenario, refuse, _ func(key, format string, args ...any)) {
+	if key, err := serverapp.Rehearse(s); err != nil {
+		refuse(key, "%v", err)
+	}
 }
 
 // ofThose says that not all replicas are there at the start, of which the fleet's rate is.

@@ -19,12 +19,8 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
-	"gearshift/router/fleet"
 	"gearshift/router/policy"
 	"gearshift/serving"
-	"gearshift/serving/config"
-	"gearshift/serving/dashboard"
-	"gearshift/serving/debug"
 	"gearshift/serving/setting"
 )
 
@@ -95,120 +91,26 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	level := new(slog.LevelVar)
 	level.Set(c.Log.Least())
 	log := c.Log.Logger(stderr, level)
-	r, err := startRouting(o, s, log)
-	if err != nil {
-		return err
-	}
-	backends, closeBackends, err := NewBackends(s, r.core.Table())
-	if err != nil {
-		return err
-	}
-	defer closeBackends()
-	r.upstreams = upstreamsOf(backends)
-	r.Watch(func(s *scenario.Scenario) { level.Set(s.Serving.Server.Log.Least()) })
 	traces, err := newTracing(ctx, c.Tracing, o.Version, log)
 	if err != nil {
 		return err
 	}
 	defer traces.close(log)
-	failover, err := o.newFailover(s, r.core.Table(), log)
-	if err != nil {
+	x := assembly{
+		o: o, s: s, config: c, log: log, backends: NewBackends, traces: traces, memory: memoryLimit(log), files: fileLimit(),
+		adminToken: setting.Env(c.Admin.TokenEnv), fleetToken: setting.Env(c.Admin.FleetTokenEnv),
+	}
+	defer x.close()
+	if _, err := x.assemble(); err != nil {
 		return err
 	}
-	versions, err := o.newRollout(s, r.core.Ledger(), backends, log)
-	if err != nil {
-		return err
-	}
-	options := o.serverOptions(s, c, r, backends, traces, log)
-	if versions != nil {
-		defer closing(versions, log)
-		options.Modules = append(options.Modules, versions)
-	}
-	if failover != nil {
-		defer closing(failover, log) // after the server
-		options.Modules = append(withFailover(options.Modules, failover), failover)
-	}
-	pinned := func(replica int) bool {
-		return failover != nil && failover.Holds(replica) || versions != nil && versions.Holds(replica)
-	}
-	moves, err := newRebalancing(s, r.core.Table(), pinned, log)
-	if err != nil {
-		return err
-	}
-	if moves != nil {
-		options.Modules = append(options.Modules, moves)
-	}
-	if options.Modules, err = withTiers(options.Modules, s, r); err != nil {
-		return err
-	}
-	if options.Modules, err = withTail(options.Modules, s, r.core.Table(), moves, versions); err != nil {
-		return err
-	}
-	options.Modality = jobsConfig(s, r.core.Table(), backends, o.storeOfFallbacks(), log)
-	if err := planByStored(&options.Modality, &checkpoints.Store{Path: o.Store}, log); err != nil {
-		return fmt.Errorf("%s: %w", o.Scenario, err)
-	}
-	beginLog, endLog, err := LogExperience(&options, s)
-	if err != nil {
-		return err
-	}
-	defer endLog()
-	server, err := serving.New(options)
-	if err != nil {
-		return err
-	}
-	defer server.Close()
+	x.routing.Watch(func(s *scenario.Scenario) { level.Set(s.Serving.Server.Log.Least()) })
+	server := x.server
 	ends := func() time.Duration { return server.EndsWithin() + traces.endsWithin() }
 	limit.Store(&ends)
 	defer reloadOnHangup(server)()
-	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", r.core.PolicyName(), "store", o.Store)
-	return listenAndServe(ctx, server, beginLog)
-}
-
-// closing closes what outlives the server.
-func closing(c io.Closer, log *slog.Logger) {
-	if err := c.Close(); err != nil {
-		log.Error("cannot end in order", "error", err)
-	}
-}
-
-// startRouting makes the scenario's core with its fallback, and puts the policy asked for in charge.
-func startRouting(o Options, s *scenario.Scenario, log *slog.Logger) (*Reloader, error) {
-	fallback, err := chooseFallback(s, o.storeOfFallbacks())
-	if err != nil {
-		return nil, err
-	}
-	x, err := newCore(s, fallback.rule, log)
-	if err != nil {
-		return nil, err
-	}
-	r, err := NewReloader(o, s, x.core, log)
-	if err != nil {
-		return nil, err
-	}
-	r.fallback, r.balancer, r.tiers = fallback, x.hears, x.tiers
-	return r, r.Choose()
-}
-
-// serverOptions returns what the server is made of. The pages of operators are left out where
-// there is no admin listener.
-func (o *Options) serverOptions(s *scenario.Scenario, c config.Config, r *Reloader, backends []serving.Backend, traces traces, log *slog.Logger) serving.Options {
-	table := r.core.Table()
-	options := serving.Options{
-		Config: c, Router: r.core, Backends: backends, Log: log, Version: o.Version, Tracer: traces.Tracer(),
-		AdminToken: setting.Env(c.Admin.TokenEnv), FleetToken: setting.Env(c.Admin.FleetTokenEnv), Reloader: r, OutputTokens: s.Lengths().Output,
-		Drift: NewDrift(s, table, log), Memory: memoryLimit(log), Files: fileLimit(),
-		Objective: r.objectives.objective, Balancer: r.balancer,
-	}
-	if c.Admin.Addr != config.AdminOff {
-		options.Modules = modules(table, dashboard.About{Version: o.Version, Scenario: s.Name, Addr: c.Addr})
-	}
-	return options
-}
-
-// modules returns the pages of a server that has an admin listener.
-func modules(t *fleet.Table, about dashboard.About) []serving.Module {
-	return []serving.Module{debug.Profiles{}, dashboard.New(t, about, nil)}
+	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", x.routing.core.PolicyName(), "store", o.Store)
+	return listenAndServe(ctx, server, x.begin)
 }
 
 // listenAndServe opens the server's listeners and serves them. The operators' listener serves for
