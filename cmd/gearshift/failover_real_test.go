@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -195,7 +196,8 @@ func (f *failoverCheck) applications(policy string) (list []testApplication) {
 const coldLeast = 80_000_000
 
 // scenario is the file for the router, and for simulated engines. Memory is such that the full
-// variants take about half of it.
+// variants take about half of it, and that the largest fits into the headroom of a host where full
+// variants are loaded after a loss.
 func (f *failoverCheck) scenario(policy, critical string, urls []string) string {
 	var b strings.Builder
 	apps := f.applications(policy)
@@ -203,19 +205,19 @@ func (f *failoverCheck) scenario(policy, critical string, urls []string) string 
 	if !f.real {
 		heartbeat = "300ms" // other tests take the processors, too
 	}
-	headroom := "20%"
+	headroom, share := "20%", 0.2
 	if policy != "gearshift" {
-		headroom = "50%" // full models fit, so that the times of both policies are of the same applications
+		headroom, share = "50%", 0.5 // full models fit, so that the times of both policies are of the same applications
 	}
 	fmt.Fprintf(&b, "name: failover-check\ntasks:\n")
-	var all int64
+	var all, largest int64
 	for _, a := range apps {
 		full := f.models[a.variants[len(a.variants)-1]]
 		var quality []string
 		for _, k := range a.variants {
 			quality = append(quality, fmt.Sprintf("%s: %v", f.models[k].Name, f.models[k].quality/full.quality))
 		}
-		all += full.bytes
+		all, largest = all+full.bytes, max(largest, full.bytes)
 		fmt.Fprintf(&b, "  - {name: %s, total_ms: 1000, rate: %v, quality: {%s}}\n", a.name, a.rate, strings.Join(quality, ", "))
 	}
 	fmt.Fprintf(&b, "models:\n")
@@ -227,8 +229,9 @@ func (f *failoverCheck) scenario(policy, critical string, urls []string) string 
 		fmt.Fprintf(&b, "  - {name: %s, model: %s}\n", m.Name, m.Name)
 	}
 	fmt.Fprintf(&b, "hosts:\n")
+	memory := max(2*all/failoverHosts, int64(math.Ceil(float64(largest)/share)))
 	for h := range failoverHosts {
-		fmt.Fprintf(&b, "  - {name: h%d, site: %c, memory: %dB}\n", h+1, 'a'+h/2, 2*all/failoverHosts)
+		fmt.Fprintf(&b, "  - {name: h%d, site: %c, memory: %dB}\n", h+1, 'a'+h/2, memory)
 	}
 	fmt.Fprintf(&b, "profiles:\n")
 	for _, m := range f.models {

@@ -102,7 +102,7 @@ func (f *failoverCheck) report(losses int) {
 	f.t.Log(b.String())
 	for _, p := range f.phases {
 		p.checkRequests()
-		p.simulate(losses >= 30)
+		p.simulate(losses >= 30 && p.policy == "gearshift")
 	}
 	if !f.real {
 		return

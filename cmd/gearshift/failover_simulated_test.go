@@ -41,7 +41,8 @@ func (p *phase) stalls() (list []envfailover.Loss) {
 // simulate plays the same losses in the simulator, and prints how far apart the recoveries are: with
 // what the scenario says alone, as they are predicted beforehand, and with what was measured in the
 // run, for how long ports did not refuse yet after a kill, and when hosts were silent. The latter is
-// judged where there were many.
+// judged where there were many, and backups held ready: of loads after a loss the simulator knows how
+// long each takes alone on the machine, which loads beside each other exceed.
 func (p *phase) simulate(judged bool) {
 	var alone, measured envfailover.Config
 	for _, x := range p.losses {
