@@ -66,7 +66,7 @@ const tensorType = "application/octet-stream"
 // formOfCurl is the media type that curl -d gives a body of which nothing is said.
 const formOfCurl = "application/x-www-form-urlencoded"
 
-// taken is what an endpoint takes beside plain JSON.
+// taken lists what an endpoint takes beside plain JSON.
 type taken struct {
 	// media is the other type of its bodies; empty if there is none.
 	media string

@@ -43,7 +43,7 @@ type server struct {
 	drill       bool
 	resumed     bool // it was up when the controller died, and has not been heard since
 	suspicion   suspicion
-	// slack is how much longer heartbeats are waited for since one was late, at the time learnt.
+	// slack extends the wait for heartbeats since one was late, at the time learnt.
 	slack  time.Duration
 	learnt time.Duration
 }

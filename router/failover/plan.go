@@ -30,8 +30,8 @@ type algorithm func(*placement.Problem) *placement.Plan
 func ours(p *placement.Problem) *placement.Plan       { return p.Plan(p.AtOnce()) }
 func algorithm1(p *placement.Problem) *placement.Plan { return p.Algorithm1(false) }
 
-// problem is that of the asks on servers that are up, with so much room on each beside the instances that are kept. It
-// returns the servers, too.
+// problem poses the asks to the planner, on servers that are up, with so much room on each beside the instances that
+// are kept. It returns the servers, too.
 func (c *Controller) problem(asks []ask, rooms [][]float64, alpha float64, kept func(*instance) bool) (p *placement.Problem, use []int) {
 	p = &placement.Problem{Resources: c.system.Resources, Alpha: alpha, SiteIndependent: c.options.SiteIndependent, Shared: c.system.Shared}
 	for i := range c.servers {
@@ -66,7 +66,7 @@ func (c *Controller) solve(asks []ask, rooms [][]float64, alpha float64, how alg
 	return list
 }
 
-// models are those of the server's instances that are kept, where their memory is shared.
+// models lists the models of the server's instances that are kept, where their memory is shared.
 func (c *Controller) models(server int, kept func(*instance) bool) (list []string) {
 	if !c.system.Shared {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"gearshift/router/control"
 )
 
-// suspicion is that of a server whose heartbeats are overdue, until it gives another sign of life
-// or is lost.
+// suspicion holds what is known of a server whose heartbeats are overdue, until it gives another
+// sign of life or is lost.
 type suspicion struct {
 	held     bool
 	looked   time.Duration // when the controller looked last

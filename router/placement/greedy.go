@@ -230,8 +230,7 @@ func (g *Search) placeAll(order []int) (missing int) {
 	return missing
 }
 
-// inSum is how many of the applications, in the order, there is room for with all servers as
-// one.
+// inSum counts the applications, in the order, that there is room for with all servers as one.
 func (g *Search) inSum(order []int) int {
 	left := slices.Clone(g.left)
 	for n, i := range order {

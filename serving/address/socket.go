@@ -112,7 +112,7 @@ func Dialer(dial Dial) Dial {
 	}
 }
 
-// absent is why there is no connection to a socket that has no file.
+// absent reports that there is no connection, since the socket has no file.
 type absent struct{}
 
 // Error implements error.

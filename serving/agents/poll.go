@@ -17,8 +17,8 @@ type server struct {
 	engine   Engine
 	dialect  Dialect
 	replicas []int
-	// level is that of its sleep; 0 if it is not known. unfit is why it must not take requests though it
-	// may say that it is awake; empty if it may. The actuator's lock protects both.
+	// level holds how deep it sleeps; 0 if it is not known. unfit names why it must not take requests though
+	// it may say that it is awake; empty if it may. The actuator's lock protects both.
 	level int
 	unfit string
 	// now has the server asked before its time.

@@ -47,7 +47,7 @@ func (s *sleeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// orders are what the engine was asked for, without questions.
+// orders lists what the engine was ordered, without what it was asked.
 func (b *bench) orders() (list []string) {
 	for _, asked := range b.engine.all() {
 		if strings.HasPrefix(asked, http.MethodPost) {

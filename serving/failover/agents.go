@@ -26,8 +26,8 @@ type agents struct {
 
 	mu sync.Mutex // protects what follows
 	of []*agent   // by host of the table; nil where none has registered
-	// terms are what this run gave the hosts' engines, by host; 0 where none has registered. Troubles
-	// are why the last orders to hosts failed; empty if they did not.
+	// terms holds the terms that this run gave the hosts' engines, by host; 0 where none has registered.
+	// Troubles holds why the last orders to hosts failed; empty if they did not.
 	terms    []uint64
 	troubles []string
 }

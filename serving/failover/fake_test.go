@@ -24,7 +24,7 @@ const (
 	jsonType = "application/json"
 	fine     = `{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a b c d"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":4,"total_tokens":5}}`
 	token    = "a-token-of-enough-characters"
-	// fleetToken is that of the agents.
+	// fleetToken admits the agents.
 	fleetToken = "a-token-that-the-fleet-shares"
 )
 

@@ -78,7 +78,7 @@ func TestControllerThatDies(t *testing.T) {
 	})
 }
 
-// orders are what the engine was ordered.
+// orders lists what the engine was ordered.
 func (g *rig) orders(engine int) []string {
 	e := g.engines[engine]
 	e.mu.Lock()

@@ -153,7 +153,7 @@ func (s *station) evictable(x *part) (last *part) {
 	return last
 }
 
-// tenant is whose job the part is of.
+// tenant names whose job the part belongs to.
 func (x *part) tenant() string {
 	if x.of == nil {
 		return ""

@@ -170,8 +170,8 @@ func (f *File) Path() string { return f.path }
 // Last is the state that the run before has left; nil if there is none.
 func (f *File) Last() []byte { return f.last }
 
-// Trouble is what is wrong with the file that has not kept it from opening: a damaged page, so that older
-// state is read, or a disk that takes no writes. It is empty if nothing is.
+// Trouble names a fault of the file that has not kept it from opening: a damaged page, so that older
+// state is read, or a disk that takes no writes. It is empty without one.
 func (f *File) Trouble() string { return f.trouble }
 
 // Save replaces the state, and returns once it is on the disk.

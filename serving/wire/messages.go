@@ -141,7 +141,7 @@ func messagesType(status int) string {
 // MessagesPath is where Anthropic's Messages API is.
 const MessagesPath = "/v1/messages"
 
-// ResponsesPath is where OpenAI's Responses API is.
+// ResponsesPath leads to OpenAI's Responses API.
 const ResponsesPath = "/v1/responses"
 
 // SpeaksMessages reports whether who asks at the path expects errors as Anthropic has them.

@@ -161,7 +161,7 @@ type tracer struct {
 	last  time.Duration
 	line  int // of the last row
 	unit  unit
-	// turns are when the last turn of each session came, and delayed says that one has no time.
+	// turns holds the time of each session's last turn, and delayed reports that one has no time.
 	turns   map[string]instant
 	delayed bool
 }

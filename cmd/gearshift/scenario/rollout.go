@@ -38,7 +38,7 @@ type Rollout struct {
 	Keep map[string]int `yaml:"keep,flow,omitempty"`
 }
 
-// field is what [Rollout.Pattern] has replaced.
+// field matches what [Rollout.Pattern] has replaced.
 var field = regexp.MustCompile(`\{[^{}]*\}`)
 
 // WhensStale are the values of [Rollout.WhenStale]. The first is the default.
