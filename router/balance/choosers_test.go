@@ -23,6 +23,8 @@ func choosers() []named {
 	prequal := balance.Prequal{Probes: 3, Pool: 16, Least: 2, Age: time.Second, Reuse: 3, Remove: 1, Quantile: 0.84}
 	drain, sync := prequal, prequal
 	drain.Drain, drain.Requests, sync.Sync = true, signals.ByHost, 3
+	shared := drain
+	shared.Shared = true
 	peak := balance.PeakEWMA{K: 2, Decay: 10 * time.Second, Start: 30 * time.Millisecond}
 	return []named{
 		{"random", balance.Sampled{K: 1}, conformance.Choosing{Ignorant: true}},
@@ -33,6 +35,7 @@ func choosers() []named {
 		{"weighted", balance.Weighted{Blackout: 100 * time.Millisecond, Expiry: time.Minute, Update: time.Second, Penalty: 1}, conformance.Choosing{}},
 		{"prequal", prequal, conformance.Choosing{Clumps: 3}},
 		{"prequal by drain", drain, conformance.Choosing{Clumps: 3}},
+		{"prequal, shared", shared, conformance.Choosing{Clumps: 3}},
 		{"prequal, sync", sync, conformance.Choosing{}},
 		{"hedged", balance.Hedged{Chooser: peak, Quantile: 0.95, Start: 100 * time.Millisecond, Most: 0.05}, conformance.Choosing{}},
 		{"probing", balance.Probing{Budget: 0.5, Look: 4, Relax: 100 * time.Millisecond, Rounds: 4, Counter: signals.ByWork}, conformance.Choosing{Clumps: 3}},

@@ -34,6 +34,9 @@ type Prequal struct {
 	// Drain estimates the time by the work that the host has to do, and not by how long requests
 	// took lately that found as many there.
 	Drain bool
+	// Shared has one pool for all models of a client: what a host says serves each model that it has.
+	// It takes counters of the host, so that Requests must not count a model's, and Drain.
+	Shared bool
 	// Sync, if not zero, asks so many replicas before the choice and chooses among them, in
 	// place of the pool.
 	Sync int
@@ -41,14 +44,14 @@ type Prequal struct {
 
 // poolProbe is an answer to a probe.
 type poolProbe struct {
-	replica int
-	load    float64 // requests
-	takes   float64 // nanoseconds
-	at      time.Duration
-	used    int
+	from  int     // the replica, or in a shared pool its host
+	load  float64 // requests
+	takes float64 // nanoseconds
+	at    time.Duration
+	used  int
 }
 
-// pool is what Prequal keeps of a model.
+// pool is what Prequal keeps.
 type pool struct {
 	probes []poolProbe
 	loads  [64]float64 // the latest
@@ -59,8 +62,48 @@ type pool struct {
 	hot    float64 // more requests are hot
 }
 
+// pooled is the pool of a model.
+type pooled struct {
+	*pool
+	replicas []int32 // by host, one more than the model's replica there; nil in a pool of its own
+}
+
 // Memory implements [Rememberer].
-func (p Prequal) Memory(*Knowledge) any { return &pool{probes: make([]poolProbe, 0, p.Pool+1)} }
+func (p Prequal) Memory(k *Knowledge) any {
+	if !p.Shared {
+		return &pooled{pool: p.empty()}
+	}
+	if k.Client.memory == nil {
+		k.Client.memory = p.empty()
+	}
+	x := &pooled{k.Client.memory.(*pool), make([]int32, k.Client.Hosts)}
+	for i, h := range k.Hosts {
+		x.replicas[h] = int32(i + 1)
+	}
+	return x
+}
+
+func (p Prequal) empty() *pool { return &pool{probes: make([]poolProbe, 0, p.Pool+1)} }
+
+// name returns what an answer of the replica is kept by.
+func (x *pooled) name(k *Knowledge, replica int) int {
+	if x.replicas == nil {
+		return replica
+	}
+	return k.Hosts[replica]
+}
+
+// replica returns the model's replica that the i-th answer is of, if it may be chosen; else −1.
+func (x *pooled) replica(k *Knowledge, i int) int {
+	replica := x.probes[i].from
+	if x.replicas != nil {
+		replica = int(x.replicas[replica]) - 1
+	}
+	if replica < 0 || !k.Allowed(replica) {
+		return -1
+	}
+	return replica
+}
 
 // Polled implements [Chooser].
 func (p Prequal) Polled(k *Knowledge, _ time.Duration, random *rand.Rand, polled []int) []int {
@@ -88,8 +131,8 @@ func (p Prequal) Heard(k *Knowledge, replica int, c *signals.Counters, by Source
 	if by != Probed && by != Polled {
 		return
 	}
-	x := k.memory.(*pool)
-	answer := poolProbe{replica: replica, load: p.Requests.Load(c), takes: p.takes(c), at: now}
+	x := k.memory.(*pooled)
+	answer := poolProbe{from: x.name(k, replica), load: p.Requests.Load(c), takes: p.takes(c), at: now}
 	x.loads[x.heard%len(x.loads)] = answer.load
 	x.heard++
 	if x.heard <= 8 || x.heard%8 == 0 {
@@ -123,7 +166,7 @@ func (x *pool) rank(quantile float64) {
 
 // Choose implements [Chooser].
 func (p Prequal) Choose(k *Knowledge, polled []int, now time.Duration, random *rand.Rand) int {
-	x := k.memory.(*pool)
+	x := k.memory.(*pooled)
 	if p.Sync > 0 && len(polled) > 0 {
 		return least(polled, random, func(i int) float64 {
 			return x.cost(p.Requests.Load(&k.Said[i]), p.takes(&k.Said[i]))
@@ -133,13 +176,12 @@ func (p Prequal) Choose(k *Knowledge, polled []int, now time.Duration, random *r
 	for x.owed += p.Remove; x.owed >= 1; x.owed-- {
 		x.throw()
 	}
-	if len(x.probes) < max(1, p.Least) {
-		return k.Candidate(random.IntN(k.Size()))
-	}
-	best, ties := -1, 0
+	best, ties, have := -1, 0, 0
 	for i := range x.probes {
-		switch {
-		case !k.Allowed(x.probes[i].replica):
+		if x.replica(k, i) < 0 {
+			continue
+		}
+		switch have++; {
 		case best < 0 || x.before(i, best) < 0:
 			best, ties = i, 1
 		case x.before(i, best) == 0:
@@ -148,15 +190,11 @@ func (p Prequal) Choose(k *Knowledge, polled []int, now time.Duration, random *r
 			}
 		}
 	}
-	if best < 0 {
+	if have < max(1, p.Least) {
 		return k.Candidate(random.IntN(k.Size()))
 	}
-	chosen := x.probes[best].replica
-	for i := range x.probes { // it is about to have one more
-		if x.probes[i].replica == chosen {
-			x.probes[i].load++
-		}
-	}
+	chosen := x.replica(k, best)
+	x.add(x.probes[best].from, 1) // it is about to have one more
 	if x.probes[best].used++; x.probes[best].used >= p.Reuse {
 		x.remove(best)
 	}
@@ -165,9 +203,14 @@ func (p Prequal) Choose(k *Knowledge, polled []int, now time.Duration, random *r
 
 // Counted implements [Follower].
 func (p Prequal) Counted(k *Knowledge, replica, more int) {
-	x := k.memory.(*pool)
+	x := k.memory.(*pooled)
+	x.add(x.name(k, replica), more)
+}
+
+// add counts so many more requests in the answers that are kept by the name.
+func (x *pool) add(name, more int) {
 	for i := range x.probes {
-		if a := &x.probes[i]; a.replica == replica {
+		if a := &x.probes[i]; a.from == name {
 			a.load = max(0, a.load+float64(more))
 		}
 	}

@@ -70,7 +70,7 @@ func prequal(probes float64) Rule {
 	return Rule{Hears: true, Probes: probes, Make: func(by signals.Counter, _ []time.Duration) balance.Chooser {
 		return balance.Prequal{
 			Probes: probes, Pool: 16, Least: 2, Age: time.Second, Reuse: 1, Remove: 1, Quantile: 0.84,
-			Requests: requestsOf(by), Drain: true,
+			Requests: requestsOf(by), Drain: true, Shared: requestsOf(by) == signals.ByHost,
 		}
 	}}
 }

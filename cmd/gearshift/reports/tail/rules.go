@@ -62,18 +62,15 @@ func peers() []rule {
 	}
 }
 
-// prequal is Prequal with so many probes for each request, tuned. An answer is used once if there
-// are enough, else as often as it must be.
+// prequal is Prequal with so many probes for each request, tuned, with a pool for all models. An answer
+// is used once if there are enough, else as often as it must be.
 func prequal(probes float64) balance.Prequal {
 	p := balance.Prequal{
-		Probes: probes, Pool: 16, Least: 1, Age: time.Second, Reuse: 1, Remove: 1, Quantile: 0.84,
-		Requests: signals.ByHost, Drain: true,
+		Probes: probes, Pool: 16, Least: 1, Age: 100 * time.Millisecond, Reuse: 1, Remove: 1, Quantile: 0.84,
+		Requests: signals.ByHost, Drain: true, Shared: true,
 	}
 	if probes < 2 {
-		p.Reuse, p.Remove = max(3, int(2/probes)), 0
-	}
-	if probes < 0.5 {
-		p.Age = 5 * time.Second
+		p.Reuse, p.Remove, p.Age = int(3/probes), 0, 5*time.Second
 	}
 	return p
 }
