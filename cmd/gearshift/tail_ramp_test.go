@@ -21,6 +21,9 @@ const (
 	tailFrom, tailTo = .3, 1.5
 	// tailTimeout is after how many mean costs, on the smaller hosts, a request counts as timed out.
 	tailTimeout = 8
+	// tailPoll is what a poll takes of a processor where it is simulated: an engine process with four
+	// models takes 50 to 100 µs.
+	tailPoll = 100 * time.Microsecond
 	// tailMost is the share of timeouts up to which a load is carried.
 	tailMost = .01
 )
@@ -236,7 +239,7 @@ func counters(l signals.Load) signals.Counters {
 func (x *tailTier) simulate(t *testing.T, s *tailScheme, pollTakes, length time.Duration, seed uint64) tailRun {
 	t.Helper()
 	c := tier.Config{
-		Clients: tailClients, Chooser: s.chooser, PollTakes: pollTakes, Timeout: x.timeout(), Length: length, Seed: seed, Turns: true,
+		Clients: tailClients, Chooser: s.chooser, PollTakes: pollTakes, PollWork: tailPoll, Timeout: x.timeout(), Length: length, Seed: seed, Turns: true,
 		RateAt: func(now time.Duration) float64 { return loadAt(min(now, length), length) * x.capacity() }, Period: time.Second,
 	}
 	for _, cores := range tailCores {

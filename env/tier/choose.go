@@ -6,6 +6,7 @@ import (
 
 	"gearshift/env/agenda"
 	"gearshift/router/balance"
+	"gearshift/router/signals"
 )
 
 // views are what the clients know, made as they send their first requests.
@@ -74,7 +75,7 @@ func (r *run) choose(client, model int, now time.Duration) (replica int, waited 
 			break
 		}
 		for _, i := range polled[asked:] {
-			k.Hear(i, r.hosts[on[i]].counters(model), balance.Polled, now)
+			k.Hear(i, r.poll(on[i], model, now), balance.Polled, now)
 		}
 		waited += r.PollTakes
 	}
@@ -108,7 +109,18 @@ func (r *run) probe(p probe, now time.Duration) {
 func (r *run) probed(at int, now time.Duration) {
 	p := r.views.probes[at]
 	r.views.probes[at], r.views.free = probe{}, append(r.views.free, at)
-	p.k.Hear(p.replica, r.hosts[r.deployed.models[p.model].on[p.replica]].counters(p.model), balance.Probed, now)
+	p.k.Hear(p.replica, r.poll(r.deployed.models[p.model].on[p.replica], p.model, now), balance.Probed, now)
+}
+
+// poll has the host say its counters to a client that asks for them.
+func (r *run) poll(on, model int, now time.Duration) signals.Counters {
+	h := &r.hosts[on]
+	if r.PollWork > 0 {
+		h.advance(now)
+		h.polled(r.PollWork)
+		r.schedule(on)
+	}
+	return h.counters(model)
 }
 
 // answered has the client learn from the answer to its request.

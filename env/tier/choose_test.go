@@ -26,6 +26,35 @@ func TestProbesAreHeardLater(t *testing.T) {
 	}
 }
 
+// TestPollsTakeWork: hosts are busy with the polls that they answer, before a choice and beside a
+// request, and so carry less; without a price they are not.
+func TestPollsTakeWork(t *testing.T) {
+	two := balance.Sampled{K: 2, Poll: true}
+	probes := balance.Prequal{Probes: 2, Pool: 16, Least: 2, Age: 10 * time.Second, Reuse: 3, Remove: 1, Quantile: 0.84, Requests: signals.ByHost, Drain: true}
+	for name, c := range map[string]balance.Chooser{"polls": two, "probes": probes} {
+		for _, x := range []struct {
+			work time.Duration
+			busy float64
+		}{{0, .6}, {100 * time.Millisecond, .72}, {250 * time.Millisecond, .9}} {
+			config := supermarket(20, .6, c, 4000*time.Second)
+			config.PollWork = x.work
+			r, busy := run(t, config), 0.0
+			for _, u := range r.Utilisation {
+				busy += u / 20
+			}
+			if math.Abs(busy-x.busy) > .015 {
+				t.Errorf("%s that take %v: hosts are busy %.3f of the time, want %.3f", name, x.work, busy, x.busy)
+			}
+		}
+	}
+	config := supermarket(20, .9, two, 2000*time.Second)
+	free := run(t, config).Mean()
+	config.PollWork = 100 * time.Millisecond // 1.08 of what there is
+	if r := run(t, config); r.Mean() < 20*free {
+		t.Errorf("hosts that polls overload answer in %v in the mean, without in %v", r.Mean(), free)
+	}
+}
+
 // TestHedging: where replicas are slow by chance, copies cut the longest times, all that is sent is answered once, and what is cancelled leaves its host.
 func TestHedging(t *testing.T) {
 	hedged := balance.Hedged{Chooser: balance.Sampled{K: 1}, Quantile: .95, Start: 3 * time.Second, Most: .1}

@@ -113,6 +113,20 @@ func (h *host) advance(now time.Duration) {
 	h.at = now
 }
 
+// polled has the host answer a poll before its requests. Where all cores are busy these get as much
+// less.
+func (h *host) polled(work time.Duration) {
+	if n := float64(len(h.running)); n >= h.cores {
+		h.received -= work.Seconds() / n
+		return
+	}
+	if h.at < h.until {
+		h.busy += work.Seconds()
+	}
+	h.measured.busy += work.Seconds()
+	h.reported.worked += work.Seconds()
+}
+
 // add begins a request.
 func (h *host) add(r request, m *Model) {
 	r.found = int32(h.counts[r.model])

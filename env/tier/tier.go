@@ -90,6 +90,9 @@ type Config struct {
 	Period time.Duration
 	// PollTakes is how much longer a request takes that is preceded by polls.
 	PollTakes time.Duration
+	// PollWork is what the answer to a poll or a probe takes of a core of the host that is asked,
+	// before its requests.
+	PollWork time.Duration
 	// Turns has each host run one request of a model at a time, in the order in which they came, as
 	// engines without batches do. Otherwise all that it has share its cores.
 	Turns bool

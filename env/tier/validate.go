@@ -30,7 +30,7 @@ func (c *Config) validate() error {
 	found.If(c.Clients < 1, "%d clients; want at least 1", c.Clients)
 	found.If(c.RateAt == nil && !positive(c.Rate), "a rate of %v; want a number above 0", c.Rate)
 	found.If(c.Length <= c.Warmup || c.Warmup < 0, "a length of %v and a warm-up of %v; the length must be more", c.Length, c.Warmup)
-	found.If(c.PollTakes < 0 || c.Board < 0 || c.Timeout < 0 || c.Period < 0, "polls that take %v, a board each %v, a timeout of %v and a period of %v; none may be negative", c.PollTakes, c.Board, c.Timeout, c.Period)
+	found.If(c.PollTakes < 0 || c.PollWork < 0 || c.Board < 0 || c.Timeout < 0 || c.Period < 0, "polls that take %v and %v of a core, a board each %v, a timeout of %v and a period of %v; none may be negative", c.PollTakes, c.PollWork, c.Board, c.Timeout, c.Period)
 	found.If(c.ShareAt != nil && c.Period == 0, "shares change at the times of a period, of which there is none")
 	c.fanoutFaults(&found)
 	if _, hedges := c.Chooser.(balance.Hedger); hedges {

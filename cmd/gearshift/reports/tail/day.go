@@ -99,7 +99,7 @@ func (s *study) playDay(m measure, load float64, seed uint64, early bool) (*tier
 		return nil, err
 	}
 	length := s.dayTakes()
-	c.Clients, c.Chooser, c.PollTakes, c.Timeout, c.Seed = 1000, m.chooser, pollTakes, timeout, seed
+	c.Clients, c.Chooser, c.PollTakes, c.PollWork, c.Timeout, c.Seed = 1000, m.chooser, pollTakes, pollWork, timeout, seed
 	c.Length, c.Warmup, c.Period = length, length/8, length/perDay
 	tier.Day{Length: length, Peak: load * c.Capacity(), Floor: 0.4, Swing: 0.25, Hogs: 6, Hogged: 0.4, Seed: seed}.Apply(c)
 	if m.places != asExpected {

@@ -17,7 +17,7 @@ func (s *study) play(c rule, clients int, load float64, seed uint64) (*tier.Resu
 		return nil, err
 	}
 	config.Clients, config.Chooser, config.Rate = clients, c.chooser, load*config.Capacity()
-	config.Length, config.Warmup, config.Timeout, config.PollTakes, config.Seed = s.length, s.length/4, timeout, pollTakes, seed
+	config.Length, config.Warmup, config.Timeout, config.PollTakes, config.PollWork, config.Seed = s.length, s.length/4, timeout, pollTakes, pollWork, seed
 	return tier.Run(config)
 }
 

@@ -89,7 +89,7 @@ func (s *study) change(x change, seed uint64) (changed, error) {
 	c.Models = append(c.Models, next)
 	capacity := c.Capacity()
 	c.RateAt = func(now time.Duration) float64 { return capacity * s.day.at(now) }
-	c.Clients, c.Chooser, c.PollTakes = 100, balance.Sampled{K: 2, Counter: signals.ByWork, Poll: true}, pollTakes
+	c.Clients, c.Chooser, c.PollTakes, c.PollWork = 100, balance.Sampled{K: 2, Counter: signals.ByWork, Poll: true}, pollTakes, pollWork
 	c.Length, c.Warmup, c.Timeout, c.Period, c.Seed = s.day.length, s.day.order/3, timeout, time.Second, seed
 	var by *rolled
 	var fault error
