@@ -115,9 +115,11 @@ type Rebalancing struct {
 
 func rebalancingSection() registered {
 	return section[Rebalancing]{
-		key:     "serving.rebalancing",
-		initial: func() Rebalancing { return Rebalancing{Band: 10, Threshold: 30, AtOnce: 1} },
-		check:   (*checker).rebalancing,
+		key: "serving.rebalancing",
+		initial: func() Rebalancing {
+			return Rebalancing{Band: 10, Threshold: 100 * bands.DefaultThreshold, AtOnce: bands.DefaultAtOnce}
+		},
+		check: (*checker).rebalancing,
 	}
 }
 

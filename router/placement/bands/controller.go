@@ -42,7 +42,8 @@ type Settings struct {
 	// [DefaultPeriod].
 	Period time.Duration
 	// Threshold is the mean use of the resources that are even, as a share of what there is,
-	// below which nothing is moved for a band's sake, since no host is short of anything.
+	// below which nothing is moved for a band's sake, since no host is short of anything. Scenarios
+	// have [DefaultThreshold].
 	Threshold float64
 	// AtOnce is how many moves are under way at most. The default is [DefaultAtOnce].
 	AtOnce int
@@ -60,7 +61,8 @@ type Settings struct {
 // The defaults of [Settings].
 const (
 	DefaultPeriod        = time.Minute
-	DefaultAtOnce        = 4
+	DefaultThreshold     = 0.3
+	DefaultAtOnce        = 1
 	DefaultRest          = 3
 	DefaultNewest        = 0.5
 	DefaultActionTimeout = 15 * time.Minute

@@ -7,6 +7,7 @@ import (
 
 	"gearshift/env/tier"
 	"gearshift/router/balance"
+	"gearshift/router/placement/bands"
 	"gearshift/router/signals"
 )
 
@@ -17,13 +18,19 @@ type measure struct {
 	places   places
 }
 
-// places is how replicas are placed once a tier runs.
-type places uint8
+// places is how replicas are placed once a tier runs: within bands of processors, if hosts are used
+// above a threshold in the mean, so many moves at once. The zero value leaves them where they were put.
+type places struct {
+	threshold float64
+	atOnce    int
+	bandwidth bool // kept below a limit
+}
 
-const (
-	asExpected   places = iota // where they were put beforehand
-	byProcessors               // within bands of processors
-	byBandwidth                // and below a limit of memory bandwidth
+var (
+	asExpected   = places{}
+	byProcessors = places{threshold: bands.DefaultThreshold, atOnce: 8} // a fifth of the hosts
+	byBandwidth  = places{threshold: bands.DefaultThreshold, atOnce: 8, bandwidth: true}
+	byDefaults   = places{threshold: bands.DefaultThreshold, atOnce: bands.DefaultAtOnce, bandwidth: true}
 )
 
 // steps are the measures, each in addition to those before it.
@@ -47,6 +54,8 @@ func others() []measure {
 		{"header_placed", "as last said, by host, with placement", balance.Sampled{K: 2, Counter: signals.ByHost}, byBandwidth},
 		{"host_placed", "polled, by host, with placement", polled(2, signals.ByHost), byBandwidth},
 		{"model_placed", "polled, by model, with placement", polled(2, signals.ByModel), byBandwidth},
+		{"header_default", "as last said, by host, with placement, one move at a time", balance.Sampled{K: 2, Counter: signals.ByHost}, byDefaults},
+		{"all_default", "all steps, one move at a time", polled(2, signals.ByWork), byDefaults},
 	}
 	for _, x := range peers() {
 		list = append(list, measure{x.name, x.name + ", with placement", x.chooser, byBandwidth})
@@ -103,7 +112,7 @@ func (s *study) playDay(m measure, load float64, seed uint64, early bool) (*tier
 	c.Length, c.Warmup, c.Period = length, length/8, length/perDay
 	tier.Day{Length: length, Peak: load * c.Capacity(), Floor: 0.4, Swing: 0.25, Hogs: 6, Hogged: 0.4, Seed: seed}.Apply(c)
 	if m.places != asExpected {
-		balanced(c, m.places == byBandwidth)
+		balanced(c, m.places)
 	}
 	if early {
 		requests, step := 0.0, length/200

@@ -46,12 +46,12 @@ func (p placed) vector(cpu, memory, bandwidth float64) []float64 {
 }
 
 // balanced has a controller move replicas of the tier in each of its periods.
-func balanced(c *tier.Config, bandwidth bool) {
+func balanced(c *tier.Config, p places) {
 	o := bands.DefaultOptions()
-	if !bandwidth {
+	if !p.bandwidth {
 		o.Resources = o.Resources[:2]
 	}
 	c.Control = func(t *tier.Tier) control.Controller {
-		return bands.New(placed{Tier: t, config: c, bandwidth: bandwidth}, bands.Settings{Options: o, Period: c.Period, Threshold: 0.2, AtOnce: 8})
+		return bands.New(placed{Tier: t, config: c, bandwidth: p.bandwidth}, bands.Settings{Options: o, Period: c.Period, Threshold: p.threshold, AtOnce: p.atOnce})
 	}
 }

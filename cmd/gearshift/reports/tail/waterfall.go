@@ -96,8 +96,8 @@ func (d *measured) lay(s *study, r *report.Report) {
 	x := s.uneven(0)
 	r.Sections = append(r.Sections, report.Section{
 		ID: "waterfall", Title: "What each measure adds",
-		Text: fmt.Sprintf("Simulated days of %v on %d hosts of 2, 4 and 8 cores. %d models have %d replicas, which were counted and placed by estimates of their work that are wrong by %.0f %% (the coefficient of variation); clients are 1,000. A day has two peaks, each model its own time, and 6 hosts have a job that takes .4 of their memory's bandwidth for a third of it. Placement runs %d times a day. Each step is in addition to those above it. Loads are those of the highest peak, as a share of all cores.",
-			s.dayTakes(), x.Hosts, x.Models, x.Replicas, 100*x.Error, perDay),
+		Text: fmt.Sprintf("Simulated days of %v on %d hosts of 2, 4 and 8 cores. %d models have %d replicas, which were counted and placed by estimates of their work that are wrong by %.0f %% (the coefficient of variation); clients are 1,000. A day has two peaks, each model its own time, and 6 hosts have a job that takes .4 of their memory's bandwidth for a third of it. Placement runs %d times a day, above a mean use of %.1f, and moves %d replicas at a time, a fifth of the hosts; two rows have the product's default of %d. Each step is in addition to those above it. Loads are those of the highest peak, as a share of all cores.",
+			s.dayTakes(), x.Hosts, x.Models, x.Replicas, 100*x.Error, perDay, byBandwidth.threshold, byBandwidth.atOnce, byDefaults.atOnce),
 		Tables: []report.Table{
 			d.table("steps", "Step by step", 0, d.all+1),
 			d.table("other-choices", "Other choices, and other combinations", d.all+1, len(d.list)),
