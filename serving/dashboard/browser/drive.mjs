@@ -93,7 +93,7 @@ async function whole() {
       await page.emulateMedia({ colorScheme });
       await fits();
       assert.deepEqual(await page.evaluate(() => [...document.querySelectorAll("main .scroll, main .who, main .panel, main td, main th")]
-        .filter((e) => !e.closest(".detail") && e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
+        .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
         .map((e) => `${e.tagName}.${e.className} ${e.getAttribute("aria-label") ?? e.textContent.slice(0, 60)}: ${e.scrollWidth} in ${e.clientWidth}`)), [], `at ${width}, ${colorScheme}`);
     }
   }
@@ -151,6 +151,7 @@ await step("a click explains a decision", async () => {
   assert.equal(await detail.locator("dl i").count(), 0); // text stays text
   await page.getByText(/newer decisions? held back while one is open/).waitFor();
   await accessible();
+  await whole();
 });
 
 await step("a key closes it, and opens another", async () => {

@@ -93,7 +93,7 @@ export class Chart {
     const window = columns.length * columns[0].step;
     for (const [share, anchor] of [[0, 'start'], [0.5, 'middle'], [1, 'end']]) {
       const ago = window * (1 - share);
-      const label = ago === 0 ? 'now' : ago < 120 ? `${ago} s ago` : `${ago / 60} min ago`;
+      const label = ago === 0 ? 'now' : ago < 120 ? `${Math.round(ago)} s ago` : `${+(ago / 60).toFixed(1)} min ago`;
       parts.push(svg('text', { x: inner.x + share * inner.w, y: height - 3, 'text-anchor': anchor }, label));
     }
     parts.push(...(this.stacked ? this.bars(inner, y) : this.lines(inner, y)));

@@ -217,17 +217,18 @@ function alternatives(e, variants) {
     const late = a.pace_ms > e.deadline_ms;
     const pace = a.available ? el('span', { class: late ? 'badge warn' : null }, ms(a.pace_ms) + (late ? ', late' : '')) : el('span', { class: 'badge bad' }, 'no place');
     const cells = [
-      el('td', {}, swatch(variants.indexOf(a.variant)), a.variant, a.variant === e.variant ? el('span', { class: 'mark' }, ' chosen') : null),
+      el('td', {}, el('span', {}, swatch(variants.indexOf(a.variant)), a.variant, a.variant === e.variant ? el('span', { class: 'mark' }, ' chosen') : null)),
       num(pace),
       learned ? num(a.value === undefined ? '–' : number(a.value)) : null,
       num(count(a.in_flight)),
       kv ? num(a.kv_use === undefined ? '–' : percent(a.kv_use)) : null,
       num(a.misses === undefined ? '–' : number(a.misses)),
       num(number(a.quality)),
-    ];
+    ].filter(Boolean);
+    cells.forEach((cell, i) => { if (i) cell.dataset.label = head[i]; });
     return el('tr', { class: a.variant === e.variant ? 'chosen' : null }, ...cells);
   });
-  return el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Alternatives' }, el('table', {},
+  return el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Alternatives' }, el('table', { class: 'cards' },
     el('caption', { class: 'unseen' }, `The alternatives, for a deadline of ${ms(e.deadline_ms)} per token`),
     el('thead', {}, el('tr', {}, ...head.map((h, i) => el('th', { scope: 'col', class: i ? 'num' : null }, h)))),
     el('tbody', {}, ...rows)));
