@@ -102,6 +102,9 @@ func (v *View) ReplicasOf(variant int) []int {
 // shares all else with o, which may be v itself, so that v is of use to nothing but that choice.
 func (v *View) Narrow(o *View, variant int, replicas []int) {
 	by := v.sample.byVariant[:0]
+	if n := len(o.Table.Variants); cap(by) < n {
+		by = make([][]int, 0, n)
+	}
 	for m := range o.Table.Variants {
 		by = append(by, o.ReplicasOf(m))
 	}

@@ -35,7 +35,7 @@ type Membership struct {
 // NewBalancer returns a balancer of tiers, within which p chooses, and members has each replica. Shares
 // are those of the tiers' compute until they are set.
 func NewBalancer(p Picker, members []Membership, tiers []Tier) *Balancer {
-	b := &Balancer{within: p, members: members, tiers: tiers, views: sync.Pool{New: func() any { return &within{} }}}
+	b := &Balancer{within: p, members: members, tiers: tiers, views: sync.Pool{New: func() any { return &within{of: make([]int, 0, len(members))} }}}
 	b.Weigh(Shares(tiers))
 	return b
 }
