@@ -34,7 +34,7 @@ RACE ?=
 SEED ?=
 
 # What is tested without C too: what computes, and the learner, whose BLAS is then another.
-PLAIN := ./checkpoints/... ./env ./env/engine ./env/evaluation/... ./rl/... ./router/... ./workloads ./cmd/gearshift/scenario
+PLAIN := ./checkpoints/... ./env ./env/engine ./env/evaluation/... ./rl/... ./router/... ./workloads ./internal/scenario
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
@@ -122,7 +122,7 @@ plain: ## Build without C, with the training stack and without it, and test what
 	CGO_ENABLED=0 go build -tags serveonly -o /dev/null ./cmd/gearshift
 	CGO_ENABLED=0 go test -tags serveonly -run TestWithoutTraining ./cmd/gearshift
 	CGO_ENABLED=0 go test $(PLAIN)
-	CGO_ENABLED=0 go test -run AsItWas ./cmd/gearshift/training
+	CGO_ENABLED=0 go test -run AsItWas ./internal/training
 
 .PHONY: screenshots
 screenshots: setup build ## Take the documents' pictures of the dashboard anew (POLICY=ref SHADOW=ref STORE=file MINUTES=n)

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/cmd/gearshift/policies"
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/policies"
 	"gearshift/workloads"
 )
 

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 )
 
 func TestCalibrateRefuses(t *testing.T) {

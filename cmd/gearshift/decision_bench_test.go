@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/cmd/gearshift/onnxruntime"
-	"gearshift/cmd/gearshift/scenario"
-	"gearshift/cmd/gearshift/serverapp"
+	"gearshift/internal/app"
+	"gearshift/internal/onnxruntime"
+	"gearshift/internal/scenario"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/nn"
@@ -34,7 +34,7 @@ func decide(b *testing.B, engine string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	core, err := serverapp.NewCore(s, s.Serving.Fallback, slog.New(slog.DiscardHandler))
+	core, err := app.NewCore(s, s.Serving.Fallback, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
+	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/serving/backend"
 	"gearshift/serving/browser"

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 	"gearshift/serving/config"
 	"gearshift/serving/engineserver"
 	"gearshift/serving/engineserver/agent"

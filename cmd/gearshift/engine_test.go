@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 )
 
 // engineProcess is a "gearshift engine" in a process of its own.

@@ -20,12 +20,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/cmd/gearshift/logdata"
-	"gearshift/cmd/gearshift/scenario"
-	"gearshift/cmd/gearshift/serverapp"
-	"gearshift/cmd/gearshift/training"
 	"gearshift/env/engine"
 	"gearshift/env/evaluation/logged"
+	"gearshift/internal/app"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training"
+	"gearshift/internal/training/logdata"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
@@ -42,7 +42,7 @@ func logOf(t *testing.T, s *scenario.Scenario, n int, rate float64, choose func(
 	path := filepath.Join(t.TempDir(), "experience.jsonl")
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
-		core, err := serverapp.NewCore(s, s.Serving.Fallback, log)
+		core, err := app.NewCore(s, s.Serving.Fallback, log)
 		if err == nil {
 			err = choose(core)
 		}
@@ -54,7 +54,7 @@ func logOf(t *testing.T, s *scenario.Scenario, n int, rate float64, choose func(
 		config := s.Serving.Config()
 		config.Experience.Path = path
 		options := serving.Options{Config: config, Router: core, Backends: backends, Log: log}
-		begin, end, err := serverapp.LogExperience(&options, s)
+		begin, end, err := app.LogExperience(&options, s)
 		if err == nil {
 			err = begin()
 		}

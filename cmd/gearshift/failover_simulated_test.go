@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"gearshift/cmd/gearshift/scenario"
 	envfailover "gearshift/env/failover"
+	"gearshift/internal/scenario"
 )
 
 // before sets how long before the first loss the simulation begins: hosts that were slow to report as

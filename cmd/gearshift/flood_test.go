@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/cmd/gearshift/onnxruntime"
-	"gearshift/cmd/gearshift/policies"
-	"gearshift/cmd/gearshift/scenario"
-	"gearshift/cmd/gearshift/serverapp"
 	"gearshift/env/evaluation"
+	"gearshift/internal/app"
+	"gearshift/internal/onnxruntime"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/policies"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
@@ -74,18 +74,18 @@ func (x flood) run(t *testing.T) *flooded {
 	f := &flooded{variants: map[string]int{}, sheds: map[string]int{}, retry: map[string]int{}}
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
-		core, err := serverapp.NewCore(x.scenario, x.scenario.Serving.Fallback, log)
+		core, err := app.NewCore(x.scenario, x.scenario.Serving.Fallback, log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		reloader, err := serverapp.NewReloader(serverapp.Options{Policy: x.policy, Store: x.store, Engine: onnxruntime.Native}, x.scenario, core, log)
+		reloader, err := app.NewReloader(app.Options{Policy: x.policy, Store: x.store, Engine: onnxruntime.Native}, x.scenario, core, log)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := reloader.Choose(); err != nil {
 			t.Fatal(err)
 		}
-		backends, closeBackends, err := serverapp.NewBackends(x.scenario, core.Table())
+		backends, closeBackends, err := app.NewBackends(x.scenario, core.Table())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func (x flood) run(t *testing.T) *flooded {
 		clock := work.WallClock()
 		server, err := serving.New(serving.Options{
 			Config: x.scenario.Serving.Config(), Router: core, Backends: backends, Clock: clock, Log: log,
-			Drift: serverapp.NewDrift(x.scenario, core.Table(), log), Watchers: []serving.Watcher{f}, OutputTokens: x.scenario.Lengths().Output,
+			Drift: app.NewDrift(x.scenario, core.Table(), log), Watchers: []serving.Watcher{f}, OutputTokens: x.scenario.Lengths().Output,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func (x flood) slowDown(t *testing.T, table *fleet.Table, list []serving.Backend
 	for i, p := range profiles {
 		profiles[i] = p.Slower(x.slow)
 	}
-	engines, err := serverapp.NewSimulated(x.scenario, table, profiles)
+	engines, err := app.NewSimulated(x.scenario, table, profiles)
 	if err != nil {
 		t.Fatal(err)
 	}

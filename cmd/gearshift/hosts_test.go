@@ -16,8 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/cmd/gearshift/scenario"
-	"gearshift/cmd/gearshift/serverapp"
+	"gearshift/internal/app"
+	"gearshift/internal/scenario"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
@@ -120,7 +120,7 @@ func newDrive(t *testing.T, balancer string, slowStart time.Duration) *drive {
 		t.Fatal(err)
 	}
 	s.Serving.Balancer = balancer
-	core, err := serverapp.NewCore(s, s.Serving.Fallback, slog.New(slog.DiscardHandler))
+	core, err := app.NewCore(s, s.Serving.Fallback, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func newDrive(t *testing.T, balancer string, slowStart time.Duration) *drive {
 	if err := core.SetPolicy(rule); err != nil {
 		t.Fatal(err)
 	}
-	engines, closeEngines, err := serverapp.NewBackends(s, core.Table())
+	engines, closeEngines, err := app.NewBackends(s, core.Table())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,10 +19,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/discovery"
-	"gearshift/cmd/gearshift/draft"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/calibrate/discovery"
+	"gearshift/internal/calibrate/draft"
+	"gearshift/internal/output"
+	"gearshift/internal/scenario"
 	"gearshift/serving/address"
 	"gearshift/serving/loadgen"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 	"gearshift/serving/engineserver"
 )
 

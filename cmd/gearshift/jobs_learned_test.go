@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/jobtraining"
+	"gearshift/internal/training/jobtraining"
 	"gearshift/router/modality"
 )
 

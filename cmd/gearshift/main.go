@@ -7,12 +7,10 @@
 //   - evalcmd: eval and bound
 //   - operate: policy, store, key, lease and replica
 //   - measure: profile, calibrate, validate and replay
-//   - modality
-//   - failover
+//   - modality, failover
 //
-// Package cli has what all of them share. The remaining packages do the commands' work: scenario
-// and scenarioedit on scenario files, policies and gate on policies, training on training runs,
-// serverapp on a router that runs, and so on; docs/architecture.md lists them.
+// Package cli has what all of them share. What commands do is in the libraries under internal: scenario, app, training,
+// calibrate and reports.
 package main
 
 import (
@@ -31,7 +29,7 @@ import (
 	"gearshift/cmd/gearshift/failover"
 	"gearshift/cmd/gearshift/measure"
 	"gearshift/cmd/gearshift/operate"
-	"gearshift/cmd/gearshift/output"
+	"gearshift/internal/output"
 )
 
 func main() {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 )
 
 // TestMain lets the test binary be the gearshift command, for the tests that

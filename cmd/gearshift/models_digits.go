@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"gearshift/cmd/gearshift/digits"
+	"gearshift/internal/training/digits"
 )
 
 // makeDigits trains a model of digits of each size, and writes samples.

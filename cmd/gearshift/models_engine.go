@@ -9,8 +9,8 @@ import (
 	"runtime"
 	"slices"
 
-	"gearshift/cmd/gearshift/onnxruntime"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/onnxruntime"
+	"gearshift/internal/scenario"
 	"gearshift/serving/engineserver"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 	"gearshift/serving/models"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 )
 
 // randomPolicies is a store with a policy of random weights of each preset named.

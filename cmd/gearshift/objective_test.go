@@ -13,9 +13,9 @@ import (
 	"unicode/utf8"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/gate"
 	"gearshift/env/evaluation"
 	"gearshift/env/objective"
+	"gearshift/internal/training/gate"
 )
 
 // steadyTiny stores a policy that was trained to stay near its peak, as mine.

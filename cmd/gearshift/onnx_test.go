@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"gearshift/cmd/gearshift/onnxruntime"
+	"gearshift/internal/onnxruntime"
 )
 
 // needONNX skips the test where there is no ONNX Runtime to test with.

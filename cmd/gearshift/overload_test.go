@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 	"gearshift/workloads"
 )
 

@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/reports"
-	"gearshift/cmd/gearshift/reports/besteffort"
-	"gearshift/cmd/gearshift/reports/faillite"
-	"gearshift/cmd/gearshift/reports/hostloss"
-	"gearshift/cmd/gearshift/reports/mosel"
-	"gearshift/cmd/gearshift/reports/tail"
-	"gearshift/cmd/gearshift/training"
+	"gearshift/internal/output"
+	"gearshift/internal/reports"
+	"gearshift/internal/reports/besteffort"
+	"gearshift/internal/reports/faillite"
+	"gearshift/internal/reports/hostloss"
+	"gearshift/internal/reports/mosel"
+	"gearshift/internal/reports/tail"
+	"gearshift/internal/training"
 )
 
 // paperReports are the reports that there are. The first one is also what the command

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/cmd/gearshift/reports"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 )
 
 // A report that is listed has a subcommand with its flags, and its model becomes the files.

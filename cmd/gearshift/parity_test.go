@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
+	"gearshift/internal/scenario"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"

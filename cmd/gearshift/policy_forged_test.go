@@ -13,9 +13,9 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/checkpoints/onnx"
-	"gearshift/cmd/gearshift/gate"
-	"gearshift/cmd/gearshift/policies"
 	"gearshift/env/evaluation"
+	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 )
 
 // glowing is an evaluation that opens the gate.

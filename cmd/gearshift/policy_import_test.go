@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"gearshift/checkpoints/onnx"
-	"gearshift/cmd/gearshift/gate"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/gate"
 )
 
 // A network trained elsewhere becomes a policy of the scenario's preset, of

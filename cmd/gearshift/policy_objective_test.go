@@ -9,8 +9,8 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/checkpoints/onnx"
-	"gearshift/cmd/gearshift/gate"
 	"gearshift/env/objective"
+	"gearshift/internal/training/gate"
 )
 
 // storeOfObjectives is a store of two policies: mine@1, and near@1, which was trained for

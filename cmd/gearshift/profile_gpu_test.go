@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/cmd/gearshift/gputable"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/calibrate/gputable"
+	"gearshift/internal/scenario"
 )
 
 // gpuTable is a small table of a device on which nobody slows anybody.

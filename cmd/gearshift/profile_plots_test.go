@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"gearshift/cmd/gearshift/profiling"
+	"gearshift/internal/calibrate/profiling"
 )
 
 // What is printed, and written, is a profile that a scenario takes.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 	"gearshift/workloads"
 )
 

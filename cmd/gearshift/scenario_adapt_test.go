@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 )
 
 const measuredLarge = `profiles:

@@ -14,8 +14,8 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/failover"
-	"gearshift/cmd/gearshift/scenario"
-	"gearshift/cmd/gearshift/serverapp"
+	"gearshift/internal/app"
+	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/workloads"
 )
@@ -101,7 +101,7 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 
 // rehearse refuses what serve would refuse.
 func rehearse(s *scenario.Scenario, refuse, _ func(key, format string, args ...any)) {
-	if key, err := serverapp.Rehearse(s); err != nil {
+	if key, err := app.Rehearse(s); err != nil {
 		refuse(key, "%v", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"gearshift/cmd/gearshift/failover"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 )
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"gearshift/cmd/gearshift/policies"
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/policies"
 	"gearshift/workloads"
 )
 

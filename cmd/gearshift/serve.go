@@ -4,12 +4,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/policies"
-	"gearshift/cmd/gearshift/serverapp"
+	"gearshift/internal/app"
+	"gearshift/internal/training/policies"
 )
 
 func newServeCommand() *cobra.Command {
-	o := serverapp.Options{Version: version, Remedy: remedy}
+	o := app.Options{Version: version, Remedy: remedy}
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the scenario's fleet behind an OpenAI-compatible endpoint",
@@ -20,7 +20,7 @@ the best of the scenario's evaluation.rules does.
 
 Policies: ` + policies.Forms,
 		Args: cli.None,
-		RunE: func(c *cobra.Command, _ []string) error { return serverapp.Serve(c.Context(), o, c.ErrOrStderr()) },
+		RunE: func(c *cobra.Command, _ []string) error { return app.Serve(c.Context(), o, c.ErrOrStderr()) },
 	}
 	cli.ScenarioFlag(c, &o.Scenario)
 	cli.StoreFlag(c, &o.Store)

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/cmd/gearshift/onnxruntime"
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
+	"gearshift/internal/onnxruntime"
+	"gearshift/internal/scenario"
 	"gearshift/router/policy"
 	"gearshift/router/profile"
 	"gearshift/serving/experience"

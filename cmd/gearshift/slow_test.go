@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/cmd/gearshift/scenario"
-	"gearshift/cmd/gearshift/serverapp"
+	"gearshift/internal/app"
+	"gearshift/internal/scenario"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
@@ -157,7 +157,7 @@ func TestASlowEngineLosesTraffic(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.Serving.Balancer = balancer
-				core, err := serverapp.NewCore(s, s.Serving.Fallback, slog.New(slog.DiscardHandler))
+				core, err := app.NewCore(s, s.Serving.Fallback, slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 )
 
 // One of four hosts takes five times as long as its profiles say, and answers, so that

@@ -6,9 +6,9 @@ import (
 	"math"
 	"testing"
 
-	"gearshift/cmd/gearshift/policies"
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/policies"
 	"gearshift/workloads"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/measure"
-	"gearshift/cmd/gearshift/training"
 	"gearshift/env/objective"
+	"gearshift/internal/training"
 )
 
 var trainingStack = training.Stack

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"gearshift/cmd/gearshift/scenario"
-	"gearshift/cmd/gearshift/training"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training"
 	"gearshift/rl"
 	"gearshift/rl/dqn"
 	"gearshift/workloads"

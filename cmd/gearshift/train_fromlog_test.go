@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/training"
 	"gearshift/env/evaluation"
+	"gearshift/internal/training"
 	"gearshift/workloads"
 )
 

@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/scenario"
-	"gearshift/cmd/gearshift/training"
 	"gearshift/env/evaluation"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training"
 	"gearshift/rl"
 	"gearshift/workloads"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/cmd/gearshift/validation"
+	"gearshift/internal/calibrate/validation"
 )
 
 // A router is validated as a whole, with the policy that it says it uses.

@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/gate"
 	"gearshift/env/evaluation"
 	"gearshift/env/objective"
+	"gearshift/internal/training/gate"
 )
 
 // heldOutOf is the comparison that a stored policy carries.

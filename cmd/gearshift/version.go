@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/onnxruntime"
+	"gearshift/internal/onnxruntime"
 )
 
 // version is the release that the tree belongs to.

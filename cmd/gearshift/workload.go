@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/output"
+	"gearshift/internal/scenario"
 	"gearshift/workloads"
 )
 

@@ -6,63 +6,47 @@ import (
 	"testing"
 )
 
-// TestImportTable holds each package to its row of the table, and its tests to
-// the rooms above it.
-func TestImportTable(t *testing.T) {
+// TestRooms holds each package to the row of its folder.
+func TestRooms(t *testing.T) {
 	for _, s := range sources(t) {
-		if slices.Contains(wiring, s.room) {
-			continue
-		}
-		row := slices.IndexFunc(table, func(r room) bool { return r.path == s.room })
-		if row < 0 {
-			t.Errorf("%s: package %s has no row in the import table; add one, with its reason", s.name, s.room)
-			continue
-		}
+		row := rowOf(s.room)
 		for _, p := range s.imports() {
 			target, own := strings.CutPrefix(p, module+"/")
-			if own && !allowed(row, target, s.test) {
-				t.Errorf("%s imports %s. %s may import %v: %s", s.name, target, s.room, table[row].may, table[row].why)
+			switch {
+			case !own || within(target, s.room) || within(target, leaves...):
+			case within(target, "cmd") && !within(s.room, "cmd"):
+				t.Errorf("%s imports %s: commands join everything, and nothing imports them", s.name, target)
+			case s.test:
+			case slices.Contains(kits, target):
+				t.Errorf("%s imports %s, a kit for tests", s.name, target)
+			case !within(target, row.path) && !within(target, row.may...) || row.path == "router" && !within(target, row.may...):
+				t.Errorf("%s imports %s. %s may import %v: %s", s.name, target, row.path, row.may, row.why)
 			}
 		}
 	}
 }
 
-// allowed reports whether the room of the row may import the target. Tests may
-// also import their own package, whatever stands above it in the table, and the
-// kits.
-func allowed(row int, target string, test bool) bool {
-	if slices.Contains(table[row].may, target) {
-		return true
+// rowOf returns the row with the longest path that the package lies below.
+func rowOf(path string) (row room) {
+	for _, r := range rooms {
+		if within(path, r.path) && len(r.path) > len(row.path) {
+			row = r
+		}
 	}
-	above := slices.ContainsFunc(table[:row+1], func(r room) bool { return r.path == target })
-	return test && (above || slices.Contains(kits, target))
+	return row
 }
 
-// TestTableIsOrdered keeps the table a proof that imports have no cycle.
-func TestTableIsOrdered(t *testing.T) {
-	above := map[string]bool{}
-	for _, r := range table {
-		for _, p := range r.may {
-			if !above[p] {
-				t.Errorf("%s may import %s, which does not stand above it", r.path, p)
-			}
-		}
-		if above[r.path] {
-			t.Errorf("%s has two rows", r.path)
-		}
-		if r.why == "" {
-			t.Errorf("%s has no reason", r.path)
-		}
-		above[r.path] = true
-	}
-}
-
-// TestTableIsCurrent fails on a row whose package is gone.
-func TestTableIsCurrent(t *testing.T) {
+// TestRoomsAreThere fails on a row whose folder is gone, and on a package without a row.
+func TestRoomsAreThere(t *testing.T) {
 	all := sources(t)
-	for _, r := range table {
-		if !slices.ContainsFunc(all, func(s source) bool { return s.room == r.path }) {
-			t.Errorf("%s has a row in the import table but no Go file", r.path)
+	for _, r := range rooms {
+		if !slices.ContainsFunc(all, func(s source) bool { return within(s.room, r.path) }) {
+			t.Errorf("%s has a row and no Go file", r.path)
+		}
+	}
+	for _, s := range all {
+		if rowOf(s.room).path == "" {
+			t.Errorf("%s: no row of the table is about %s", s.name, s.room)
 		}
 	}
 }

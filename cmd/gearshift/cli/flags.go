@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/env/objective"
+	"gearshift/internal/onnxruntime"
 	"gearshift/serving/setting"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 )
 
 // A Section is a group of commands in the help, with an example of its commands.

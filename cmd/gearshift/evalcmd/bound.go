@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/bound"
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/policies"
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/planner"
+	"gearshift/internal/output"
+	"gearshift/internal/reports/bound"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/policies"
 	"gearshift/workloads"
 )
 

@@ -14,14 +14,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/gate"
-	"gearshift/cmd/gearshift/onnxruntime"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/policies"
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/env/objective"
+	"gearshift/internal/onnxruntime"
+	"gearshift/internal/output"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 	"gearshift/workloads"
 )
 

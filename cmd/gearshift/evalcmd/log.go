@@ -8,13 +8,13 @@ import (
 	"slices"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/gate"
-	"gearshift/cmd/gearshift/logdata"
-	"gearshift/cmd/gearshift/onnxruntime"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation/logged"
 	"gearshift/env/objective"
+	"gearshift/internal/onnxruntime"
+	"gearshift/internal/output"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/gate"
+	"gearshift/internal/training/logdata"
 	"gearshift/router/policy"
 )
 

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/gate"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
+	"gearshift/internal/output"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/gate"
 	"gearshift/router/fleet"
 )
 

@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/policies"
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/objective"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/policies"
 )
 
 // tuneOptions are the flags of eval's search for the parameters of rules.

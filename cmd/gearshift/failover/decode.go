@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"gearshift/cmd/gearshift/jsonfile"
+	"gearshift/internal/jsonfile"
 	"gearshift/router/placement"
 )
 

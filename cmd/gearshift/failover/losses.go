@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 	"gearshift/router/control"
 	"gearshift/router/failover"
 )

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/scenario"
 	envfailover "gearshift/env/failover"
+	"gearshift/internal/output"
+	"gearshift/internal/scenario"
 	"gearshift/router/failover"
 	"gearshift/workloads"
 )

@@ -19,9 +19,9 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/policies"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/output"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/policies"
 	"gearshift/router/policy"
 	"gearshift/workloads"
 )
@@ -42,7 +42,7 @@ type Program struct {
 	Version string
 	// Root makes the command line of the whole program: calibrate runs other commands.
 	Root func() *cobra.Command
-	// Remedy is as [serverapp.Options] has it.
+	// Remedy is as [app.Options] has it.
 	Remedy func(scenario, name, store string) (key, commands string)
 }
 

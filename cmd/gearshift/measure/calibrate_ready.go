@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 	"gearshift/serving/loadgen"
 )
 

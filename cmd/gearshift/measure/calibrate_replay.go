@@ -12,10 +12,10 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"gearshift/cmd/gearshift/hostinfo"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/scenario"
-	"gearshift/cmd/gearshift/validation"
+	"gearshift/internal/calibrate/hostinfo"
+	"gearshift/internal/calibrate/validation"
+	"gearshift/internal/output"
+	"gearshift/internal/scenario"
 	"gearshift/serving/loadgen"
 	"gearshift/serving/replay"
 )

@@ -10,8 +10,8 @@ import (
 	"os"
 	"time"
 
-	"gearshift/cmd/gearshift/onnxruntime"
-	"gearshift/cmd/gearshift/serverapp"
+	"gearshift/internal/app"
+	"gearshift/internal/onnxruntime"
 )
 
 // serveWith starts a router with a policy on a port of its own, and waits until it
@@ -30,7 +30,7 @@ func (c *calibration) serveWith(ctx context.Context, file, policy string) (url s
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serverapp.Serve(ctx, serverapp.Options{
+		ended <- app.Serve(ctx, app.Options{
 			Scenario: file, Store: c.at(storeName), Engine: onnxruntime.Native, Policy: policy, Addr: addr, Admin: "off", Version: c.program.Version, Remedy: c.program.Remedy,
 		}, log)
 	}()

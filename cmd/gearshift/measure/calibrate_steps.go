@@ -13,12 +13,12 @@ import (
 	"strings"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/scenario"
-	"gearshift/cmd/gearshift/scenarioedit"
-	"gearshift/cmd/gearshift/training"
-	"gearshift/cmd/gearshift/validation"
 	"gearshift/env/evaluation"
+	"gearshift/internal/calibrate/validation"
+	"gearshift/internal/output"
+	"gearshift/internal/scenario"
+	"gearshift/internal/scenario/edit"
+	"gearshift/internal/training"
 )
 
 const (
@@ -132,7 +132,7 @@ func (c *calibration) servers(ctx context.Context) (of func(replica int) string,
 // servePatiently starts a router that neither refuses a request nor lets it wait,
 // however late it would be: the simulator does not, and a measurement must not.
 func (c *calibration) servePatiently(ctx context.Context, file, policy string) (string, func(), error) {
-	text, err := scenarioedit.Patient(c.at(file))
+	text, err := edit.Patient(c.at(file))
 	if err != nil {
 		return "", nil, err
 	}
@@ -148,7 +148,7 @@ func (c *calibration) joinProfiles(context.Context) error {
 	for _, name := range c.profileFiles() {
 		files = append(files, c.at(name))
 	}
-	text, err := scenarioedit.Profiles(c.at("input.yaml"), files)
+	text, err := edit.Profiles(c.at("input.yaml"), files)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (c *calibration) tuneRules(ctx context.Context) error {
 		err = json.Unmarshal(text, &found)
 	}
 	if err == nil {
-		text, err = scenarioedit.Rules(measured, found.Best)
+		text, err = edit.Rules(measured, found.Best)
 	}
 	if err != nil {
 		return err

@@ -19,10 +19,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/gate"
-	"gearshift/cmd/gearshift/scenario"
-	"gearshift/cmd/gearshift/training"
 	"gearshift/env/evaluation"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training"
+	"gearshift/internal/training/gate"
 	"gearshift/serving/replay"
 )
 

@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/gate"
 	"gearshift/env/evaluation"
+	"gearshift/internal/training/gate"
 )
 
 // conclude ends the walk: how the trained policy did on the engines and in the simulator, the verdict of

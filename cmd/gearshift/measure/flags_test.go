@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/cmd/gearshift/onnxruntime"
-	"gearshift/cmd/gearshift/profiling"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/calibrate/profiling"
+	"gearshift/internal/onnxruntime"
+	"gearshift/internal/scenario"
 	"gearshift/serving/replay"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
 	"gearshift/router/nn"
 )
 

@@ -15,9 +15,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/profiling"
 	"gearshift/env/fit"
+	"gearshift/internal/calibrate/profiling"
+	"gearshift/internal/output"
 )
 
 // NewProfileCommand returns the commands that measure engines and fit latency models.

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/hostinfo"
-	"gearshift/cmd/gearshift/output"
+	"gearshift/internal/calibrate/hostinfo"
+	"gearshift/internal/output"
 	"gearshift/serving/loadgen"
 )
 

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/gputable"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/profiling"
+	"gearshift/internal/calibrate/gputable"
+	"gearshift/internal/calibrate/profiling"
+	"gearshift/internal/output"
 )
 
 // gpuOptions are the flags of profile gpu.

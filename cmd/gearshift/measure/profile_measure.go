@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/hostinfo"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/profiling"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/calibrate/hostinfo"
+	"gearshift/internal/calibrate/profiling"
+	"gearshift/internal/output"
+	"gearshift/internal/scenario"
 	"gearshift/serving/loadgen"
 )
 

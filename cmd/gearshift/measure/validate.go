@@ -15,12 +15,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/onnxruntime"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/profiling"
-	"gearshift/cmd/gearshift/scenario"
-	"gearshift/cmd/gearshift/validation"
 	"gearshift/env/fit"
+	"gearshift/internal/calibrate/profiling"
+	"gearshift/internal/calibrate/validation"
+	"gearshift/internal/onnxruntime"
+	"gearshift/internal/output"
+	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
 )

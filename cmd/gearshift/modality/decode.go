@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"gearshift/cmd/gearshift/jsonfile"
+	"gearshift/internal/jsonfile"
 	"gearshift/router/modality"
 )
 

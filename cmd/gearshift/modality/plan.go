@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/jsonfile"
+	"gearshift/internal/jsonfile"
 	"gearshift/router/modality"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/scenario"
-	"gearshift/cmd/gearshift/strategies"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/strategies"
 	"gearshift/router/modality"
 )
 

@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/policies"
+	"gearshift/internal/output"
+	"gearshift/internal/training/policies"
 	"gearshift/serving/config"
 	"gearshift/serving/setting"
 	"gearshift/serving/trial"

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/output"
+	"gearshift/internal/output"
 	"gearshift/router/placement/replicas"
 )
 

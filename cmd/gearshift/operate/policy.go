@@ -11,9 +11,9 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/gate"
-	"gearshift/cmd/gearshift/policies"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 	"gearshift/router/policy"
 )
 

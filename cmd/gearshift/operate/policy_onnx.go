@@ -16,10 +16,10 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/checkpoints/onnx"
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/gate"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/policies"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/internal/output"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 	"gearshift/workloads"
 )
 

@@ -15,11 +15,11 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/gate"
-	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/policies"
 	"gearshift/env/evaluation"
 	"gearshift/env/objective"
+	"gearshift/internal/output"
+	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 	"gearshift/router/policy"
 )
 

@@ -14,7 +14,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/checkpoints/onnx"
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/output"
+	"gearshift/internal/output"
 )
 
 func newPolicyKeygen() *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/output"
+	"gearshift/internal/output"
 	"gearshift/serving/overview"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"gearshift/cmd/gearshift/output"
+	"gearshift/internal/output"
 	"gearshift/serving/rollout"
 )
 

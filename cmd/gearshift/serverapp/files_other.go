@@ -1,6 +1,0 @@
-//go:build !unix
-
-package serverapp
-
-// fileLimit returns how many files the process may have open; zero is unknown.
-func fileLimit() int { return 0 }

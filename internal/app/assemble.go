@@ -1,0 +1,210 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+
+	"gearshift/checkpoints"
+	"gearshift/internal/onnxruntime"
+	"gearshift/internal/scenario"
+	"gearshift/router/fleet"
+	"gearshift/router/modality"
+	"gearshift/serving"
+	"gearshift/serving/config"
+	"gearshift/serving/dashboard"
+	"gearshift/serving/debug"
+)
+
+// assembly makes a server of a scenario: for [Serve], and for [Rehearse], which finds out whether it can be
+// made. The fields up to the first blank line are set before.
+type assembly struct {
+	o                      Options
+	s                      *scenario.Scenario
+	config                 config.Config
+	log                    *slog.Logger
+	backends               func(*scenario.Scenario, *fleet.Table) ([]serving.Backend, func(), error)
+	traces                 traces
+	memory                 int64
+	files                  int
+	adminToken, fleetToken string
+
+	routing *Reloader
+	options serving.Options
+	server  *serving.Server
+	begin   func() error // of the log of experience, once the listeners are open
+	closers []func()
+}
+
+// close closes what has been made, the last first.
+func (x *assembly) close() {
+	for _, f := range slices.Backward(x.closers) {
+		f()
+	}
+}
+
+// closing has what outlives the server closed after it.
+func (x *assembly) closing(c io.Closer) {
+	x.closers = append(x.closers, func() {
+		if err := c.Close(); err != nil {
+			x.log.Error("cannot end in order", "error", err)
+		}
+	})
+}
+
+// assemble makes the server. With an error it returns the section of the scenario that the error is about.
+func (x *assembly) assemble() (key string, err error) {
+	if x.routing, err = startRouting(x.o, x.s, x.log); err != nil {
+		return "serving", err
+	}
+	backends, closeBackends, err := x.backends(x.s, x.routing.core.Table())
+	if err != nil {
+		return "serving", err
+	}
+	x.closers = append(x.closers, closeBackends)
+	x.routing.upstreams = upstreamsOf(backends)
+	x.options = x.serverOptions(backends)
+	if key, err := x.controllers(); err != nil {
+		return key, err
+	}
+	x.options.Modality = jobsConfig(x.s, x.routing.core.Table(), backends, x.o.storeOfFallbacks(), x.log)
+	if err := x.planJobs(); err != nil {
+		return "modality", err
+	}
+	begin, end, err := LogExperience(&x.options, x.s)
+	if err != nil {
+		return "serving.experience", err
+	}
+	x.begin, x.closers = begin, append(x.closers, end)
+	x.server, err = serving.New(x.options)
+	switch {
+	case errors.Is(err, serving.ErrJobs):
+		return "models", err
+	case err != nil:
+		return "serving", err
+	}
+	x.closers = append(x.closers, x.server.Close)
+	return "", nil
+}
+
+// startRouting makes the scenario's core with its fallback, and puts the policy asked for in charge.
+func startRouting(o Options, s *scenario.Scenario, log *slog.Logger) (*Reloader, error) {
+	fallback, err := chooseFallback(s, o.storeOfFallbacks())
+	if err != nil {
+		return nil, err
+	}
+	x, err := newCore(s, fallback.rule, log)
+	if err != nil {
+		return nil, err
+	}
+	r, err := NewReloader(o, s, x.core, log)
+	if err != nil {
+		return nil, err
+	}
+	r.fallback, r.balancer, r.tiers = fallback, x.hears, x.tiers
+	return r, r.Choose()
+}
+
+// serverOptions returns what the server is made of. The pages of operators are left out where there is no
+// admin listener.
+func (x *assembly) serverOptions(backends []serving.Backend) serving.Options {
+	table := x.routing.core.Table()
+	options := serving.Options{
+		Config: x.config, Router: x.routing.core, Backends: backends, Log: x.log, Version: x.o.Version, Tracer: x.traces.Tracer(),
+		AdminToken: x.adminToken, FleetToken: x.fleetToken, Reloader: x.routing, OutputTokens: x.s.Lengths().Output,
+		Drift: NewDrift(x.s, table, x.log), Memory: x.memory, Files: x.files,
+		Objective: x.routing.objectives.objective, Balancer: x.routing.balancer,
+	}
+	if x.config.Admin.Addr != config.AdminOff {
+		options.Modules = modules(table, dashboard.About{Version: x.o.Version, Scenario: x.s.Name, Addr: x.config.Addr})
+	}
+	return options
+}
+
+// modules returns the pages of a server that has an admin listener.
+func modules(t *fleet.Table, about dashboard.About) []serving.Module {
+	return []serving.Module{debug.Profiles{}, dashboard.New(t, about, nil)}
+}
+
+// controllers adds what changes the fleet while it serves: failover, rollout, rebalancing, tiers, and what
+// shows how busy hosts are.
+func (x *assembly) controllers() (key string, err error) {
+	t, modules := x.routing.core.Table(), x.options.Modules
+	failover, err := x.o.newFailover(x.s, t, x.log)
+	if err != nil {
+		return "failover", err
+	}
+	if failover != nil {
+		x.closing(failover)
+	}
+	versions, err := x.o.newRollout(x.s, x.routing.core.Ledger(), x.options.Backends, x.log)
+	if err != nil {
+		return "rollout", err
+	}
+	if versions != nil {
+		x.closing(versions)
+		modules = append(modules, versions)
+	}
+	if failover != nil {
+		modules = append(withFailover(modules, failover), failover)
+	}
+	pinned := func(replica int) bool {
+		return failover != nil && failover.Holds(replica) || versions != nil && versions.Holds(replica)
+	}
+	moves, err := newRebalancing(x.s, t, pinned, x.log)
+	if err != nil {
+		return "serving.rebalancing", err
+	}
+	if moves != nil {
+		modules = append(modules, moves)
+	}
+	if modules, err = withTiers(modules, x.s, x.routing); err != nil {
+		return "serving.tiers", err
+	}
+	if modules, err = withTail(modules, x.s, t, moves, versions); err != nil {
+		return "serving.tail", err
+	}
+	x.options.Modules = modules
+	return "", nil
+}
+
+// planJobs has jobs planned by a stored policy where the scenario names one. Without a store foresight
+// stands for it.
+func (x *assembly) planJobs() error {
+	c := &x.options.Modality
+	if x.o.Store == "" && modality.IsStored(c.Policy) {
+		c.Policy = ""
+	}
+	if err := planByStored(c, &checkpoints.Store{Path: x.o.Store}, x.log); err != nil {
+		return fmt.Errorf("%s: %w", x.o.Scenario, err)
+	}
+	return nil
+}
+
+// Rehearse makes the server that [Serve] would make of the scenario, but for what is not in its file: models,
+// stored policies, state, keys, secrets and ports. It returns why there can be no such server, and the section
+// of the scenario that is at fault.
+func Rehearse(s *scenario.Scenario) (key string, err error) {
+	o := Options{Scenario: s.Name, Policy: usual(s).rule, Engine: onnxruntime.Native}
+	c := o.config(s)
+	c.KeysFile, c.UsageFile, c.TLS, c.Admin.TLS = "", "", config.TLS{}, config.TLS{}
+	c.Experience.Path = ""
+	x := assembly{o: o, s: s, config: c, log: slog.New(slog.DiscardHandler), backends: rehearsedBackends, adminToken: "asked-for-by-nobody"}
+	defer x.close()
+	return x.assemble()
+}
+
+// rehearsedBackends makes backends that load no models.
+func rehearsedBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(), error) {
+	if s.Serving.Backend != scenario.ONNX {
+		return NewBackends(s, t)
+	}
+	list := make([]serving.Backend, len(t.Replicas))
+	for i := range list {
+		list[i] = serving.Backend{Transport: http.DefaultTransport, Cut: cutOf(s, t.Replicas[i].Variant)}
+	}
+	return list, func() {}, nil
+}

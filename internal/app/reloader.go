@@ -1,0 +1,232 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/url"
+	"slices"
+
+	"gearshift/internal/onnxruntime"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training/policies"
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/router/policy"
+	"gearshift/router/tiers"
+	"gearshift/serving"
+	"gearshift/serving/address"
+	"gearshift/serving/backend"
+	"gearshift/serving/config"
+	"gearshift/serving/engines"
+	"gearshift/serving/files"
+	"gearshift/serving/informed"
+	"gearshift/workloads"
+)
+
+// Reloader reads the scenario's file and the store of policies again while a router runs. It
+// implements [serving.Reloader].
+type Reloader struct {
+	options Options
+	now     *scenario.Scenario // what is in force
+	core    *router.Core
+	maker   *policy.Maker
+	source  *policies.Source
+	store   *guardedStore // of the source
+	files   files.Guard   // of the scenario
+	piped   bool          // the scenario came from a pipe, and cannot be read again
+	log     *slog.Logger
+	// upstreams are by replica, none with simulated backends.
+	upstreams []*upstream
+	fallback  fallback // that the core has
+	// balancer is the core's, if that chooses by what engines say of their load.
+	balancer *informed.Balancer
+	// tiers is what divides requests among tiers; nil without any.
+	tiers *tiers.Balancer
+	// seen is the identity of the stored policy that was last found to be wanted.
+	seen string
+	// objectives may be asked for at any time.
+	objectives objectives
+	// states are those in which the file in force wants the replicas.
+	states []fleet.State
+	// changed are called when a reload has put new values in force; see [Reloader.Watch].
+	changed []func(*scenario.Scenario)
+}
+
+// Watch registers f to be called with the scenario in force after each reload. It is called
+// before anything is served, for what uses values that a reload may change.
+func (r *Reloader) Watch(f func(*scenario.Scenario)) { r.changed = append(r.changed, f) }
+
+// NewReloader returns the reloader of a core, which has no policy yet.
+func NewReloader(o Options, s *scenario.Scenario, core *router.Core, log *slog.Logger) (*Reloader, error) {
+	source, err := onnxruntime.Source(o.Store, o.Engine)
+	if err != nil {
+		return nil, err
+	}
+	source.Store.Warn = func(text string) { log.Warn("the store of policies is damaged", "warning", text) }
+	maker, err := s.Maker(core.Table())
+	if err != nil {
+		return nil, err
+	}
+	r := &Reloader{options: o, now: s, core: core, maker: maker, source: source, store: newGuardedStore(source), piped: files.IsPipe(o.Scenario), log: log, states: s.StatesIn(s)}
+	r.Watch(func(s *scenario.Scenario) { core.SetGate(s.Gate()) })
+	return r, nil
+}
+
+// config returns the scenario's configuration of the server, changed by the command's flags.
+func (o Options) config(s *scenario.Scenario) config.Config {
+	config := s.Serving.Config()
+	if o.Addr != "" {
+		config.Addr = o.Addr
+	}
+	if o.Admin != "" {
+		config.Admin.Addr = o.Admin
+	}
+	if o.Keys != "" {
+		config.KeysFile = o.Keys
+	}
+	return config
+}
+
+// Files implements [serving.Reloader].
+func (r *Reloader) Files() []string {
+	var list []string
+	if !r.piped && !slices.Contains(workloads.ScenarioNames(), r.options.Scenario) {
+		list = append(list, r.options.Scenario)
+	}
+	if !policy.IsRule(r.options.Policy) {
+		list = append(list, r.options.Store)
+	}
+	return list
+}
+
+// reread returns the scenario as its file has it now.
+func (r *Reloader) reread() (*scenario.Scenario, error) {
+	name := r.options.Scenario
+	switch {
+	case r.piped:
+		return r.now, nil
+	case slices.Contains(workloads.ScenarioNames(), name):
+		return scenario.Load(name)
+	}
+	text, err := r.files.Read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return scenario.Load(name) // which says what there is instead
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read scenario: %w", err)
+	}
+	return scenario.Parse(name, text)
+}
+
+// Reread implements [serving.Reloader].
+func (r *Reloader) Reread() (serving.Change, error) {
+	next, err := r.reread()
+	if err != nil {
+		return serving.Change{}, err
+	}
+	next.Keep(r.now)
+	change := serving.Change{Config: r.options.config(next), Applied: r.now.Changed(next), Left: r.now.Differences(next)}
+	states := r.placed(next, &change)
+	moved, err := r.moved(next, &change)
+	if err != nil {
+		return serving.Change{}, err
+	}
+	change.Commit = func() {
+		// What takes a restart stays what it was, for the next comparison.
+		inForce := *r.now
+		inForce.TakeOver(next)
+		inForce.Serving.Upstreams = maps.Clone(r.now.Serving.Upstreams)
+		for i, u := range moved {
+			r.upstreams[i].use(u)
+			endpoint := inForce.Serving.Upstreams[r.upstreams[i].replica]
+			endpoint.UpstreamConfig = next.Serving.Upstreams[r.upstreams[i].replica].UpstreamConfig
+			inForce.Serving.Upstreams[r.upstreams[i].replica] = endpoint
+		}
+		r.now, r.states = &inForce, states
+		for _, f := range r.changed {
+			f(&inForce)
+		}
+	}
+	return change, nil
+}
+
+// placed returns the states in which the file wants the replicas now. It adds to the change those
+// that the file wants in another state than before.
+func (r *Reloader) placed(next *scenario.Scenario, change *serving.Change) []fleet.State {
+	states := r.now.StatesIn(next)
+	for i, s := range states {
+		if s != r.states[i] {
+			change.Places = append(change.Places, engines.Placed{Replica: i, State: s})
+			change.Applied = append(change.Applied, "replicas."+r.core.Table().Replicas[i].Name)
+		}
+	}
+	return states
+}
+
+// moved makes new upstreams for the replicas whose server is another than before.
+func (r *Reloader) moved(next *scenario.Scenario, change *serving.Change) (map[int]*backend.Upstream, error) {
+	made := map[int]*backend.Upstream{}
+	for _, key := range []string{"variants", "hosts", "replicas", "serving.backend"} {
+		if slices.Contains(change.Left, key) {
+			return made, nil // the replicas are others
+		}
+	}
+	if !r.sharesAlike(next) {
+		change.Left = append(change.Left, "serving.upstreams")
+		return made, nil
+	}
+	for i, u := range r.upstreams {
+		name := u.replica
+		was, is := r.now.Serving.Upstreams[name], next.Serving.Upstreams[name]
+		if was.Model != is.Model {
+			change.Left = append(change.Left, "serving.upstreams."+name+".model")
+		}
+		if was.Context != is.Context {
+			change.Left = append(change.Left, "serving.upstreams."+name+".context")
+		}
+		if was.Lifecycle != is.Lifecycle {
+			change.Left = append(change.Left, "serving.upstreams."+name+".lifecycle")
+		}
+		if was.Timeouts != is.Timeouts {
+			change.Left = append(change.Left, "serving.upstreams."+name+".timeouts")
+			is.Timeouts = was.Timeouts
+		}
+		config := upstreamConfig(next, is)
+		if config == upstreamConfig(r.now, was) {
+			continue
+		}
+		var err error
+		if made[i], err = backend.NewUpstream(config); err != nil {
+			return nil, fmt.Errorf("replica %s: %w", name, err)
+		}
+		change.Applied = append(change.Applied, "serving.upstreams."+name)
+	}
+	return made, nil
+}
+
+// sharesAlike reports whether the replicas that share a server in one scenario share one in the
+// other: probes ask a server once for all of its replicas.
+func (r *Reloader) sharesAlike(next *scenario.Scenario) bool {
+	for _, part := range []func(*url.URL) string{(*url.URL).String, (*url.URL).Hostname, func(u *url.URL) string { return u.Host }} {
+		pairs := map[[2]string]bool{}
+		var each [2]map[string]bool
+		each[0], each[1] = map[string]bool{}, map[string]bool{}
+		for _, u := range r.upstreams {
+			var pair [2]string
+			for i, s := range []*scenario.Scenario{r.now, next} {
+				if server, err := address.Parse(s.Serving.Upstreams[u.replica].URL); err == nil { // which the check has tried
+					pair[i] = part(&server.API)
+				}
+				each[i][pair[i]] = true
+			}
+			pairs[pair] = true
+		}
+		if len(pairs) != len(each[0]) || len(pairs) != len(each[1]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,48 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+
+	"gearshift/internal/scenario"
+	"gearshift/router/fleet"
+	"gearshift/serving"
+	"gearshift/serving/config"
+	"gearshift/serving/rollout"
+)
+
+// newRollout makes what changes versions of models, and gives the backends of those that change
+// names that may; nil where the scenario has no section rollout. It holds the state file until it is
+// closed.
+func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, backends []serving.Backend, log *slog.Logger) (*rollout.Module, error) {
+	x := s.Rollout()
+	if x == nil {
+		if o.RolloutState != "" {
+			return nil, fmt.Errorf("--rollout-state %s: %s has no section rollout; want one, or no such flag", o.RolloutState, o.Scenario)
+		}
+		return nil, nil
+	}
+	if c := o.config(s); c.Admin.Addr == config.AdminOff {
+		log.Warn("the admin listener is off: nobody can order a version", "to_have_it", "serving.admin.addr")
+	} else if c.Routers > 1 {
+		log.Warn("several routers share the fleet: only one of them may have the section rollout, or each undoes what the others load", "routers", c.Routers)
+	}
+	system, named := s.RolloutSystem()
+	t := l.Table()
+	names, slots := make([]*config.Name, len(backends)), make([]int, len(backends))
+	for i := range backends {
+		if slots[i] = s.Engine.MaxSequences; t.Replicas[i].Limit > 0 {
+			slots[i] = min(slots[i], t.Replicas[i].Limit)
+		}
+		if named[i] {
+			names[i] = new(config.Name)
+			names[i].Set(cmp.Or(backends[i].Model, t.Variants[t.Replicas[i].Variant].Name))
+			backends[i].Versioned = names[i]
+		}
+	}
+	return rollout.New(rollout.Options{
+		System: system, Controller: s.RolloutOptions(), Ledger: l, Names: names, Pattern: x.Pattern, Slots: slots,
+		StateFile: o.RolloutState, Log: log,
+	})
+}

@@ -1,0 +1,47 @@
+package app
+
+import (
+	"gearshift/internal/scenario"
+	"gearshift/router/fleet"
+	"gearshift/serving"
+	"gearshift/serving/dashboard"
+	"gearshift/serving/rebalancing"
+	"gearshift/serving/rollout"
+	"gearshift/serving/tail"
+	"gearshift/serving/tiering"
+)
+
+// withTail adds what shows how busy the busiest hosts are, on the page too, with the replicas that
+// are moved and the versions that change, if any do.
+func withTail(modules []serving.Module, s *scenario.Scenario, t *fleet.Table, moves *rebalancing.Module, versions *rollout.Module) ([]serving.Module, error) {
+	o := tail.Options{Table: t, Target: scenario.Of[scenario.Tail](s).Target.Share(), Takes: s.HostTime()}
+	if moves != nil {
+		o.Moves = func() any { return moves.Situation().Moves }
+	}
+	if versions != nil {
+		o.Versions = func() any { return versions.Versions() }
+	}
+	m, err := tail.New(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range modules {
+		if page, ok := x.(*dashboard.Dashboard); ok {
+			page.Tail = func() any { return m.Situation() }
+		}
+	}
+	return append(modules, m), nil
+}
+
+// withTiers adds what corrects the shares of tiers, if the scenario has any.
+func withTiers(modules []serving.Module, s *scenario.Scenario, r *Reloader) ([]serving.Module, error) {
+	if r.tiers == nil {
+		return modules, nil
+	}
+	list, members, o := s.ServingTiers(r.core.Table())
+	m, err := tiering.New(tiering.Options{Ledger: r.core.Ledger(), Tiers: list, Members: members, Controller: o, Balancer: r.tiers})
+	if err != nil {
+		return nil, err
+	}
+	return append(modules, m), nil
+}

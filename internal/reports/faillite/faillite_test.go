@@ -1,0 +1,76 @@
+package faillite
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	envfailover "gearshift/env/failover"
+	"gearshift/internal/reports"
+	"gearshift/router/failover"
+	"gearshift/router/placement"
+)
+
+// TestReport: a short report is whole, and the same twice.
+func TestReport(t *testing.T) {
+	made := func() string {
+		p := &paper{draws: 2, each: 1, sited: 1, program: reports.Program{Version: "test"}, repeat: "gearshift paper faillite",
+			points: points{headrooms: []float64{10, 20}, criticals: []float64{0, 100}, classes: []string{"large"}, sites: []int{1}}}
+		r, err := p.report(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if p.played != p.settings() {
+			t.Errorf("%d settings played, announced %d", p.played, p.settings())
+		}
+		return fmt.Sprintf("%+v", *r) // missing numbers are NaN, which equals nothing
+	}
+	if first, second := made(), made(); first != second {
+		t.Error("two reports differ")
+	}
+}
+
+// TestRecoverable: a plan, a bound, and the exact program between them.
+func TestRecoverable(t *testing.T) {
+	app := func(primary int, mb ...float64) failover.Application {
+		a := failover.Application{Name: string(rune('a' + primary)), Primary: primary, Rate: 1, Full: len(mb) - 1}
+		for _, x := range mb {
+			a.Variants = append(a.Variants, failover.Variant{Alternative: placement.Alternative{Name: "v", Quality: 1, Demand: []float64{x}}})
+		}
+		return a
+	}
+	servers := func(mb ...float64) (list []failover.Server) {
+		for i, x := range mb {
+			list = append(list, failover.Server{Name: string(rune('A' + i)), Capacity: []float64{x}})
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		system   *failover.System
+		headroom float64
+		want     verdict
+	}{
+		"it fits":                     {&failover.System{Servers: servers(100, 100), Applications: []failover.Application{app(0, 20, 80)}}, 0.2, yes},
+		"the smallest does not":       {&failover.System{Servers: servers(100, 100), Applications: []failover.Application{app(0, 30, 80)}}, 0.2, no},
+		"primaries take the room":     {&failover.System{Servers: servers(100, 100), Applications: []failover.Application{app(0, 20), app(1, 90)}}, 0.2, no},
+		"enough, in pieces too small": {&failover.System{Servers: servers(100, 100, 100), Applications: []failover.Application{app(0, 30)}}, 0.2, no},
+	} {
+		c.system.Resources = []string{"memory"}
+		if got := recoverable(c.system, c.headroom, []envfailover.Loss{{Server: 0}}); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestSitesInTurn: so many whole sites, another first one each time.
+func TestSitesInTurn(t *testing.T) {
+	x := &failover.System{Servers: []failover.Server{{Site: "a"}, {Site: "b"}, {Site: "c"}, {Site: "a"}, {Site: "b"}, {Site: "c"}}}
+	for k, want := range [][]int{{0, 1, 3, 4}, {1, 2, 4, 5}, {0, 2, 3, 5}} {
+		if got := ofSites(x, 2, k); !reflect.DeepEqual(got, want) {
+			t.Errorf("from site %d: servers %v, want %v", k, got, want)
+		}
+	}
+}
