@@ -10,7 +10,7 @@ time=${TIME:-30s}
 pattern=${FUZZ:-.}
 tags=$(scripts/tags.sh)
 
-# Lines such as "./serving/wire FuzzMeter".
+# Lines such as "./serving/openai/wire FuzzMeter".
 targets=$(grep -rHo --include='*_test.go' --exclude-dir=node_modules '^func Fuzz[A-Za-z0-9_]*(f \*testing.F)' . |
 	sed -E 's|/[^/]*_test.go:func (Fuzz[A-Za-z0-9_]*).*| \1|' | sort -u | grep -E -- "$pattern" || true)
 if [ -z "$targets" ]; then

@@ -29,5 +29,5 @@ done
 bin/gearshift replay --url http://127.0.0.1:$port --trace "$work/trace.jsonl" --duration $((minutes * 60 + 120))s >"$work/replay.log" &
 pids+=($!)
 sleep $((minutes * 60))
-node serving/dashboard/browser/shots.mjs http://127.0.0.1:$admin/ "$GEARSHIFT_ADMIN_TOKEN" "$chromium" docs
+node serving/admin/dashboard/browser/shots.mjs http://127.0.0.1:$admin/ "$GEARSHIFT_ADMIN_TOKEN" "$chromium" docs
 ls -l docs/*.png

@@ -86,7 +86,7 @@ check_oracle() {
 
 # Chromium clicks through the dashboard in a test, driven by an npm package.
 check_browser() {
-	local dir=serving/dashboard/browser
+	local dir=serving/admin/dashboard/browser
 	if [ -z "${CHROMIUM-}" ] && ! command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null &&
 		! install_debian chromium; then
 		say "Chromium is not installed: the test of the dashboard is skipped."

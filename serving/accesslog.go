@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gearshift/serving/admin/figures"
+	"gearshift/serving/admin/lograte"
 	"gearshift/serving/config"
-	"gearshift/serving/explain"
-	"gearshift/serving/figures"
-	"gearshift/serving/lograte"
-	"gearshift/serving/modality"
+	"gearshift/serving/jobs"
+	"gearshift/serving/openai/explain"
 	"gearshift/serving/work"
 )
 
@@ -140,7 +140,7 @@ func (a *Account) resultLine(line []slog.Attr) []slog.Attr {
 }
 
 // jobLine tells of a job: what it asked for, and what it got.
-func jobLine(line []slog.Attr, r *modality.Result) []slog.Attr {
+func jobLine(line []slog.Attr, r *jobs.Result) []slog.Attr {
 	line = append(line, slog.String("task", r.Task), slog.String("model", r.Model), slog.String("job", r.Outcome), slog.Int("inputs", r.Inputs),
 		slog.Float64("min_quality", r.MinQuality), slog.Float64("total_deadline_ms", r.TotalMS), slog.Float64("latency_ms", r.TookMS))
 	if strategy := r.Line(); strategy != "" {

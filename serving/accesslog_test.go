@@ -14,7 +14,7 @@ import (
 
 	"gearshift/serving"
 	"gearshift/serving/config"
-	"gearshift/serving/explain"
+	"gearshift/serving/openai/explain"
 )
 
 // logged is a server with an access log, at a time that stands still.

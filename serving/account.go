@@ -13,10 +13,10 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
 	"gearshift/serving/admission"
-	"gearshift/serving/explain"
-	"gearshift/serving/fields"
-	"gearshift/serving/modality"
-	"gearshift/serving/reply"
+	"gearshift/serving/jobs"
+	"gearshift/serving/openai/explain"
+	"gearshift/serving/openai/fields"
+	"gearshift/serving/openai/reply"
 	"gearshift/serving/work"
 )
 
@@ -49,7 +49,7 @@ type Account struct {
 	Work   *work.Work
 	Result work.Result
 	// Job is how the job ended that the request was; nil if it was none, or was not begun.
-	Job *modality.Result
+	Job *jobs.Result
 	// Explanation says what the choice is based on. It is nil unless the client, or an
 	// [Observer], asked for it.
 	Explanation *explain.Explanation

@@ -12,11 +12,11 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
+	"gearshift/serving/access/keys"
 	"gearshift/serving/admission"
-	"gearshift/serving/keys"
-	"gearshift/serving/proxy"
-	"gearshift/serving/reply"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/proxy"
+	"gearshift/serving/openai/reply"
+	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
 

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/access/keys"
 	"gearshift/serving/config"
-	"gearshift/serving/keys"
 )
 
 // keysFile writes a file of new keys, by name, and returns their secrets.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"gearshift/serving"
-	"gearshift/serving/agents"
+	"gearshift/serving/engines/agents"
 )
 
 // silentAsleep is an engine that takes requests while it sleeps, and answers none.

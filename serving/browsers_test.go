@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"gearshift/serving"
-	"gearshift/serving/browser"
-	"gearshift/serving/fields"
-	"gearshift/serving/keys"
+	"gearshift/serving/access/browser"
+	"gearshift/serving/access/keys"
+	"gearshift/serving/openai/fields"
 )
 
 const page = "https://chat.example.com"

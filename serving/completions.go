@@ -7,9 +7,9 @@ import (
 
 	"gearshift/router"
 	"gearshift/serving/access"
-	"gearshift/serving/modality"
-	"gearshift/serving/proxy"
-	"gearshift/serving/reply"
+	"gearshift/serving/jobs"
+	"gearshift/serving/openai/proxy"
+	"gearshift/serving/openai/reply"
 	"gearshift/serving/work"
 )
 
@@ -25,7 +25,7 @@ func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
 	var k call
 	if fault == nil {
 		defer body.Release()
-		if e.Path == modality.ClassifyPath && s.classifyJob(c, body, until) {
+		if e.Path == jobs.ClassifyPath && s.classifyJob(c, body, until) {
 			return
 		}
 		k, fault = s.understand(c.Request.Header, body, e, s.catalogue.Allowed(access.Granted(c)))

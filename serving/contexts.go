@@ -8,7 +8,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/admission"
-	"gearshift/serving/catalogue"
+	"gearshift/serving/openai/catalogue"
 	"gearshift/serving/work"
 )
 

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/access/keys"
 	"gearshift/serving/config"
-	"gearshift/serving/keys"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // What engines say of a prompt that is too long for them.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/modality"
-	"gearshift/serving/wire"
+	"gearshift/serving/jobs"
+	"gearshift/serving/openai/wire"
 )
 
 // modelOfPath is the name of the model, without its version.
@@ -41,7 +41,7 @@ func (s *Server) describeModel(c *gin.Context) {
 		c.Data(http.StatusOK, "application/json", text)
 	})
 	switch {
-	case errors.As(err, new(*modality.Refused)):
+	case errors.As(err, new(*jobs.Refused)):
 		s.failJob(c, err)
 	case err != nil:
 		s.fail(c, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()})

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"gearshift/serving"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
 

@@ -12,7 +12,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
-	"gearshift/serving/explain"
+	"gearshift/serving/openai/explain"
 )
 
 // valued is a policy that tells what it thinks of the variants.

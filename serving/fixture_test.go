@@ -13,11 +13,11 @@ import (
 
 	"go.uber.org/goleak"
 
+	"gearshift/internal/memnet"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/config"
-	"gearshift/serving/memnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

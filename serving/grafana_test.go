@@ -16,7 +16,7 @@ import (
 
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
-	"gearshift/serving/keys"
+	"gearshift/serving/access/keys"
 )
 
 // panel is a panel of a Grafana dashboard, as far as the test looks.
@@ -77,11 +77,11 @@ func exposed(t *testing.T) map[string][]string {
 	heard := newRig(t, loaded(jsonType, fine, "TEXT named_metrics.num_requests_running=1", &seen), withSignals(t, "sampled:2", nil))
 	heard.do("POST", chat, ask)
 	jobs.do("POST", classify, `{"model":"pair","inputs":[{"image":"x"}]}`)
-	failovers, err := os.ReadFile("failover/testdata/metrics.txt") // of a module that is made of a server
+	failovers, err := os.ReadFile("control/failover/testdata/metrics.txt") // of a module that is made of a server
 	if err != nil {
 		t.Fatal(err)
 	}
-	hosts, err := os.ReadFile("tail/testdata/metrics.txt") // of modules that are made of a server
+	hosts, err := os.ReadFile("control/tail/testdata/metrics.txt") // of modules that are made of a server
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"gearshift/router/admission"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/access/keys"
 	"gearshift/serving/config"
-	"gearshift/serving/keys"
 )
 
 // granting makes a keys file of the grants and limits, by name.

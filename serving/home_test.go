@@ -9,9 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"gearshift/internal/memnet"
 	"gearshift/serving"
-	"gearshift/serving/keys"
-	"gearshift/serving/memnet"
+	"gearshift/serving/access/keys"
 )
 
 // blank is a module whose page has nothing on it.

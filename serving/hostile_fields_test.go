@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/access/keys"
 	"gearshift/serving/config"
-	"gearshift/serving/keys"
 )
 
 // trusting makes a server that believes the proxies.

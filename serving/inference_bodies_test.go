@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 
 	"gearshift/serving"
-	"gearshift/serving/inference"
+	"gearshift/serving/openai/inference"
 )
 
 const inferPath = "/v2/models/pair/infer"

@@ -15,16 +15,16 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/health"
 	"gearshift/serving/access"
-	"gearshift/serving/catalogue"
+	"gearshift/serving/access/keys"
 	"gearshift/serving/config"
-	"gearshift/serving/explain"
-	"gearshift/serving/fields"
-	"gearshift/serving/inference"
-	"gearshift/serving/keys"
-	"gearshift/serving/modality"
-	"gearshift/serving/proxy"
-	"gearshift/serving/reply"
-	"gearshift/serving/wire"
+	"gearshift/serving/jobs"
+	"gearshift/serving/openai/catalogue"
+	"gearshift/serving/openai/explain"
+	"gearshift/serving/openai/fields"
+	"gearshift/serving/openai/inference"
+	"gearshift/serving/openai/proxy"
+	"gearshift/serving/openai/reply"
+	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
 
@@ -36,7 +36,7 @@ const headerStrategy, headerMinQuality = "X-Gearshift-Strategy", "X-Gearshift-Mi
 // engines that fail at them count as failing.
 func (s *Server) serveJobs(o *Options) (err error) {
 	ledger := s.router.Ledger()
-	s.jobs, err = modality.New(o.Modality, modality.Options{
+	s.jobs, err = jobs.New(o.Modality, jobs.Options{
 		Clock: s.clock, Log: s.log,
 		Up:      func(replica int) bool { return ledger.State(replica) == fleet.Up },
 		Begin:   s.beginBatch,
@@ -56,7 +56,7 @@ func (s *Server) serveJobs(o *Options) (err error) {
 var ErrJobs = errors.New("jobs cannot be planned")
 
 // jobModels are the models that take jobs, as the list of models has them.
-func jobModels(c *modality.Config) (list []catalogue.JobModel) {
+func jobModels(c *jobs.Config) (list []catalogue.JobModel) {
 	for i := range c.Models {
 		m := catalogue.JobModel{Name: c.Models[i].Name}
 		for _, o := range c.Models[i].Options {
@@ -81,7 +81,7 @@ func (s *Server) beginBatch(replica int, task string) (end func(error), ok bool)
 		switch {
 		case err == nil:
 			s.health.Succeeded(replica, sent)
-		case errors.Is(err, modality.ErrSlow):
+		case errors.Is(err, jobs.ErrSlow):
 			s.health.Failed(replica, health.Timeout, sent)
 		default:
 			s.health.Failed(replica, health.Broken, sent)
@@ -92,7 +92,7 @@ func (s *Server) beginBatch(replica int, task string) (end func(error), ok bool)
 // classifyJob answers a list of inputs to classify for a model whose inputs are chosen; false if the
 // body is something else.
 func (s *Server) classifyJob(c *gin.Context, body *wire.Buffer, until time.Duration) bool {
-	if !s.jobs.On() || !modality.IsList(body.Bytes()) {
+	if !s.jobs.On() || !jobs.IsList(body.Bytes()) {
 		return false
 	}
 	r, err := wire.ParseRequest(body.Bytes())
@@ -113,7 +113,7 @@ func (s *Server) classifyJob(c *gin.Context, body *wire.Buffer, until time.Durat
 		s.refuse(c, &refused.Refusal)
 		return true
 	}
-	s.answerJob(c, job, len(body.Bytes()), until, func(r *modality.Result, h http.Header) ([]byte, error) {
+	s.answerJob(c, job, len(body.Bytes()), until, func(r *jobs.Result, h http.Header) ([]byte, error) {
 		h.Set("Content-Type", "application/json")
 		return r.Classification(fields.Get(h, reply.RequestID))
 	})
@@ -219,7 +219,7 @@ func (s *Server) inferJob(c *gin.Context) {
 		return
 	}
 	defer job.Release()
-	s.answerJob(c, job, len(body.Bytes()), until, (*modality.Result).Inference)
+	s.answerJob(c, job, len(body.Bytes()), until, (*jobs.Result).Inference)
 }
 
 // planJob says which modalities would be sent for a job.
@@ -230,9 +230,9 @@ func (s *Server) planJob(c *gin.Context) {
 		return
 	}
 	defer body.Release()
-	var in modality.Draft
+	var in jobs.Draft
 	fault = wire.RefusalOf(wire.Decode(body.Bytes(), &in, true))
-	var asked modality.Asked
+	var asked jobs.Asked
 	if fault == nil {
 		asked, fault = s.askedFor(c, in.Model, in.Task)
 	}
@@ -250,9 +250,9 @@ func (s *Server) planJob(c *gin.Context) {
 
 // askedFor is what the client asks for: by its header, and by the model and task that its body
 // names.
-func (s *Server) askedFor(c *gin.Context, model, task string) (a modality.Asked, fault *wire.Refusal) {
+func (s *Server) askedFor(c *gin.Context, model, task string) (a jobs.Asked, fault *wire.Refusal) {
 	h := c.Request.Header
-	a = modality.Asked{Model: model, Explain: fields.Get(h, headerExplain) == "1"}
+	a = jobs.Asked{Model: model, Explain: fields.Get(h, headerExplain) == "1"}
 	index, fault := s.catalogue.Task(h, task, work.Auto)
 	if fault != nil {
 		return a, fault
@@ -280,7 +280,7 @@ func (s *Server) askedFor(c *gin.Context, model, task string) (a modality.Asked,
 
 // answerJob has the job answered, and its answer written. It is charged for what is sent to engines
 // and what comes back.
-func (s *Server) answerJob(c *gin.Context, job *modality.Job, size int, until time.Duration, write func(*modality.Result, http.Header) ([]byte, error)) {
+func (s *Server) answerJob(c *gin.Context, job *jobs.Job, size int, until time.Duration, write func(*jobs.Result, http.Header) ([]byte, error)) {
 	account := accountOf(c.Request.Context())
 	key, fault := s.queue.Key(c.Request.Header, access.Tenant(c), access.Granted(c).Classes)
 	var spend keys.Spend
@@ -323,14 +323,14 @@ func (s *Server) answerJob(c *gin.Context, job *modality.Job, size int, until ti
 			c.Data(http.StatusOK, h.Get("Content-Type"), text)
 			return
 		}
-		err = &modality.Refused{Refusal: wire.Refusal{Status: http.StatusBadGateway, Error: wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()}}}
+		err = &jobs.Refused{Refusal: wire.Refusal{Status: http.StatusBadGateway, Error: wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()}}}
 	}
 	s.failJob(c, err)
 }
 
 // failJob answers for a job that has no answer.
 func (s *Server) failJob(c *gin.Context, err error) {
-	var refused *modality.Refused
+	var refused *jobs.Refused
 	var late config.Overdue
 	switch {
 	case errors.As(err, &refused) && refused.Load:
@@ -351,7 +351,7 @@ func (s *Server) failJob(c *gin.Context, err error) {
 }
 
 // outcome is how the request ended that was a job; empty if that is to be seen by its status.
-func jobOutcome(r *modality.Result) string {
+func jobOutcome(r *jobs.Result) string {
 	switch {
 	case r.Answered():
 		return work.Completed.String()

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/access/keys"
 	"gearshift/serving/config"
-	"gearshift/serving/keys"
 )
 
 // TestModelsThatTakeJobs: they are listed after the variants, and described, for clients that may

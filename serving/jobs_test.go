@@ -11,11 +11,11 @@ import (
 	"testing"
 
 	"gearshift/serving"
+	"gearshift/serving/access/keys"
 	"gearshift/serving/config"
-	"gearshift/serving/inference"
-	"gearshift/serving/keys"
-	"gearshift/serving/modality"
-	"gearshift/serving/wire"
+	"gearshift/serving/jobs"
+	"gearshift/serving/openai/inference"
+	"gearshift/serving/openai/wire"
 )
 
 // pair is an engine of a model of images and sounds, which answers with what it got.
@@ -70,11 +70,11 @@ func pair(r *http.Request) (*http.Response, error) {
 // withPair adds a model of images and sounds to a server.
 func withPair(o *serving.Options) {
 	o.Config.Log.Access = config.AccessAll
-	o.Modality = modality.Config{Policy: "optimized", Models: []modality.Model{{
+	o.Modality = jobs.Config{Policy: "optimized", Models: []jobs.Model{{
 		Name: "pair", Modalities: []string{"image", "audio"},
-		Options: []modality.Option{{Variant: "small", Modalities: []string{"image"}}, {Variant: "large", Modalities: []string{"image", "audio"}}},
-		Tasks:   []modality.Task{{Name: "copy", Quality: map[string]float64{"small": 0.75, "large": 1}}},
-		Workers: []modality.Worker{{Name: "a", Transport: transport(pair), Latency: [][]float64{{100, 200}, {500, 1000}}, Replicas: []int{smallOnA, largeA}}},
+		Options: []jobs.Option{{Variant: "small", Modalities: []string{"image"}}, {Variant: "large", Modalities: []string{"image", "audio"}}},
+		Tasks:   []jobs.Task{{Name: "copy", Quality: map[string]float64{"small": 0.75, "large": 1}}},
+		Workers: []jobs.Worker{{Name: "a", Transport: transport(pair), Latency: [][]float64{{100, 200}, {500, 1000}}, Replicas: []int{smallOnA, largeA}}},
 	}}}
 }
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"gearshift/serving"
-	"gearshift/serving/abilities"
 	"gearshift/serving/config"
+	"gearshift/serving/openai/abilities"
 )
 
 // What engines have beside chats, and a request for each. Others name a variant in place of auto.

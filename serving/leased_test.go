@@ -12,11 +12,11 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/access/keys"
+	"gearshift/serving/admin/trial"
+	"gearshift/serving/admission/leases"
+	"gearshift/serving/admission/leasing"
 	"gearshift/serving/config"
-	"gearshift/serving/keys"
-	"gearshift/serving/leases"
-	"gearshift/serving/leasing"
-	"gearshift/serving/trial"
 )
 
 const routePath = "/v1/gearshift/route"

@@ -18,8 +18,8 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
-	"gearshift/serving/agents"
 	"gearshift/serving/config"
+	"gearshift/serving/engines/agents"
 )
 
 // loader is an engine with a repository of one model, in memory: Triton's, or vLLM's

@@ -13,12 +13,12 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
+	"gearshift/serving/admin/figures"
 	"gearshift/serving/engines"
-	"gearshift/serving/explain"
-	"gearshift/serving/figures"
-	"gearshift/serving/informed"
-	"gearshift/serving/loads"
-	"gearshift/serving/wire"
+	"gearshift/serving/engines/informed"
+	"gearshift/serving/engines/loads"
+	"gearshift/serving/openai/explain"
+	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
 

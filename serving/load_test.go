@@ -10,8 +10,8 @@ import (
 
 	"gearshift/router/signals"
 	"gearshift/serving"
-	"gearshift/serving/informed"
-	"gearshift/serving/loads"
+	"gearshift/serving/engines/informed"
+	"gearshift/serving/engines/loads"
 )
 
 // withSignals has the balancer of the name hear what replicas say. It routes nothing by itself: the

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"gearshift/serving"
-	"gearshift/serving/keys"
+	"gearshift/serving/access/keys"
 )
 
 // A stream of the Messages API, by its events.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/fields"
-	"gearshift/serving/reply"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/fields"
+	"gearshift/serving/openai/reply"
+	"gearshift/serving/openai/wire"
 )
 
 // The headers that the server reads or writes, in addition to those of [reply].

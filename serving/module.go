@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/fleet"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // Module is a part of the server that brings endpoints and metrics of its own. Options

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/serving"
-	"gearshift/serving/keys"
-	"gearshift/serving/wire"
+	"gearshift/serving/access/keys"
+	"gearshift/serving/openai/wire"
 )
 
 // sleeper is a module made up: it counts how often replicas were put to sleep, and the

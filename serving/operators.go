@@ -13,12 +13,12 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"gearshift/serving/access/browser"
+	"gearshift/serving/access/remote"
 	"gearshift/serving/admin"
-	"gearshift/serving/browser"
+	"gearshift/serving/admin/scrape"
 	"gearshift/serving/config"
-	"gearshift/serving/remote"
-	"gearshift/serving/scrape"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // operators is the operators' side of a Server: who may use it, and its endpoints.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gearshift/serving"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // A variant that leaves parts out of messages has its engine see none of them, and the

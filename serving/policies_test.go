@@ -17,7 +17,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
-	"gearshift/serving/trial"
+	"gearshift/serving/admin/trial"
 )
 
 // known is a policy of any name that wants one variant.

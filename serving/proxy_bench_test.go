@@ -15,7 +15,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/backend"
 	"gearshift/serving/config"
-	"gearshift/serving/loads"
+	"gearshift/serving/engines/loads"
 )
 
 // BenchmarkProxy is one request through the server and back, over sockets of

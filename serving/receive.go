@@ -11,9 +11,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/codings"
-	"gearshift/serving/memory"
-	"gearshift/serving/wire"
+	"gearshift/serving/admission/memory"
+	"gearshift/serving/openai/codings"
+	"gearshift/serving/openai/wire"
 )
 
 // The memory that a body gets before any of it has come, and once some has.

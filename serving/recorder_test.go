@@ -15,7 +15,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/experience"
-	"gearshift/serving/recording"
+	"gearshift/serving/experience/recording"
 	"gearshift/serving/work"
 )
 

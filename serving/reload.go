@@ -12,10 +12,10 @@ import (
 
 	"gearshift/router"
 	"gearshift/serving/admin"
+	"gearshift/serving/admin/trial"
 	"gearshift/serving/config"
+	"gearshift/serving/config/files"
 	"gearshift/serving/engines"
-	"gearshift/serving/files"
-	"gearshift/serving/trial"
 )
 
 // Reloader has what lies beyond the server: the scenario's file, and the store

@@ -13,12 +13,12 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router/fleet"
-	"gearshift/serving/browser"
-	"gearshift/serving/codings"
+	"gearshift/serving/access/browser"
 	"gearshift/serving/config"
-	"gearshift/serving/fields"
-	"gearshift/serving/proxy"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/codings"
+	"gearshift/serving/openai/fields"
+	"gearshift/serving/openai/proxy"
+	"gearshift/serving/openai/wire"
 )
 
 // call is a client's request, understood.

@@ -9,7 +9,7 @@ import (
 
 	"gearshift/serving/access"
 	"gearshift/serving/engines"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
 

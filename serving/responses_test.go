@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"gearshift/serving"
-	"gearshift/serving/keys"
+	"gearshift/serving/access/keys"
 )
 
 // keeping is a fleet whose replicas give responses with IDs of their own, and say

@@ -10,9 +10,9 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
-	"gearshift/serving/figures"
-	"gearshift/serving/leases"
-	"gearshift/serving/wire"
+	"gearshift/serving/admin/figures"
+	"gearshift/serving/admission/leases"
+	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
 

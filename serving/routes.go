@@ -8,10 +8,10 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/loads"
-	"gearshift/serving/paths"
-	"gearshift/serving/proxy"
-	"gearshift/serving/wire"
+	"gearshift/serving/engines/loads"
+	"gearshift/serving/openai/paths"
+	"gearshift/serving/openai/proxy"
+	"gearshift/serving/openai/wire"
 )
 
 // route is an endpoint of the server, its own or a module's.

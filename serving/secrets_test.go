@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"gearshift/serving"
-	"gearshift/serving/keys"
+	"gearshift/serving/access/keys"
 )
 
 // Whatever happens, neither log nor metrics nor any answer of the router's own

@@ -24,24 +24,24 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
 	"gearshift/serving/access"
+	"gearshift/serving/access/certificate"
+	"gearshift/serving/access/keys"
+	"gearshift/serving/admin/metrics"
+	"gearshift/serving/admin/overview"
+	"gearshift/serving/admin/trial"
 	"gearshift/serving/admission"
-	"gearshift/serving/catalogue"
-	"gearshift/serving/certificate"
+	"gearshift/serving/admission/leasing"
+	"gearshift/serving/admission/limits"
 	"gearshift/serving/config"
+	"gearshift/serving/config/running"
 	"gearshift/serving/draingrace"
 	"gearshift/serving/engines"
-	"gearshift/serving/informed"
-	"gearshift/serving/keys"
-	"gearshift/serving/leasing"
-	"gearshift/serving/limits"
-	"gearshift/serving/metrics"
-	"gearshift/serving/modality"
-	"gearshift/serving/overview"
-	"gearshift/serving/proxy"
-	"gearshift/serving/reply"
-	"gearshift/serving/responses"
-	"gearshift/serving/running"
-	"gearshift/serving/trial"
+	"gearshift/serving/engines/informed"
+	"gearshift/serving/jobs"
+	"gearshift/serving/openai/catalogue"
+	"gearshift/serving/openai/proxy"
+	"gearshift/serving/openai/reply"
+	"gearshift/serving/openai/responses"
 	"gearshift/serving/work"
 )
 
@@ -100,7 +100,7 @@ type Options struct {
 	// Balancer is the router's, if it chooses by what replicas say of their load. Nil: it does not.
 	Balancer *informed.Balancer
 	// Modality has the models whose inputs are chosen for each request of a job.
-	Modality modality.Config
+	Modality jobs.Config
 }
 
 // Watcher is called with a routed request once its work is over, however it ended, and
@@ -129,7 +129,7 @@ type Server struct {
 	instance  uint32             // of the process, as its load says it
 	contexts  *contextLengths
 	leases    *leasing.Manager
-	jobs      *modality.Service
+	jobs      *jobs.Service
 	queue     *admission.Queue
 	kept      *responses.Store
 	watchers  []Watcher
@@ -217,7 +217,7 @@ func New(o Options) (*Server, error) {
 	s.proxy = s.newProxy(trusted)
 	s.overview = overview.New(overview.Options{
 		Router: s.router, Metrics: s.metrics, Engines: s.engines, Held: s.adapter.Held, Context: s.contexts.of, Signals: s.statuses,
-		Jobs:     func() []modality.Queue { return s.jobs.Queues() },
+		Jobs:     func() []jobs.Queue { return s.jobs.Queues() },
 		Draining: s.draining.Load, Fail: s.fail, Clock: s.clock, Started: started,
 	})
 	if err := s.join(o.Modules); err != nil {

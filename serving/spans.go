@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"gearshift/serving/figures"
+	"gearshift/serving/admin/figures"
 )
 
 // The attributes of spans: OpenTelemetry's for HTTP and for generative AI, whose

@@ -16,8 +16,8 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/tiers"
 	"gearshift/serving"
-	"gearshift/serving/informed"
-	"gearshift/serving/loads"
+	"gearshift/serving/engines/informed"
+	"gearshift/serving/engines/loads"
 )
 
 // tiered is an engine that can be asked for its load, and notes that it was.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"gearshift/serving"
+	"gearshift/serving/access/keys"
 	"gearshift/serving/config"
-	"gearshift/serving/keys"
 )
 
 // What a key has used is used after a restart too.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving/failover"
+	"gearshift/serving/control/failover"
 )
 
 // hostLoss is a time in which a host was lost, which a test did.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"gearshift/serving/failover"
+	"gearshift/serving/control/failover"
 )
 
 // samplesOf reads metrics, by name with labels.

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"gearshift/serving/heartbeat"
+	"gearshift/serving/engines/heartbeat"
 )
 
 // front stands before the engine of a host, so that it sees the router's orders. It dies with the

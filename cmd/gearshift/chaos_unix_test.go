@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving/failover"
+	"gearshift/serving/control/failover"
 )
 
 // TestChaos: four engines with agents and a router with failover, in processes of their own, and

@@ -71,7 +71,7 @@ func load(ctx context.Context, url string) (wait func()) {
 var adminListening = regexp.MustCompile(`msg="admin listening" addr=(\S+)`)
 
 // TestDashboard clicks through the dashboard in a headless Chromium while requests
-// come in. What it clicks is in serving/dashboard/browser/drive.mjs.
+// come in. What it clicks is in serving/admin/dashboard/browser/drive.mjs.
 func TestDashboard(t *testing.T) {
 	browser := chromium()
 	if browser == "" {

@@ -16,8 +16,8 @@ import (
 	"gearshift/env/engine"
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
+	"gearshift/serving/access/browser"
 	"gearshift/serving/backend"
-	"gearshift/serving/browser"
 	"gearshift/serving/engineserver"
 	"gearshift/workloads"
 )

@@ -16,9 +16,9 @@ import (
 
 	"gearshift/internal/scenario"
 	"gearshift/serving/config"
+	"gearshift/serving/config/setting"
 	"gearshift/serving/engineserver"
 	"gearshift/serving/engineserver/agent"
-	"gearshift/serving/setting"
 )
 
 // agentOptions are the flags of engine that are of the router that it reports to.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving/heartbeat"
+	"gearshift/serving/engines/heartbeat"
 )
 
 // agentRouter is the part of a router that agents talk to.

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"gearshift/serving/failover"
+	"gearshift/serving/control/failover"
 )
 
 // The ways in which a host is lost.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving/models"
+	"gearshift/serving/backend/models"
 )
 
 // TestFailoverForReal: 46 applications on six engine processes in three sites, behind a router

@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"gearshift/internal/app"
+	"gearshift/internal/memnet"
 	"gearshift/internal/scenario"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
-	"gearshift/serving/memnet"
 	"gearshift/serving/work"
 )
 

@@ -21,10 +21,10 @@ import (
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/calibrate/discovery"
 	"gearshift/internal/calibrate/draft"
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
-	"gearshift/serving/address"
-	"gearshift/serving/loadgen"
+	"gearshift/serving/engines/address"
 )
 
 // initOptions are the flags of init.

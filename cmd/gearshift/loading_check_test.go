@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"gearshift/serving/overview"
+	"gearshift/serving/admin/overview"
 )
 
 // ask sends one request after the other for a model until the context ends. The last one

@@ -11,7 +11,7 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/operate"
-	"gearshift/serving/models"
+	"gearshift/serving/backend/models"
 )
 
 func newModelsCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"gearshift/internal/scenario"
-	"gearshift/serving/models"
+	"gearshift/serving/backend/models"
 )
 
 // makeTiny writes two models that compute a token in no time.

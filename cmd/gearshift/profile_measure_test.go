@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving/loadgen"
+	"gearshift/internal/calibrate/loadgen"
 )
 
 // Each fault is one line, and nothing is written.

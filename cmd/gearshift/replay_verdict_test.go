@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/serving/replay"
+	"gearshift/internal/calibrate/replay"
 )
 
 // What replay needs is checked before anything is sent, with the trace first; it ends in a

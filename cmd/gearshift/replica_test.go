@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"gearshift/serving/overview"
+	"gearshift/serving/admin/overview"
 )
 
 // repositoryAt is an inference server with a repository of models, as Triton has one: at

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/serving/loads"
+	"gearshift/serving/engines/loads"
 )
 
 // A router asks an engine in another process for its load before the choice, hears it with answers and

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"gearshift/internal/app"
+	"gearshift/internal/memnet"
 	"gearshift/internal/scenario"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/engineserver"
-	"gearshift/serving/memnet"
 )
 
 // enginePark is a server of engines for each host of a scenario.

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"gearshift/router/signals"
-	"gearshift/serving/loads"
-	"gearshift/serving/models"
+	"gearshift/serving/backend/models"
+	"gearshift/serving/engines/loads"
 )
 
 // tailCores is what each process gets of a processor: two kinds of hosts, 1.2 processors together.

@@ -14,9 +14,9 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/modality"
 	"gearshift/serving"
+	"gearshift/serving/admin/dashboard"
+	"gearshift/serving/admin/debug"
 	"gearshift/serving/config"
-	"gearshift/serving/dashboard"
-	"gearshift/serving/debug"
 )
 
 // assembly makes a server of a scenario: for [Serve], and for [Rehearse], which finds out whether it can be

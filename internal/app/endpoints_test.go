@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"gearshift/serving"
-	"gearshift/serving/dashboard"
+	"gearshift/serving/admin/dashboard"
 )
 
 // undocumented are paths that only the router's own page asks for.

@@ -7,10 +7,10 @@ import (
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/admin/dashboard"
 	"gearshift/serving/config"
-	"gearshift/serving/dashboard"
-	"gearshift/serving/failover"
-	"gearshift/serving/setting"
+	"gearshift/serving/config/setting"
+	"gearshift/serving/control/failover"
 )
 
 // stepsShown bounds the steps of the last failover that the page shows.

@@ -12,8 +12,8 @@ import (
 
 	"gearshift/internal/scenario"
 	"gearshift/serving"
-	"gearshift/serving/dashboard"
-	"gearshift/serving/statefile"
+	"gearshift/serving/admin/dashboard"
+	"gearshift/serving/control/statefile"
 )
 
 // cameras is a fleet of two hosts with an application on each.

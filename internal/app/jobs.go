@@ -13,7 +13,7 @@ import (
 	"gearshift/router/modality"
 	"gearshift/router/profile"
 	"gearshift/serving"
-	jobs "gearshift/serving/modality"
+	"gearshift/serving/jobs"
 	"gearshift/workloads"
 )
 

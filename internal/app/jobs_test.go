@@ -11,7 +11,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/strategies"
-	jobs "gearshift/serving/modality"
+	"gearshift/serving/jobs"
 )
 
 // twoInputs is a model of two inputs on two hosts, on one of which one combination also stands

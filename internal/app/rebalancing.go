@@ -7,7 +7,7 @@ import (
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
-	"gearshift/serving/rebalancing"
+	"gearshift/serving/control/rebalancing"
 )
 
 // newRebalancing makes what moves replicas between hosts, except those that are pinned; nil where the

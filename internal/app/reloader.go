@@ -17,12 +17,12 @@ import (
 	"gearshift/router/policy"
 	"gearshift/router/tiers"
 	"gearshift/serving"
-	"gearshift/serving/address"
 	"gearshift/serving/backend"
 	"gearshift/serving/config"
+	"gearshift/serving/config/files"
 	"gearshift/serving/engines"
-	"gearshift/serving/files"
-	"gearshift/serving/informed"
+	"gearshift/serving/engines/address"
+	"gearshift/serving/engines/informed"
 	"gearshift/workloads"
 )
 

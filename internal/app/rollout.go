@@ -9,7 +9,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/config"
-	"gearshift/serving/rollout"
+	"gearshift/serving/control/rollout"
 )
 
 // newRollout makes what changes versions of models, and gives the backends of those that change

@@ -21,7 +21,7 @@ import (
 	"gearshift/internal/scenario"
 	"gearshift/router/policy"
 	"gearshift/serving"
-	"gearshift/serving/setting"
+	"gearshift/serving/config/setting"
 )
 
 // Options say what is served, and how.

@@ -7,7 +7,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/internal/training/policies"
 	"gearshift/router/policy"
-	"gearshift/serving/files"
+	"gearshift/serving/config/files"
 )
 
 // guardedStore is the store of policies for a server that runs: what takes too long, as

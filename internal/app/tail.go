@@ -4,11 +4,11 @@ import (
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/serving"
-	"gearshift/serving/dashboard"
-	"gearshift/serving/rebalancing"
-	"gearshift/serving/rollout"
-	"gearshift/serving/tail"
-	"gearshift/serving/tiering"
+	"gearshift/serving/admin/dashboard"
+	"gearshift/serving/control/rebalancing"
+	"gearshift/serving/control/rollout"
+	"gearshift/serving/control/tail"
+	"gearshift/serving/control/tiering"
 )
 
 // withTail adds what shows how busy the busiest hosts are, on the page too, with the replicas that

@@ -10,9 +10,9 @@ import (
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/serving"
-	"gearshift/serving/agents"
 	"gearshift/serving/backend"
 	"gearshift/serving/engines"
+	"gearshift/serving/engines/agents"
 )
 
 // upstream is where a replica answers, for now.

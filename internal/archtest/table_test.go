@@ -38,8 +38,7 @@ var rooms = []room{
 
 	{"serving", []string{"router"}, "a server asks the router, and knows neither the simulator, nor a learner, nor the store of policies"},
 	{"serving/backend", []string{"router", "serving", "env/engine", "checkpoints/onnxfile"}, "the simulated backend runs the simulator's engine in real time; models are files of ONNX"},
-	{"serving/models", []string{"checkpoints/onnxfile"}, "weights and files are made without a look at what computes them"},
-	{"serving/replay", []string{"router/fleet", "workloads", "serving"}, "it sends a workload and judges the answers: it knows no server from within"},
+	{"serving/backend/models", []string{"checkpoints/onnxfile"}, "weights and files are made without a look at what computes them"},
 
 	{"internal", nil, "a leaf serves everybody, and knows nobody"},
 	{"internal/output", nil, "how results are written is the same for all commands"},
@@ -66,7 +65,7 @@ var rooms = []room{
 
 // kits are the rooms made for tests: any test may import them, and no row above
 // lets other code do so.
-var kits = []string{"router/conformance", "rl/rltest", "env/envtest", "serving/memnet", "internal/calibrate/enginetest", "internal/race", "internal/highs"}
+var kits = []string{"router/conformance", "rl/rltest", "env/envtest", "internal/memnet", "internal/calibrate/enginetest", "internal/race", "internal/highs"}
 
 // fence keeps packages from outside the module within some rooms.
 type fence struct {
@@ -84,13 +83,13 @@ var fences = []fence{
 		"figures and their fonts are for reports: a build that only serves leaves them out"},
 	{[]string{"github.com/gin-gonic"}, []string{"serving"},
 		"HTTP is the server's business"},
-	{[]string{"github.com/prometheus"}, []string{"serving", "internal/calibrate/discovery"},
+	{[]string{"github.com/prometheus"}, []string{"serving", "internal/calibrate/discovery", "internal/calibrate/loadgen"},
 		"metrics are read off the ledger by the server, never fed from below; discovery parses the metrics pages of engines"},
-	{[]string{"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters"}, []string{"serving/tracing"},
+	{[]string{"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters"}, []string{"serving/admin/tracing"},
 		"spans are made through OpenTelemetry's interfaces, and sent in one place"},
 	{[]string{"go.opentelemetry.io"}, []string{"serving"},
 		"what is traced is a request over HTTP, not a decision or a simulation"},
-	{[]string{"go.etcd.io/bbolt"}, []string{"checkpoints", "serving/statefile", "internal/boltfile"},
+	{[]string{"go.etcd.io/bbolt"}, []string{"checkpoints", "serving/control/statefile", "internal/boltfile"},
 		"the store is opened, copied out of and closed in one place; so is the state of a failover controller; both have their pages verified"},
 	{[]string{"github.com/coder/websocket"}, []string{"serving"},
 		"sockets of browsers are the server's business"},
@@ -102,7 +101,7 @@ var fences = []fence{
 		"flags are for the command; reports register theirs"},
 	{[]string{"go.yaml.in/yaml", "golang.org/x/term"}, []string{"cmd", "internal"},
 		"files and terminals are for the command and its libraries: others take values"},
-	{[]string{"net/http"}, []string{"serving", "cmd", "internal/app", "internal/calibrate", "internal/onnxruntime", "internal/training/digits"},
+	{[]string{"net/http"}, []string{"serving", "cmd", "internal/app", "internal/calibrate", "internal/onnxruntime", "internal/training/digits", "internal/memnet"},
 		"decisions, simulation and training know no HTTP"},
 	{[]string{"flag", "log"}, []string{"internal/archtest"},
 		"a library neither defines flags nor logs by itself"},

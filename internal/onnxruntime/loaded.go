@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"gearshift/serving/backend"
-	"gearshift/serving/repository"
+	"gearshift/serving/engineserver/repository"
 )
 
 // errAsleep is what a model without an engine answers with.

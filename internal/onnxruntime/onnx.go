@@ -15,7 +15,7 @@ import (
 	"gearshift/serving/backend/classifier"
 	"gearshift/serving/backend/decoder"
 	onnxmodel "gearshift/serving/backend/onnx"
-	"gearshift/serving/setting"
+	"gearshift/serving/config/setting"
 )
 
 // onnxLibrary is the file that `make onnxruntime` fetches.

@@ -20,8 +20,8 @@ import (
 	"gearshift/serving/backend"
 	"gearshift/serving/backend/classifier"
 	"gearshift/serving/backend/decoder"
-	"gearshift/serving/files"
-	"gearshift/serving/models"
+	"gearshift/serving/backend/models"
+	"gearshift/serving/config/files"
 	"gearshift/workloads"
 )
 

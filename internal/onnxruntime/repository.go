@@ -12,9 +12,9 @@ import (
 
 	"gearshift/internal/scenario"
 	"gearshift/serving/backend"
-	"gearshift/serving/files"
-	"gearshift/serving/models"
-	"gearshift/serving/repository"
+	"gearshift/serving/backend/models"
+	"gearshift/serving/config/files"
+	"gearshift/serving/engineserver/repository"
 	"gearshift/workloads"
 )
 

@@ -16,10 +16,10 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
 	"gearshift/router/policy"
-	"gearshift/serving/address"
-	"gearshift/serving/agents"
-	"gearshift/serving/informed"
-	"gearshift/serving/setting"
+	"gearshift/serving/config/setting"
+	"gearshift/serving/engines/address"
+	"gearshift/serving/engines/agents"
+	"gearshift/serving/engines/informed"
 	"gearshift/workloads"
 )
 

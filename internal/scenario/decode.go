@@ -20,8 +20,8 @@ import (
 	"gearshift/router/health"
 	"gearshift/serving/backend"
 	"gearshift/serving/config"
-	"gearshift/serving/gauges"
-	"gearshift/serving/setting"
+	"gearshift/serving/config/setting"
+	"gearshift/serving/engines/gauges"
 )
 
 // decoder fills Go values from YAML, going on after each fault so that all are

@@ -7,11 +7,11 @@ import (
 
 	"gearshift/router/control"
 	"gearshift/router/fleet"
-	"gearshift/serving/address"
-	"gearshift/serving/agents"
+	"gearshift/serving/admission/memory"
 	"gearshift/serving/backend"
 	"gearshift/serving/config"
-	"gearshift/serving/memory"
+	"gearshift/serving/engines/address"
+	"gearshift/serving/engines/agents"
 )
 
 // Serving is how a router serves the scenario.

@@ -14,7 +14,7 @@ import (
 	"gearshift/router/policy"
 	"gearshift/router/profile"
 	"gearshift/serving/config"
-	"gearshift/serving/informed"
+	"gearshift/serving/engines/informed"
 	"gearshift/workloads"
 )
 

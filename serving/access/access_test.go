@@ -8,8 +8,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/keys"
-	"gearshift/serving/wire"
+	"gearshift/serving/access/keys"
+	"gearshift/serving/openai/wire"
 )
 
 // newGate is a gate for the holder of one key, of which at most one request may be in flight.

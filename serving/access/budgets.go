@@ -10,8 +10,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/keys"
-	"gearshift/serving/wire"
+	"gearshift/serving/access/keys"
+	"gearshift/serving/openai/wire"
 )
 
 // HeaderReason says why a request is refused under load.

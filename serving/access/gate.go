@@ -12,10 +12,10 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"gearshift/serving/browser"
-	"gearshift/serving/fields"
-	"gearshift/serving/keys"
-	"gearshift/serving/wire"
+	"gearshift/serving/access/browser"
+	"gearshift/serving/access/keys"
+	"gearshift/serving/openai/fields"
+	"gearshift/serving/openai/wire"
 )
 
 // Options are what a Gate is made of.

@@ -3,8 +3,8 @@ package access
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"gearshift/serving/keys"
-	"gearshift/serving/scrape"
+	"gearshift/serving/access/keys"
+	"gearshift/serving/admin/scrape"
 )
 
 var (

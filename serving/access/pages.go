@@ -6,7 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/browser"
+	"gearshift/serving/access/browser"
 )
 
 // Guard keeps pages of other sites out, unless serving.cors lets them in, and answers the

@@ -13,10 +13,10 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/browser"
-	"gearshift/serving/certificate"
-	"gearshift/serving/remote"
-	"gearshift/serving/wire"
+	"gearshift/serving/access/browser"
+	"gearshift/serving/access/certificate"
+	"gearshift/serving/access/remote"
+	"gearshift/serving/openai/wire"
 )
 
 // Options are what the operators' side is made of.

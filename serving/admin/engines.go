@@ -15,7 +15,7 @@ import (
 	"gearshift/router/control"
 	"gearshift/router/lifecycle"
 	"gearshift/serving/engines"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // engineRoutes are the endpoints by which engines load and unload their models.

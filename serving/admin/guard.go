@@ -13,11 +13,11 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"gearshift/serving/browser"
-	"gearshift/serving/fields"
-	"gearshift/serving/lograte"
-	"gearshift/serving/tries"
-	"gearshift/serving/wire"
+	"gearshift/serving/access/browser"
+	"gearshift/serving/access/tries"
+	"gearshift/serving/admin/lograte"
+	"gearshift/serving/openai/fields"
+	"gearshift/serving/openai/wire"
 )
 
 // minToken is the fewest characters of a token: fewer can be guessed.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"gearshift/serving/admin/overview"
+	"gearshift/serving/admin/trial"
+	"gearshift/serving/admission/leasing"
 	"gearshift/serving/engines"
-	"gearshift/serving/leasing"
-	"gearshift/serving/overview"
-	"gearshift/serving/trial"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // By is who wants something done that an operator has ordered, for the log.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"gearshift/serving/fields"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/fields"
+	"gearshift/serving/openai/wire"
 )
 
 // FlowKey is what a request is queued by: its class and its tenant.

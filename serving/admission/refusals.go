@@ -7,7 +7,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/serving/config"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // The reasons of a refusal: labels of a metric, and codes of errors. The first five are

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"gearshift/serving/address"
+	"gearshift/serving/engines/address"
 )
 
 // Get asks the server for a path of its own, such as /health or /v1/models, with its key. It

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // The paths that backends answer.

@@ -16,7 +16,7 @@ import (
 	"gearshift/env/engine"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

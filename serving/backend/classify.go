@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"gearshift/serving/inference"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/inference"
+	"gearshift/serving/openai/wire"
 )
 
 // Classification is the answer to a request to classify, in the form of vLLM's /classify.

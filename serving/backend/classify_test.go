@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"gearshift/router/profile"
-	"gearshift/serving/inference"
+	"gearshift/serving/openai/inference"
 )
 
 // TestSimulatedClassifiersTakeTheTimeOfABatch: a list is one batch of the profile's table, by

@@ -3,7 +3,7 @@ package backend
 import (
 	"net/http"
 
-	"gearshift/serving/codings"
+	"gearshift/serving/openai/codings"
 )
 
 // decompress undoes the compression of an answer that was asked for without. One that it does not

@@ -12,7 +12,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // embeddingOrder is what a simulated engine heeds in a request for embeddings.

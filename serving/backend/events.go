@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // stream answers with server-sent events as the tokens come.

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // Generation is one answer on its way through an engine. Its pieces are what the

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gearshift/serving/inference"
+	"gearshift/serving/openai/inference"
 )
 
 // The types of tensors that are understood, of those that the protocol has.

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gearshift/serving/address"
+	"gearshift/serving/engines/address"
 )
 
 const (

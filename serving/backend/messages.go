@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // The paths of Anthropic's Messages API.

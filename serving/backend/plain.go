@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"gearshift/serving/address"
+	"gearshift/serving/engines/address"
 )
 
 // plainLimit bounds the bodies that plain sends. It reads nothing before it has

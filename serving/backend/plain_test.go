@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/serving/address"
+	"gearshift/serving/engines/address"
 )
 
 // plainTo is a plain whose connections are in memory: serve has the other end of

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // replica answers for one engine of a host.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // responseOrder is what a simulated engine heeds in a request of the Responses

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // mostKept bounds the responses that an engine keeps.

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // retelling makes of the events of a chat those of another API.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // tool is a function that the client offers.

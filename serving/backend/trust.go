@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"gearshift/serving/files"
-	"gearshift/serving/setting"
+	"gearshift/serving/config/files"
+	"gearshift/serving/config/setting"
 )
 
 // TLSConfig is how a server and the router know each other. Without any of it the

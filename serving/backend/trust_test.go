@@ -20,7 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/serving/files"
+	"gearshift/serving/config/files"
 )
 
 // authority signs certificates.

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"time"
 
-	"gearshift/serving/address"
-	"gearshift/serving/setting"
+	"gearshift/serving/config/setting"
+	"gearshift/serving/engines/address"
 )
 
 // UpstreamConfig is one OpenAI-compatible server.

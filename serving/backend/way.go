@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"gearshift/serving/address"
+	"gearshift/serving/engines/address"
 )
 
 // way is how requests get to a server: where that is, and what it sees of their headers.

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"gearshift/serving/agents"
-	"gearshift/serving/wire"
+	"gearshift/serving/engines/agents"
+	"gearshift/serving/openai/wire"
 )
 
 // Backend is what answers for one replica.

@@ -8,13 +8,13 @@ import (
 
 	"gearshift/internal/faults"
 	"gearshift/router/health"
-	"gearshift/serving/browser"
-	"gearshift/serving/connections"
+	"gearshift/serving/access/browser"
+	"gearshift/serving/admission/connections"
+	"gearshift/serving/admission/leases"
+	"gearshift/serving/admission/memory"
+	"gearshift/serving/engines/gauges"
+	"gearshift/serving/engines/informed"
 	"gearshift/serving/experience"
-	"gearshift/serving/gauges"
-	"gearshift/serving/informed"
-	"gearshift/serving/leases"
-	"gearshift/serving/memory"
 )
 
 // Config is how the server treats its clients. [DefaultConfig] has values that

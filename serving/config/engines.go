@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"gearshift/serving/agents"
+	"gearshift/serving/engines/agents"
 )
 
 // Drift is what follows where engines leave their profiles.

@@ -7,7 +7,7 @@ import (
 
 	"gearshift/internal/faults"
 	"gearshift/router"
-	"gearshift/serving/fields"
+	"gearshift/serving/openai/fields"
 )
 
 // What [Overload] may shed.

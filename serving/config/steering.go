@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"gearshift/internal/faults"
-	"gearshift/serving/remote"
-	"gearshift/serving/trial"
+	"gearshift/serving/access/remote"
+	"gearshift/serving/admin/trial"
 )
 
 // Steering is what operators set for clients and for themselves, in addition to the

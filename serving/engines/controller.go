@@ -7,7 +7,7 @@ import (
 
 	"gearshift/router/control"
 	"gearshift/router/health"
-	"gearshift/serving/probes"
+	"gearshift/serving/engines/probes"
 )
 
 // silenceChecks is how often silences are looked for within the time after which one counts.

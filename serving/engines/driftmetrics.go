@@ -5,7 +5,7 @@ import (
 
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
-	"gearshift/serving/scrape"
+	"gearshift/serving/admin/scrape"
 )
 
 var (

@@ -18,11 +18,11 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/health"
 	"gearshift/router/signals"
-	"gearshift/serving/address"
-	"gearshift/serving/agents"
 	"gearshift/serving/config"
-	"gearshift/serving/gauges"
-	"gearshift/serving/probes"
+	"gearshift/serving/engines/address"
+	"gearshift/serving/engines/agents"
+	"gearshift/serving/engines/gauges"
+	"gearshift/serving/engines/probes"
 )
 
 // Prober is what a [config.Backend]'s transport may be as well: a server that can be

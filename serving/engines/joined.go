@@ -7,7 +7,7 @@ import (
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/lifecycle"
-	"gearshift/serving/agents"
+	"gearshift/serving/engines/agents"
 )
 
 // This file is what a controller that has joined may ask of the engines, and report to them.

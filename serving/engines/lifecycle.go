@@ -11,8 +11,8 @@ import (
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/lifecycle"
-	"gearshift/serving/agents"
 	"gearshift/serving/config"
+	"gearshift/serving/engines/agents"
 )
 
 // lifecycles has the engines of replicas load, unload, sleep and wake as operators order

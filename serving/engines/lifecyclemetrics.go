@@ -8,7 +8,7 @@ import (
 
 	"gearshift/router/control"
 	"gearshift/router/fleet"
-	"gearshift/serving/scrape"
+	"gearshift/serving/admin/scrape"
 )
 
 var replicaStateDesc = prometheus.NewDesc("gearshift_replica_lifecycle",

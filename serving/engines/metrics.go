@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/health"
-	"gearshift/serving/scrape"
+	"gearshift/serving/admin/scrape"
 )
 
 var (

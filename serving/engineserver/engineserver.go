@@ -21,9 +21,9 @@ import (
 	"time"
 
 	"gearshift/serving/backend"
-	"gearshift/serving/loads"
-	"gearshift/serving/repository"
-	"gearshift/serving/wire"
+	"gearshift/serving/engines/loads"
+	"gearshift/serving/engineserver/repository"
+	"gearshift/serving/openai/wire"
 )
 
 // Config is what a Server is made of.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"gearshift/router/signals"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // Faults are the ways in which a server misbehaves: of the first seven each is

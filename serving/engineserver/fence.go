@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"gearshift/serving/heartbeat"
-	"gearshift/serving/wire"
+	"gearshift/serving/engines/heartbeat"
+	"gearshift/serving/openai/wire"
 )
 
 // Fence admits orders, such as loads and unloads, of the router that the engine's agent reports to, and

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving/heartbeat"
+	"gearshift/serving/engines/heartbeat"
 )
 
 // fleetToken is the secret of the test's fleet.

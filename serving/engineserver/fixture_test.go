@@ -13,10 +13,10 @@ import (
 	"go.uber.org/goleak"
 
 	"gearshift/env/engine"
+	"gearshift/internal/memnet"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 	"gearshift/serving/backend"
-	"gearshift/serving/memnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

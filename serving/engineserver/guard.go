@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"gearshift/serving/browser"
-	"gearshift/serving/fields"
-	"gearshift/serving/tries"
-	"gearshift/serving/wire"
+	"gearshift/serving/access/browser"
+	"gearshift/serving/access/tries"
+	"gearshift/serving/openai/fields"
+	"gearshift/serving/openai/wire"
 )
 
 // healthPaths are the endpoints that need no key.

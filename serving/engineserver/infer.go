@@ -7,8 +7,8 @@ import (
 	"net/http"
 
 	"gearshift/serving/backend"
-	"gearshift/serving/codings"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/codings"
+	"gearshift/serving/openai/wire"
 )
 
 // infer is the Open Inference Protocol's: the model answers it, if it is made for it.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"gearshift/router/signals"
-	"gearshift/serving/loads"
+	"gearshift/serving/engines/loads"
 )
 
 // loadOf is what the server says of the load of what requests call by the name.

@@ -11,8 +11,8 @@ import (
 
 	"gearshift/router/signals"
 	"gearshift/serving/backend"
-	"gearshift/serving/loads"
-	"gearshift/serving/wire"
+	"gearshift/serving/engines/loads"
+	"gearshift/serving/openai/wire"
 )
 
 // said asks for an answer with the header in the form, and returns its load.

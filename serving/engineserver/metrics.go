@@ -7,9 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"gearshift/serving/admin/scrape"
 	"gearshift/serving/backend"
-	"gearshift/serving/repository"
-	"gearshift/serving/scrape"
+	"gearshift/serving/engineserver/repository"
 )
 
 // Buckets of the histograms, in seconds: vLLM's own.

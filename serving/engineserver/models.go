@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"gearshift/serving/repository"
-	"gearshift/serving/wire"
+	"gearshift/serving/engineserver/repository"
+	"gearshift/serving/openai/wire"
 )
 
 // model is an entry of the list of models, with the server's own addition.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"gearshift/serving/backend"
-	"gearshift/serving/repository"
+	"gearshift/serving/engineserver/repository"
 )
 
 // routeRepository registers Triton's repository API and what the Open Inference

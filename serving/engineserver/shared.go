@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"gearshift/serving/backend"
-	"gearshift/serving/repository"
-	"gearshift/serving/wire"
+	"gearshift/serving/engineserver/repository"
+	"gearshift/serving/openai/wire"
 )
 
 // Shared is a model with several inputs, which one engine answers from those that a request has.

@@ -11,7 +11,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/backend"
-	"gearshift/serving/repository"
+	"gearshift/serving/engineserver/repository"
 )
 
 // simulated has the engines of a host as models that can be loaded. All of them run from the

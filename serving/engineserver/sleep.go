@@ -9,8 +9,8 @@ import (
 	"slices"
 	"sync"
 
-	"gearshift/serving/repository"
-	"gearshift/serving/wire"
+	"gearshift/serving/engineserver/repository"
+	"gearshift/serving/openai/wire"
 )
 
 // routeSleep registers vLLM's sleep mode. All models sleep and wake together, unless

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"gearshift/serving/backend"
-	"gearshift/serving/repository"
-	"gearshift/serving/wire"
+	"gearshift/serving/engineserver/repository"
+	"gearshift/serving/openai/wire"
 )
 
 // trouble is what befalls one request.

@@ -1,8 +1,8 @@
 package work
 
 import (
-	"gearshift/serving/tokens"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/tokens"
+	"gearshift/serving/openai/wire"
 )
 
 // Prompts correct the estimated lengths of prompts by what engines count, for each task: a task's

@@ -8,8 +8,8 @@ import (
 	"gearshift/router"
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
-	"gearshift/serving/keys"
-	"gearshift/serving/wire"
+	"gearshift/serving/access/keys"
+	"gearshift/serving/openai/wire"
 )
 
 // Work is a routed request until its End.

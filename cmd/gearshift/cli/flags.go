@@ -10,7 +10,7 @@ import (
 
 	"gearshift/env/objective"
 	"gearshift/internal/onnxruntime"
-	"gearshift/serving/setting"
+	"gearshift/serving/config/setting"
 )
 
 // DefaultScenario is the scenario of a command without --scenario.

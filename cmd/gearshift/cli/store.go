@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gearshift/serving/setting"
+	"gearshift/serving/config/setting"
 )
 
 // StoreUsage is the usage of --store.

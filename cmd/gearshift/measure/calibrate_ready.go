@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/scenario"
-	"gearshift/serving/loadgen"
 )
 
 // engineSteps ask the engines.

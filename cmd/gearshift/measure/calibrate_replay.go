@@ -13,11 +13,11 @@ import (
 	"text/tabwriter"
 
 	"gearshift/internal/calibrate/hostinfo"
+	"gearshift/internal/calibrate/loadgen"
+	"gearshift/internal/calibrate/replay"
 	"gearshift/internal/calibrate/validation"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
-	"gearshift/serving/loadgen"
-	"gearshift/serving/replay"
 )
 
 // turn is one replay.

@@ -20,10 +20,10 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
+	"gearshift/internal/calibrate/replay"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training"
 	"gearshift/internal/training/gate"
-	"gearshift/serving/replay"
 )
 
 // refusing is a command line on which every command fails.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"gearshift/internal/calibrate/profiling"
+	"gearshift/internal/calibrate/replay"
 	"gearshift/internal/onnxruntime"
 	"gearshift/internal/scenario"
-	"gearshift/serving/replay"
 )
 
 // What the flags leave open of a model's memory is that of the scenario's profile.

@@ -19,8 +19,8 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/calibrate/hostinfo"
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/output"
-	"gearshift/serving/loadgen"
 )
 
 // classifierBatches are how many inputs of a classifier are measured at once.

@@ -15,10 +15,10 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/calibrate/hostinfo"
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/calibrate/profiling"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
-	"gearshift/serving/loadgen"
 )
 
 // measureOptions are the flags of profile measure.

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/internal/calibrate/replay"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
-	"gearshift/serving/replay"
 	"gearshift/workloads"
 )
 

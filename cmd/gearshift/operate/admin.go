@@ -20,9 +20,9 @@ import (
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/output"
 	"gearshift/internal/training/policies"
+	"gearshift/serving/admin/trial"
 	"gearshift/serving/config"
-	"gearshift/serving/setting"
-	"gearshift/serving/trial"
+	"gearshift/serving/config/setting"
 )
 
 // operator gives orders to a router that runs, through its admin API.

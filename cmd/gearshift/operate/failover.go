@@ -14,7 +14,7 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/output"
-	"gearshift/serving/failover"
+	"gearshift/serving/control/failover"
 )
 
 // FailoverCommands are those on the failover of a running router.

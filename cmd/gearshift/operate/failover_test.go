@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/serving/failover"
+	"gearshift/serving/control/failover"
 )
 
 // The situation is printed with what needs attention in words.

@@ -18,7 +18,7 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/output"
-	"gearshift/serving/keys"
+	"gearshift/serving/access/keys"
 )
 
 const defaultKeys = "gearshift.keys"

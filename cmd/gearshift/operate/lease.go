@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/serving/leasing"
+	"gearshift/serving/admission/leasing"
 )
 
 func NewLeaseCommand() *cobra.Command {

@@ -16,7 +16,7 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/output"
-	"gearshift/serving/overview"
+	"gearshift/serving/admin/overview"
 )
 
 func NewReplicaCommand() *cobra.Command {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/serving/overview"
+	"gearshift/serving/admin/overview"
 )
 
 // TestReplicaThatStaysDown has a load that cannot bring its replica up.

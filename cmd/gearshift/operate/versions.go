@@ -15,7 +15,7 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/output"
-	"gearshift/serving/rollout"
+	"gearshift/serving/control/rollout"
 )
 
 // ModelCommands are those on the versions of a running router's models.

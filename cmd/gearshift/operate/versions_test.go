@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 
 	"gearshift/internal/output"
-	"gearshift/serving/rollout"
+	"gearshift/serving/control/rollout"
 )
 
 // Who waits for a roll sees each step of it once, on standard error.

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"gearshift/internal/calibrate/draft"
-	"gearshift/serving/address"
-	"gearshift/serving/listing"
-	"gearshift/serving/loadgen"
+	"gearshift/internal/calibrate/loadgen"
+	"gearshift/serving/engines/address"
+	"gearshift/serving/openai/listing"
 )
 
 // Target is an engine to ask.

@@ -14,7 +14,7 @@ import (
 
 	"gearshift/internal/calibrate/discovery"
 	"gearshift/internal/calibrate/draft"
-	"gearshift/serving/loadgen"
+	"gearshift/internal/calibrate/loadgen"
 )
 
 // server answers each method and path with a text.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"gearshift/internal/calibrate/draft"
-	"gearshift/serving/address"
+	"gearshift/serving/engines/address"
 )
 
 // probeTokens is the length of the answer that a probe asks for.

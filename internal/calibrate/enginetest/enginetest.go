@@ -14,7 +14,7 @@ import (
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/serving/backend"
-	openai "gearshift/serving/wire"
+	openai "gearshift/serving/openai/wire"
 	"gearshift/workloads"
 )
 

@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"strings"
 
-	"gearshift/serving/address"
-	"gearshift/serving/loadgen"
+	"gearshift/internal/calibrate/loadgen"
+	"gearshift/serving/engines/address"
 )
 
 // Unsaid stands for what is not known of a machine or a model.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"gearshift/serving/loadgen"
+	"gearshift/internal/calibrate/loadgen"
 )
 
 func TestHere(t *testing.T) {

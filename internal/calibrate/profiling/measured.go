@@ -17,10 +17,10 @@ import (
 	"gearshift/env/fit"
 	"gearshift/env/fit/steady"
 	"gearshift/internal/calibrate/hostinfo"
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
 	"gearshift/router/profile"
-	"gearshift/serving/loadgen"
 )
 
 // Profile is a measured profile as it is written: the entry of a scenario, and where it

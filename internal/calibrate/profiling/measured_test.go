@@ -16,9 +16,9 @@ import (
 	"gearshift/env/fit"
 	"gearshift/env/fit/steady"
 	"gearshift/internal/calibrate/enginetest"
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/scenario"
 	"gearshift/router/profile"
-	"gearshift/serving/loadgen"
 	"gearshift/workloads"
 )
 

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gearshift/internal/calibrate/hostinfo"
-	"gearshift/serving/loadgen"
+	"gearshift/internal/calibrate/loadgen"
 )
 
 // run returns what is said of a load of the replicas in all cases.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/router/fleet"
-	"gearshift/serving/loadgen"
 	"gearshift/workloads"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"gearshift/env"
-	"gearshift/serving/loadgen"
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/workloads"
 )
 

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
-	"gearshift/serving/loadgen"
-	"gearshift/serving/setting"
+	"gearshift/serving/config/setting"
 )
 
 // MeasuredAt returns the replica of a variant that is measured and validated, one on the host

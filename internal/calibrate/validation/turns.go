@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/calibrate/profiling"
-	"gearshift/serving/loadgen"
 )
 
 // measuredOutput is how many tokens each answer has whose steps are timed.

@@ -14,10 +14,10 @@ import (
 
 	"gearshift/env"
 	"gearshift/internal/calibrate/hostinfo"
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
-	"gearshift/serving/loadgen"
 	"gearshift/workloads"
 )
 

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"gearshift/internal/calibrate/enginetest"
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
-	"gearshift/serving/loadgen"
 	"gearshift/workloads"
 )
 

@@ -20,7 +20,7 @@ import (
 	"gearshift/internal/onnxruntime"
 	"gearshift/internal/scenario"
 	"gearshift/rl/supervised"
-	"gearshift/serving/models"
+	"gearshift/serving/backend/models"
 	data "gearshift/workloads/digits"
 )
 

@@ -12,7 +12,7 @@ import (
 	"gearshift/internal/onnxruntime"
 	"gearshift/rl/fused"
 	"gearshift/rl/supervised"
-	"gearshift/serving/models"
+	"gearshift/serving/backend/models"
 	data "gearshift/workloads/digits"
 )
 

@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"gearshift/rl/supervised"
-	"gearshift/serving/models"
+	"gearshift/serving/backend/models"
 	data "gearshift/workloads/digits"
 )
 

@@ -22,8 +22,8 @@ import (
 	"go.uber.org/goleak"
 
 	"gearshift/serving/backend"
+	"gearshift/serving/backend/models"
 	"gearshift/serving/backend/tokenizer"
-	"gearshift/serving/models"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"gearshift/serving/backend"
-	"gearshift/serving/inference"
+	"gearshift/serving/openai/inference"
 )
 
 // TestLists: a list of inputs is answered in its order, each with what it was answered from, and

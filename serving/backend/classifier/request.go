@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"gearshift/serving/backend"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // order is a request: one input, or a list of them.

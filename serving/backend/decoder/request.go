@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"gearshift/serving/backend"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // order is what the engine heeds in a request.

@@ -8,7 +8,7 @@ import (
 
 	"gearshift/serving/backend"
 	"gearshift/serving/backend/tokenizer"
-	"gearshift/serving/wire"
+	"gearshift/serving/openai/wire"
 )
 
 // sequence is one prompt and what is generated from it. It implements

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"gearshift/serving/backend/classifier"
-	"gearshift/serving/models"
+	"gearshift/serving/backend/models"
 )
 
 var narrow = models.Size{Name: "narrow", Layers: 2, Width: 16}

@@ -20,7 +20,7 @@ import (
 
 	"gearshift/serving/backend"
 	"gearshift/serving/backend/decoder"
-	"gearshift/serving/models"
+	"gearshift/serving/backend/models"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

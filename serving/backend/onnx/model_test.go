@@ -16,7 +16,7 @@ import (
 	"gearshift/checkpoints/onnxfile"
 	"gearshift/router/ort"
 	"gearshift/serving/backend/decoder"
-	"gearshift/serving/models"
+	"gearshift/serving/backend/models"
 )
 
 // load loads the library that `make onnxruntime` fetches, or the one that the

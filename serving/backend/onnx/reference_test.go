@@ -5,7 +5,7 @@ package onnx
 import (
 	"math"
 
-	"gearshift/serving/models"
+	"gearshift/serving/backend/models"
 )
 
 // forward is the logits behind the last of the tokens, by plain loops in float64

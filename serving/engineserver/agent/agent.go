@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"gearshift/serving/heartbeat"
+	"gearshift/serving/engines/heartbeat"
 )
 
 // Config is what an Agent is made of.

@@ -16,9 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/serving/heartbeat"
-	"gearshift/serving/memnet"
-	"gearshift/serving/wire"
+	"gearshift/internal/memnet"
+	"gearshift/serving/engines/heartbeat"
+	"gearshift/serving/openai/wire"
 )
 
 // router is one that agents report to, on a network in memory.

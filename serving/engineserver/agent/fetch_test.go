@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving/heartbeat"
+	"gearshift/serving/engines/heartbeat"
 )
 
 // archive is a tar of the files.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"gearshift/serving/heartbeat"
+	"gearshift/serving/engines/heartbeat"
 )
 
 // attend keeps a request open at the router, so that the connection's end tells it that this

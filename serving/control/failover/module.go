@@ -1,0 +1,232 @@
+// Package failover runs a failover controller within the server: it hears the agents of engines,
+// carries out what the controller decides through the lifecycles of replicas, reports each step to
+// subscribers, and keeps the controller's state in a file.
+package failover
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gearshift/router/failover"
+	"gearshift/router/fleet"
+	"gearshift/serving"
+	"gearshift/serving/control/statefile"
+	"gearshift/serving/engines"
+)
+
+// Options are what a Module is made of.
+type Options struct {
+	// System is what is kept running: its servers are hosts of the table, and its variants those of
+	// replicas there.
+	System *failover.System
+	// Controller sets how. Its term and its reports are the module's.
+	Controller failover.Options
+	Table      *fleet.Table
+	// StateFile is where the controller's state survives the router; empty: nowhere.
+	StateFile string
+	// Token is the fleet's, which orders to engines with an agent carry.
+	Token string
+	// Models is the folder of files that agents may fetch; empty: none.
+	Models string
+	// Dial connects to engines, to see whether they are there; nil is by TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Now is the wall clock; nil is time.Now.
+	Now func() time.Time
+	// Ping sets how often a stream of events without any sends something, unless its client asks for
+	// another interval; zero is [pulse].
+	Ping time.Duration
+	Log  *slog.Logger
+}
+
+// Module is the failover of a server. It implements [serving.Module], and joins one server.
+type Module struct {
+	options     Options
+	system      *failover.System
+	controller  *failover.Controller
+	file        *statefile.File // nil without one
+	term        uint64
+	server      *serving.Server
+	engines     *engines.Engines
+	clock       func() time.Duration
+	epoch       time.Time // when the clock was zero
+	log         *slog.Logger
+	hosts       []int // by server, its index in the table
+	servers     []int // by host, its index in the system; −1 of one that is in no system
+	slots       []slot
+	slotOf      []int // by instance, its replica; −1 where there is none
+	metrics     *metrics
+	hub         *hub
+	models      models
+	agents      agents
+	saver       *statefile.Saver[savedState]
+	subscribers atomic.Int64
+	asks        sync.WaitGroup // questions to engines
+
+	// What follows is the runner's: it is used while it is locked.
+	resumed  State           // of an earlier run
+	begun    bool            // woken before
+	changed  bool            // something has happened that the file does not have yet
+	orders   uint64          // given since the start
+	saved    uint64          // orders that may be carried out
+	began    time.Duration   // of the last failover
+	failover int             // its number
+	lost     []bool          // by server: its replicas are out
+	refused  []time.Duration // by server, when a connection was refused last
+	evidence evidence
+}
+
+// New makes a Module, and holds the state file until [Module.Close].
+func New(o Options) (*Module, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Dial == nil {
+		o.Dial = dial
+	}
+	o.Ping = cmp.Or(o.Ping, pulse)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Controller = filled(o.Controller)
+	m := &Module{options: o, system: o.System, log: o.Log, models: models{dir: o.Models}, term: statefile.FirstTerm(o.Now()), lost: make([]bool, len(o.System.Servers)), refused: make([]time.Duration, len(o.System.Servers))}
+	m.metrics = newMetrics(m)
+	if err := m.findReplicas(); err != nil {
+		return nil, fmt.Errorf("cannot make failover: %w", err)
+	}
+	if o.StateFile != "" {
+		file, err := statefile.Open("failover", o.StateFile, o.Now())
+		if err != nil {
+			return nil, err
+		}
+		m.file, m.term = file, file.Term()
+	}
+	m.hub = newHub(m.term)
+	if err := m.newController(); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// filled has the defaults for zeros of what the module needs itself.
+func filled(o failover.Options) failover.Options {
+	usual := failover.DefaultOptions()
+	o.Heartbeat, o.Misses, o.ReturnAfter = cmp.Or(o.Heartbeat, usual.Heartbeat), cmp.Or(o.Misses, usual.Misses), cmp.Or(o.ReturnAfter, usual.ReturnAfter)
+	return o
+}
+
+// newController makes the controller, which goes on where the file says that an earlier one was.
+func (m *Module) newController() (err error) {
+	c := m.options.Controller
+	c.Term, c.Report, c.Ask = m.term, m.report, func(server int) { m.ask(m.hosts[server]) }
+	if m.controller, err = failover.New(m.system, c, actuator{m}); err != nil {
+		return err
+	}
+	if m.file == nil || m.file.Last() == nil {
+		return nil
+	}
+	state := &m.resumed
+	if err := json.Unmarshal(m.file.Last(), state); err != nil {
+		return fmt.Errorf("cannot read the failover state file %s: %w; move it away to begin without it", m.file.Path(), err)
+	}
+	if state.Zero == 0 { // when its steps were is not known
+		state.Steps = nil
+	}
+	if err := m.controller.Resume(state.State); err != nil {
+		return fmt.Errorf("cannot go on from the failover state file %s: %w", m.file.Path(), err)
+	}
+	return nil
+}
+
+// Join implements [serving.Module].
+func (m *Module) Join(s *serving.Server) serving.Parts {
+	m.server, m.engines, m.clock = s, s.Engines(), s.Clock()
+	m.epoch = m.options.Now().Add(-m.clock())
+	m.evidence = newEvidence(m.options.Table, m.engines.Addresses())
+	m.agents = newAgents(m)
+	m.engines.SetStamp(m.agents.stamp)
+	m.engines.OnEnded(m.agents.ended)
+	m.engines.Join(m)
+	m.rebase()
+	m.takeOver()
+	m.saver = newSaver(m)
+	m.tellStart()
+	return serving.Parts{Routes: m.routes(), Metrics: m.metrics.collectors()}
+}
+
+// rebase moves the times of an earlier run to this one's clock.
+func (m *Module) rebase() {
+	if m.resumed.Zero == 0 {
+		return
+	}
+	m.controller.Rebase(time.Unix(0, m.resumed.Zero).Sub(m.epoch))
+	if s := m.controller.Status(); len(s.Steps) > 0 {
+		m.failover, m.began = s.Failover, s.Steps[0].At
+	}
+}
+
+// takeOver brings the fleet to what the controller takes it for at the start.
+func (m *Module) takeOver() {
+	for _, id := range m.controller.Loaded() {
+		if r := m.slotOf[id]; r >= 0 {
+			m.slots[r].hold(id)
+			m.engines.Found(r, fleet.Up, 0)
+		}
+	}
+	m.engines.SetSleeps(m.resumed.Sleeps)
+}
+
+// begin takes out the servers that were lost when an earlier run ended.
+func (m *Module) begin() {
+	for i, s := range m.controller.Status().Servers {
+		if s.Condition == failover.Lost.String() {
+			m.leave(i)
+		}
+	}
+}
+
+// Close saves the state and lets another controller have the file. It is called once the server has
+// ended.
+func (m *Module) Close() error {
+	m.asks.Wait()
+	if m.file == nil {
+		return nil
+	}
+	var err error
+	if m.saver != nil {
+		m.saver.Close()
+		var state State
+		m.engines.Look(func() { state = m.state() })
+		err = m.save(state)
+	}
+	return errors.Join(err, m.file.Close())
+}
+
+// wall is the time of day of a time of the server's clock.
+func (m *Module) wall(at time.Duration) time.Time { return m.epoch.Add(at) }
+
+// routes are the module's endpoints.
+func (m *Module) routes() []serving.Route {
+	list := []serving.Route{
+		{Method: http.MethodGet, Path: "/v1/gearshift/events", Access: serving.ClientKey, About: "each step of a failover as it happens, as server-sent events or over a WebSocket", Handler: m.events},
+		{Method: http.MethodGet, Path: "/admin/failover", Access: serving.AdminRead, About: "servers, applications and their backups, and the last failover", Handler: m.serveStatus},
+		{Method: http.MethodPost, Path: "/admin/failover/drill", Access: serving.AdminToken, About: "treats a server as lost, until failback", Handler: m.drill},
+		{Method: http.MethodPost, Path: "/admin/failover/failback", Access: serving.AdminToken, About: "ends drills, and moves applications back to servers that have returned", Handler: m.failback},
+		{Method: http.MethodPost, Path: "/admin/agents/{host...}", Access: serving.FleetToken, About: "registers the agent of the host's engine", Handler: m.agents.register},
+		{Method: http.MethodDelete, Path: "/admin/agents/{host...}", Access: serving.FleetToken, About: "takes the host out of use, as its engine is about to end", Handler: m.agents.leave},
+		{Method: http.MethodPost, Path: "/admin/agents/{host...}/heartbeat", Access: serving.FleetToken, About: "takes a heartbeat of the host's agent", Handler: m.agents.pulse},
+		{Method: http.MethodGet, Path: "/admin/agents/{host...}/presence", Access: serving.FleetToken, About: "stays open as long as the agent's process lives", Handler: m.agents.attend},
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		list = append(list, serving.Route{Method: method, Path: "/admin/models/{name...}", Access: serving.FleetToken, About: "a model's files, as a tar, for agents", Handler: m.models.serve})
+	}
+	return list
+}

@@ -1,0 +1,147 @@
+package jobs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/serving/admission/memory"
+	"gearshift/serving/openai/inference"
+	"gearshift/serving/openai/wire"
+)
+
+// TestDraftsOfVeryMany: of a plan for millions of inputs, or with millions of names, little is kept.
+func TestDraftsOfVeryMany(t *testing.T) {
+	s := serve(t, Config{}, &engine{})
+	defer s.Close()
+	for list, want := range map[string]string{
+		"[" + strings.Repeat("[],", 100_000) + "[]]":                 "a job of 100001 inputs; at most 4096 are looked at",
+		`[["image"` + strings.Repeat(`,"image"`, 100_000) + `]]`:     "",
+		`[["image"` + strings.Repeat(`,"y"`, 100_000) + `]]`:         `digits takes no "y"`,
+		"[" + strings.Repeat(`["image"],`, 9) + `["image","smell"]]`: `input 9: digits takes no "smell"`,
+	} {
+		var d Draft
+		if err := json.Unmarshal([]byte(`{"task":"digits","inputs":`+list+`}`), &d); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(slices.Concat(d.Inputs.names...)); cap(d.Inputs.names) > 2*mostInputs || n > 2*mostNames {
+			t.Errorf("%.30s…: %d lists and %d names are kept", list, cap(d.Inputs.names), n)
+		}
+		_, refused := s.Plan(Asked{Task: "digits"}, d)
+		if refused == nil && want != "" || refused != nil && (want == "" || !strings.Contains(refused.Message, want)) {
+			t.Errorf("%.30s…: %v; want %q", list, refused, want)
+		}
+	}
+	for _, list := range []string{`{}`, `[1]`, `[["image",1]]`, `["image"]`} {
+		if err := wire.Decode([]byte(`{"inputs":`+list+`}`), new(Draft), true); err == nil || !strings.Contains(err.Error(), `"inputs" must be a list of lists`) {
+			t.Errorf("%s: %v", list, err)
+		}
+	}
+}
+
+// wide is a request with so many tensors of so many rows, each of a byte.
+func wide(tensors, rows int) *inference.Request {
+	q := &inference.Request{}
+	for i := range tensors {
+		q.Inputs = append(q.Inputs, inference.Tensor{Name: fmt.Sprintf("image_%d", i), Datatype: "UINT8", Shape: []int64{int64(rows)}, Data: make([]byte, rows), Binary: true})
+	}
+	return q
+}
+
+// TestRowsAreCharged: the rows of tensors, which take many times a body of bytes, count as memory until
+// their job is released; more than any worker answers are refused before they are cut.
+func TestRowsAreCharged(t *testing.T) {
+	budget := memory.NewAnswers(1 << 20)
+	s := serveWithin(t, budget, &engine{})
+	defer s.Close()
+	most := s.models[0].longest(1)
+	j, refused := s.Infer(Asked{Task: "digits"}, wide(200, most))
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	if held := budget.Usage().Held; held != int64(200*most*rowMemory) {
+		t.Errorf("%d bytes are held for %d rows", held, 200*most)
+	}
+	if j.Release(); budget.Usage().Held != 0 {
+		t.Errorf("%d bytes are held after the job", budget.Usage().Held)
+	}
+	for want, q := range map[string]*inference.Request{
+		"1000000 inputs are too many": wide(1, 1_000_000),
+		"has no modality of":          {Inputs: []inference.Tensor{{Name: "smell", Datatype: "UINT8", Shape: []int64{1}, Data: []byte("a"), Binary: true}}},
+	} {
+		if _, refused := s.Infer(Asked{Task: "digits"}, q); refused == nil || !strings.Contains(refused.Message, want) || budget.Usage().Held != 0 {
+			t.Errorf("%v, %d bytes held; want %s", refused, budget.Usage().Held, want)
+		}
+	}
+	budget.Take(1<<20 - 1)
+	if _, refused := s.Infer(Asked{Task: "digits"}, wide(1, most)); refused == nil || refused.Code != refusedMemory || !refused.Load {
+		t.Errorf("without room: %v", refused)
+	}
+}
+
+// TestRowsOfAnswersAreCharged: so do those of an engine's outputs.
+func TestRowsOfAnswersAreCharged(t *testing.T) {
+	set := &set{Model: &Model{}}
+	f := &tensors{set: set, asked: &inference.Request{}}
+	a := inference.Answer{Outputs: wide(100, 4).Inputs}
+	h := http.Header{}
+	body, err := a.Write(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _, _, err := f.answer(h, body, 4)
+	if got := weight(rows); err != nil || got != 2*rowMemory*4*100 {
+		t.Errorf("%d bytes, %v", got, err)
+	}
+}
+
+// describer answers questions for metadata.
+type describer struct {
+	body io.Reader
+	hang bool
+}
+
+func (e *describer) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := e.body
+	if e.hang {
+		body = readerOf(func([]byte) (int, error) { <-r.Context().Done(); return 0, r.Context().Err() })
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(body), Request: r}, nil
+}
+
+// TestMetadataAreBounded: metadata without end, and such that never come, cost a bounded time and
+// memory that is charged; another engine's are passed on.
+func TestMetadataAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := memory.NewAnswers(8 << 20)
+		endless := &describer{body: readerOf(func(p []byte) (int, error) { clear(p); return len(p), nil })}
+		good := &describer{body: strings.NewReader(`{"inputs":[{"name":"image"}],"name":"engine","x<":1}`)}
+		s := serveWithin(t, budget, endless, &describer{hang: true}, good)
+		defer s.Close()
+		began, text := time.Now(), ""
+		err := s.Metadata(t.Context(), "digits", func(x []byte) {
+			if text = string(x); budget.Usage().Held == 0 {
+				t.Error("nothing is charged for them")
+			}
+		})
+		var said map[string]any
+		if err != nil || json.Unmarshal([]byte(text), &said) != nil || said["name"] != "digits" || said["x<"] != 1.0 || strings.Count(text, `"name"`) != 2 {
+			t.Errorf("%s, %v", text, err)
+		}
+		if took := time.Since(began); took > 2*describing || budget.Usage().Held != 0 {
+			t.Errorf("it took %v, and %d bytes are held", took, budget.Usage().Held)
+		}
+		budget.Take(8<<20 - 1)
+		var refused *Refused
+		if err := s.Metadata(t.Context(), "digits", func([]byte) {}); !errors.As(err, &refused) || refused.Code != refusedMemory {
+			t.Errorf("without room: %v", err)
+		}
+	})
+}

@@ -1,0 +1,190 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Result is how a job ended.
+type Result struct {
+	Model string `json:"-"`
+	Task  string `json:"task"`
+	// Inputs is how many requests it has.
+	Inputs int `json:"inputs"`
+	// MinQuality is what it asks for, Promised the mean quality that was planned for it, and
+	// Quality that of the answers.
+	MinQuality float64 `json:"min_quality"`
+	Promised   float64 `json:"quality_promised"`
+	Quality    float64 `json:"quality"`
+	TotalMS    float64 `json:"total_ms"`
+	TookMS     float64 `json:"took_ms"`
+	// Kept says that all requests were answered, in time, and with the quality asked for.
+	Kept bool `json:"kept"`
+	// Strategy is how many of the requests each variant has answered.
+	Strategy map[string]int `json:"strategy"`
+	// Worker is the last that worked on it, Batches how many it took, and Failures how many
+	// failed.
+	Worker   string       `json:"worker,omitempty"`
+	Batches  int          `json:"batches"`
+	Failures int          `json:"failures,omitempty"`
+	Explain  *Explanation `json:"explain,omitempty"`
+
+	// Outcome is one of [Outcomes].
+	Outcome string `json:"-"`
+	// Tokens are those that engines have counted.
+	Tokens  int `json:"-"`
+	work    *work
+	service *Service
+}
+
+// Outcomes are the ways in which jobs end: kept; answered late, or below the quality asked for;
+// dropped, since there was no time; failed, with their engine; and left by their client.
+var Outcomes = []string{outcomeKept, outcomeLate, outcomeShort, outcomeDropped, outcomeFailed, outcomeLeft}
+
+const (
+	outcomeKept    = "kept"
+	outcomeLate    = "late"
+	outcomeShort   = "below_floor"
+	outcomeDropped = "dropped"
+	outcomeFailed  = "failed"
+	outcomeLeft    = "cancelled"
+)
+
+// Answered reports whether all of its requests were answered, in time or not.
+func (r *Result) Answered() bool {
+	return r.Outcome == outcomeKept || r.Outcome == outcomeLate || r.Outcome == outcomeShort
+}
+
+// Failed reports whether its engine failed.
+func (r *Result) Failed() bool { return r.Outcome == outcomeFailed }
+
+// Left reports whether its client left before the end.
+func (r *Result) Left() bool { return r.Outcome == outcomeLeft }
+
+// Explanation says why a job was answered as it was.
+type Explanation struct {
+	// Waiting is how many other jobs waited for the worker when this one was begun, and WaitedMS
+	// how long this one had.
+	Waiting  int     `json:"waiting"`
+	WaitedMS float64 `json:"waited_ms"`
+	// ExpectMS is how long the plan expected it to take from there.
+	ExpectMS float64 `json:"expect_ms"`
+	// Options are what each option would have been for all of its requests.
+	Options []Alternative `json:"options"`
+}
+
+// Alternative is an option as it was when a job was begun.
+type Alternative struct {
+	Variant string  `json:"variant"`
+	Quality float64 `json:"quality"`
+	// BatchMS is how long the worker takes for all requests of the job's last part, and InTime
+	// whether that would have been in time; no batch is so large where BatchMS is left out.
+	BatchMS float64 `json:"batch_ms,omitempty"`
+	InTime  bool    `json:"in_time"`
+	// Possible says that the requests have what it needs, and the client may use it.
+	Possible bool `json:"possible"`
+}
+
+// writing counts the copies of the engines' answers that are made to write that to the client.
+const writing = 2
+
+// Release gives back the memory of the engines' answers, which the result does not have any more.
+func (r *Result) Release() {
+	r.service.memory.Give(r.work.held)
+	r.work.held, r.work.answered, r.work.first = 0, nil, nil
+}
+
+// result is how the job ended.
+func (s *Service) result(w *work, err error) *Result {
+	m := w.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := float64(len(w.there))
+	r := &Result{
+		Model: m.Name, Task: m.Tasks[w.task].Name, Inputs: len(w.there), MinQuality: w.MinQuality, TotalMS: short(milliseconds(w.Total)),
+		TookMS: short(milliseconds(s.options.Clock() - w.arrived)), Promised: short(w.promised / n), Strategy: map[string]int{}, Batches: w.batches, Failures: w.failures, Tokens: w.usage, work: w, service: s,
+	}
+	var sum float64
+	for _, a := range w.answered {
+		if a.row != nil {
+			o := &m.Options[m.entries[a.option].option]
+			r.Strategy[o.Variant]++
+			sum += m.Tasks[w.task].Quality[o.Variant]
+		}
+	}
+	mean := sum / n
+	r.Quality = short(mean)
+	if w.worked != nil {
+		r.Worker = m.Workers[w.on].Name
+		if w.Explain {
+			r.Explain = w.explain(s.now())
+		}
+	}
+	r.Outcome = outcome(err, r, mean+1e-9 >= w.MinQuality, s.options.Clock()-w.arrived <= w.Total)
+	r.Kept = r.Outcome == outcomeKept
+	return r
+}
+
+func outcome(err error, r *Result, good, inTime bool) string {
+	var refused *Refused
+	switch {
+	case err == nil && !inTime:
+		return outcomeLate
+	case err == nil && !good:
+		return outcomeShort
+	case err == nil:
+		return outcomeKept
+	case errors.As(err, &refused) && refused.Load:
+		return outcomeDropped
+	case errors.As(err, &refused):
+		return outcomeFailed
+	}
+	return outcomeLeft
+}
+
+// explain says what the last plan of the job had to choose from.
+func (w *work) explain(now float64) *Explanation {
+	m, c := w.model, w.worked
+	x := &Explanation{Waiting: c.waiting, WaitedMS: short(w.at - milliseconds(w.arrived)), ExpectMS: short(c.expect)}
+	n := 0
+	for i := range c.batches {
+		n += len(c.batches[i].rows)
+	}
+	slowness := m.pool.stations[w.on].dispatcher.Slowness()
+	for i, e := range m.entries {
+		if e.task != w.task {
+			continue
+		}
+		o := &m.Options[e.option]
+		a := Alternative{Variant: o.Variant, Quality: m.Tasks[e.task].Quality[o.Variant], Possible: c.allowed>>i&1 == 1}
+		if times := m.Workers[w.on].Latency[e.option]; n <= len(times) {
+			ms := times[n-1] * slowness
+			a.BatchMS, a.InTime = short(ms), w.at+ms <= c.deadline
+		}
+		x.Options = append(x.Options, a)
+	}
+	return x
+}
+
+// Line is the strategy on one line, such as "digits-image=2, digits-audio=1".
+func (r *Result) Line() string {
+	var list []string
+	for _, o := range r.work.model.Options {
+		if n := r.Strategy[o.Variant]; n > 0 {
+			list = append(list, fmt.Sprintf("%s=%d", o.Variant, n))
+		}
+	}
+	return strings.Join(slices.Compact(list), ", ")
+}
+
+// short rounds a number for people to six digits.
+func short(x float64) float64 {
+	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0
+	}
+	scale := math.Pow(10, 5-math.Floor(math.Log10(math.Abs(x))))
+	return math.Round(x*scale) / scale
+}

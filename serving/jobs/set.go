@@ -1,0 +1,170 @@
+package jobs
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	rm "gearshift/router/modality"
+	"gearshift/serving/openai/inference"
+)
+
+// set is a model as it is planned: each option of each task is one of the planner's.
+type set struct {
+	*Model
+	entries  []entry
+	pool     *pool
+	mixing   rm.Mixing
+	largest  int // job; zero is that of the longest batch
+	newTable func(model, worker string, options []rm.Option, mixing rm.Mixing, size int) (*rm.Table, error)
+	masks    []uint64 // by option: its modalities, by their index in the model
+}
+
+// entry is an option of the planner.
+type entry struct{ task, option int }
+
+// defaultTotal is the time of a job where neither it nor its task says.
+const defaultTotal = time.Second
+
+func newSet(c *Config, m *Model) (*set, error) {
+	s := &set{Model: m, largest: c.Largest, mixing: c.Mixing, newTable: c.NewTable}
+	for i := range m.Options {
+		var mask uint64
+		for _, name := range m.Options[i].Modalities {
+			mask |= 1 << slices.Index(m.Modalities, name)
+		}
+		s.masks = append(s.masks, mask)
+	}
+	for t := range m.Tasks {
+		for o := range m.Options {
+			if _, ok := m.Tasks[t].Quality[m.Options[o].Variant]; ok {
+				s.entries = append(s.entries, entry{t, o})
+			}
+		}
+	}
+	s.pool = &pool{most: c.MaxWaiting, avoid: milliseconds(c.Avoid)}
+	if s.pool.most == 0 {
+		s.pool.most = 1000
+	}
+	if c.Avoid == 0 {
+		s.pool.avoid = 1000
+	}
+	for i := range m.Workers {
+		table, err := s.table(&m.Workers[i])
+		var policy rm.Policy
+		if err == nil {
+			policy, err = c.policy(table)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("model %q, worker %q: %w", m.Name, m.Workers[i].Name, err)
+		}
+		s.pool.stations = append(s.pool.stations, newStation(table, policy, c.Fixed))
+	}
+	return s, nil
+}
+
+// table is the planner's for a worker.
+func (s *set) table(w *Worker) (*rm.Table, error) {
+	var options []rm.Option
+	size := 0
+	for _, e := range s.entries {
+		t, o := &s.Tasks[e.task], &s.Options[e.option]
+		options = append(options, rm.Option{Name: o.Variant + " for " + t.Name, Quality: t.Quality[o.Variant], Latency: w.Latency[e.option]})
+		size = max(size, len(w.Latency[e.option]))
+	}
+	if s.largest > 0 {
+		size = min(size, s.largest)
+	}
+	mixing := cmp.Or(s.mixing, rm.Mixed)
+	if s.newTable != nil {
+		return s.newTable(s.Name, w.Name, options, mixing, size)
+	}
+	return rm.NewTable(options, mixing, size)
+}
+
+// policy makes the one of the configuration.
+func (c *Config) policy(t *rm.Table) (rm.Policy, error) {
+	if c.NewPolicy != nil {
+		return c.NewPolicy(t)
+	}
+	return rm.Named(cmp.Or(c.Policy, rm.Names[0]), t, rand.New(rand.NewPCG(c.Seed, 0)))
+}
+
+// allowed has the bits of the planner's options that answer the task by some of the modalities
+// that are there, and that the client may use.
+func (s *set) allowed(task int, there uint64, may func(variant string) bool) (bits uint64) {
+	for i, e := range s.entries {
+		if e.task == task && s.masks[e.option]&^there == 0 && (may == nil || may(s.Options[e.option].Variant)) {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// best is the highest quality of the options with a bit, and the option's name.
+func (s *set) best(bits uint64) (quality float64, variant string) {
+	quality = math.Inf(-1)
+	for i, e := range s.entries {
+		name := s.Options[e.option].Variant
+		if q := s.Tasks[e.task].Quality[name]; bits>>i&1 == 1 && q > quality {
+			quality, variant = q, name
+		}
+	}
+	return quality, variant
+}
+
+// longest is the largest job that some worker can be given of the options with a bit.
+func (s *set) longest(bits uint64) (most int) {
+	for w := range s.Workers {
+		for i, e := range s.entries {
+			if bits>>i&1 == 1 {
+				most = max(most, len(s.Workers[w].Latency[e.option]))
+			}
+		}
+	}
+	if s.largest > 0 {
+		most = min(most, s.largest)
+	}
+	return most
+}
+
+// mask is that of the modalities named; an unknown one is reported.
+func (s *set) mask(names []string) (mask uint64, unknown string) {
+	for _, name := range names {
+		i := slices.Index(s.Modalities, name)
+		if i < 0 {
+			return 0, name
+		}
+		mask |= 1 << i
+	}
+	return mask, ""
+}
+
+// named are the modalities of a mask.
+func (s *set) named(mask uint64) []string {
+	names := []string{}
+	for i, name := range s.Modalities {
+		if mask>>i&1 == 1 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// modality is the index of the modality that the tensor is of; −1 if it is of none.
+func (s *set) modality(tensor string) int {
+	if s.Tensors != nil {
+		if name, ok := s.Tensors[tensor]; ok {
+			return slices.Index(s.Modalities, name)
+		}
+		return -1
+	}
+	return inference.ModalityOf(tensor, s.Modalities)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

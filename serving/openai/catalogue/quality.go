@@ -1,0 +1,53 @@
+package catalogue
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"gearshift/serving/openai/fields"
+	"gearshift/serving/openai/wire"
+	"gearshift/serving/work"
+)
+
+// headerQuality sets the lowest quality of an answer that the client takes.
+const headerQuality = "X-Gearshift-Min-Quality"
+
+// MinQuality reads the quality, by the scenario's for the task, below which no answer
+// is taken. It is zero where that leaves out no variant that might answer: the pinned
+// one, or any. Variant is [work.Auto], or pinned.
+func (k *Catalogue) MinQuality(h http.Header, task, variant int) (float64, *wire.Refusal) {
+	text := strings.TrimSpace(fields.Get(h, headerQuality))
+	if text == "" {
+		return 0, nil
+	}
+	param := strings.ToLower(headerQuality)
+	floor, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(floor >= 0 && floor < math.Inf(1)) { // NaN fails too
+		return 0, wire.Bad(http.StatusBadRequest, param, "invalid_quality", fmt.Sprintf("quality %q; it must be a number of at least 0", text))
+	}
+	t := &k.table.Tasks[task]
+	best, all := -1, true
+	for v, q := range t.Quality {
+		if !k.table.Answers(task, v) {
+			continue
+		}
+		if best < 0 || q > t.Quality[best] {
+			best = v
+		}
+		all = all && q >= floor
+	}
+	there := fmt.Sprintf("the best is %q with %v", k.table.Variants[best].Name, t.Quality[best])
+	switch {
+	case t.Quality[best] < floor:
+		return 0, wire.Bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("no model has quality %v for task %q; %s", floor, t.Name, there))
+	case variant != work.Auto && t.Quality[variant] < floor:
+		return 0, wire.Bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("%q has quality %v for task %q, not %v; %s",
+			k.table.Variants[variant].Name, t.Quality[variant], t.Name, floor, there))
+	case variant != work.Auto || all:
+		return 0, nil
+	}
+	return floor, nil
+}

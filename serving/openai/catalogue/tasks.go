@@ -1,0 +1,76 @@
+package catalogue
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"gearshift/serving/openai/fields"
+	"gearshift/serving/openai/wire"
+	"gearshift/serving/work"
+)
+
+// headerTask names the task of a request.
+const headerTask = "X-Gearshift-Task"
+
+// Task is the index of a request's task. The header must name one; metadata is the
+// application's own, whose "task" may be another matter. Variant is [work.Auto], or pinned.
+func (k *Catalogue) Task(h http.Header, metadata string, variant int) (int, *wire.Refusal) {
+	if name := fields.Get(h, headerTask); name != "" {
+		return k.TaskNamed(name, "x-gearshift-task")
+	}
+	if i := k.table.TaskIndex(metadata); i >= 0 {
+		return i, nil
+	}
+	return k.taskFor(variant), nil
+}
+
+// TaskNamed is the index of a task; no name stands for the default. Param is where the
+// request names it.
+func (k *Catalogue) TaskNamed(name, param string) (int, *wire.Refusal) {
+	if name == "" {
+		return k.defaultTask(), nil
+	}
+	if i := k.table.TaskIndex(name); i >= 0 {
+		return i, nil
+	}
+	names := make([]string, len(k.table.Tasks))
+	for i := range k.table.Tasks {
+		names[i] = k.table.Tasks[i].Name
+	}
+	return 0, wire.Bad(http.StatusBadRequest, param, "unknown_task", fmt.Sprintf("there is no task %q; there are %s", name, strings.Join(names, ", ")))
+}
+
+// Answers refuses a pinned variant that does not answer the task.
+func (k *Catalogue) Answers(task, variant int) *wire.Refusal {
+	if variant == work.Auto || k.table.Answers(task, variant) {
+		return nil
+	}
+	return wire.Bad(http.StatusBadRequest, "model", "model_not_for_task", fmt.Sprintf("%q does not answer task %q; %s or %s would",
+		k.table.Variants[variant].Name, k.table.Tasks[task].Name, AutoModel, strings.Join(k.answering(task), ", ")))
+}
+
+// answering names the variants that answer the task.
+func (k *Catalogue) answering(task int) (names []string) {
+	for v := range k.table.Variants {
+		if k.table.Answers(task, v) {
+			names = append(names, k.table.Variants[v].Name)
+		}
+	}
+	return names
+}
+
+// taskFor is the task of a request that names none: the default or, if a pinned variant
+// does not answer that, the first that it answers.
+func (k *Catalogue) taskFor(variant int) int {
+	task := k.defaultTask()
+	if variant == work.Auto || k.table.Answers(task, variant) {
+		return task
+	}
+	for i := range k.table.Tasks {
+		if k.table.Answers(i, variant) {
+			return i
+		}
+	}
+	return task
+}

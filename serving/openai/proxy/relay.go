@@ -1,0 +1,197 @@
+package proxy
+
+import (
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/gin-gonic/gin"
+
+	"gearshift/serving/access/remote"
+	"gearshift/serving/engines/loads"
+	"gearshift/serving/openai/fields"
+	"gearshift/serving/openai/reply"
+	"gearshift/serving/openai/wire"
+	"gearshift/serving/work"
+)
+
+// forward leaves in the client's header what goes on to the replica, under the
+// router's name for the request. Credentials do: whether they leave the router is
+// the backend's to say. Where the request came from is the router's to say, by its
+// connection and what a trusted proxy says of it.
+func (p *Proxy) forward(c *gin.Context) http.Header {
+	h, conn := c.Request.Header, c.Request.RemoteAddr
+	var from []string
+	if p.Trusts(conn) {
+		from = h[reply.ForwardedFor]
+	}
+	wire.StripHop(h, fields.Inward)
+	if p.Loads.Asks() {
+		h[loads.FormatHeader] = wantedFormat
+	}
+	h[reply.RequestID] = c.Writer.Header()[reply.RequestID]
+	if host := remote.Host(conn); host != "" {
+		h[reply.ForwardedFor] = append(from[:len(from):len(from)], host)
+	}
+	return h
+}
+
+// wantedFormat is the form in which replicas are asked for their load: it costs least to read.
+var wantedFormat = []string{"TEXT"}
+
+// answered moves what of the replica's header concerns the client.
+func answered(to, from http.Header) {
+	wire.StripHop(from, func(name string) bool { return name == reply.RequestID || fields.Outward(name) })
+	if vary := to["Vary"]; vary != nil {
+		from["Vary"] = append(slices.Clip(vary), from["Vary"]...)
+	}
+	maps.Copy(to, from)
+}
+
+// relay passes the answer on as it comes. Broken says that part of it has gone
+// out and the rest will not come, so the connection must break too.
+func (d *dispatch) relay(a *answer) (outcome work.Outcome, tokens int, broken bool) {
+	if d.gin.Writer.Written() && !a.streams() { // comments have gone out
+		outcome, broken = d.missed(a)
+		return outcome, 0, broken
+	}
+	if a.none() {
+		return d.undone(a.err), 0, false
+	}
+	if a.foreign() {
+		return d.foreign(a), 0, false
+	}
+	if !a.events && a.response.StatusCode/100 == 2 { // an error is no beginning of an answer
+		d.Work.Begun()
+	}
+	d.head(a)
+	if err := d.pass(a); err != nil && !a.delivered {
+		outcome, broken = d.interrupted(a, err)
+		return outcome, d.tokens(a), broken
+	}
+	a.meter.Close()
+	outcome = a.judge()
+	if outcome == work.Failed && a.events && !a.meter.Failed() && !a.meter.Hollow() {
+		d.writeStreamError(a, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica's events are no answer"})
+	}
+	d.settled(a, outcome)
+	if outcome == work.Completed {
+		d.Prompts.Learn(d.Work, a.meter.Prompt())
+	}
+	if outcome == work.Completed && a.events && a.meter.Stated() {
+		d.Events[a.replica].Learn(a.meter.Tokens(), a.meter.Counted())
+	}
+	return outcome, d.tokens(a), a.cutOff()
+}
+
+// head begins the answer to the client as that of the replica begins.
+func (d *dispatch) head(a *answer) {
+	h := d.gin.Writer.Header()
+	answered(h, a.response.Header)
+	if d.wants != loads.None {
+		h[loads.MetricsHeader] = []string{d.Loads.Own(d.wants)}
+	}
+	d.Reply.Closing(d.gin) // the request may have come before the end was ordered
+	if a.events {
+		h.Del("Content-Length") // an event may have to say that the replica's are none
+		// Proxies on the way must not hold events back.
+		h.Set("X-Accel-Buffering", "no")
+		if h.Get("Cache-Control") == "" {
+			h.Set("Cache-Control", "no-cache")
+		}
+	}
+	d.gin.Status(a.response.StatusCode)
+}
+
+// linger passes on what a stream has in place of events while its client waits, such as
+// comments, until there is more. They show proxies on the way that there is life, and are no
+// beginning: the events may still be another replica's. It reports false if the client has
+// left.
+func (d *dispatch) linger(a *answer) bool {
+	defer a.guard()
+	for a.err == nil && a.response.StatusCode/100 == 2 && a.meter.Mute() {
+		if !d.gin.Writer.Written() {
+			d.mark()
+			d.head(a)
+		}
+		if err := d.put(a, a.first); err != nil {
+			a.first, a.err = nil, err
+			return false
+		}
+		d.Alive.Wrote()
+		a.first, a.err = a.next()
+		a.gather()
+		d.Alive.Rest()
+	}
+	return true
+}
+
+// pass copies the body on, each piece at once, so that the router knows how far
+// the work has come.
+func (d *dispatch) pass(a *answer) error {
+	between, reported := true, false // what has gone out ends with an event; an event says what is wrong
+	for piece, err := a.first, a.err; ; piece, err = a.next() {
+		d.Alive.Rest()
+		if err == io.EOF {
+			a.meter.Close() // with this piece its client has all of it
+		}
+		d.note(a)
+		if len(piece) > 0 {
+			d.Work.Progress(d.tokens(a))
+			if a.events && a.meter.Hollow() && between && !reported { // before its last event, after which clients hear nothing
+				reported = true
+				d.Reply.Event(d.gin, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica gave its answer up"})
+			}
+			if err := d.put(a, piece); err != nil {
+				return err
+			}
+			if between = a.meter.AtLineStart(); a.events && a.meter.Finished() {
+				a.delivered = true
+				d.Work.Delivered()
+			}
+			if a.events && between && !a.meter.EndsInCR() && !a.delivered {
+				d.Alive.Wrote()
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// put has a piece of the answer go out; of a stream at once.
+func (d *dispatch) put(a *answer, piece []byte) error {
+	d.Reply.Writable(d.gin)
+	if _, err := d.gin.Writer.Write(piece); err != nil {
+		return clientGone{err}
+	}
+	if a.events || a.opaque {
+		if err := flush(d.gin.Writer); err != nil {
+			return clientGone{err}
+		}
+	}
+	d.Reply.Waits(d.gin)
+	return nil
+}
+
+// flush sends what is written. The error is why it could not, which gin's own keeps
+// to itself.
+func flush(w gin.ResponseWriter) error {
+	if under, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
+		return http.NewResponseController(under.Unwrap()).Flush()
+	}
+	w.Flush()
+	return nil
+}
+
+// tokens is how many of the answer's have come, as far as that is known.
+func (d *dispatch) tokens(a *answer) int {
+	if !a.events || a.meter.Stated() {
+		return a.meter.Tokens()
+	}
+	return d.Events[a.replica].Tokens(a.meter.Counted())
+}
