@@ -50,8 +50,15 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 	}
 	var losses []failover.Loss
 	s, warnings, err := scenario.Inspect(ref, func(s *scenario.Scenario, refuse, warn func(key, format string, args ...any)) {
-		losses = judgeLosses(s, refuse, warn)
-	}, rehearse)
+		sound := true
+		losses = judgeLosses(s, func(key, format string, args ...any) {
+			sound = false
+			refuse(key, format, args...)
+		}, warn)
+		if sound {
+			rehearse(s, refuse)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -100,7 +107,7 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 }
 
 // rehearse refuses what serve would refuse.
-func rehearse(s *scenario.Scenario, refuse, _ func(key, format string, args ...any)) {
+func rehearse(s *scenario.Scenario, refuse func(key, format string, args ...any)) {
 	if key, err := app.Rehearse(s); err != nil {
 		refuse(key, "%v", err)
 	}
