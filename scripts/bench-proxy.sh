@@ -101,7 +101,7 @@ if [ -n "$earlier" ]; then
 	(cd "$trainer" && router "$work/router-before")
 fi
 (cd "$trainer" && go build -trimpath -tags="$tags" -o "$work/gearshift" ./cmd/gearshift)
-# As deploy/ has it, too, for both that are in Go: docs/overhead.md says what for.
+# As deploy/ has it, too, for both that are in Go: docs/benchmarks.md says what for.
 in_go=(env GODEBUG=schedtrace=2000000000)
 
 read -ra prefix <<<"${PREFIX-}"

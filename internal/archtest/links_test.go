@@ -33,7 +33,7 @@ func TestLinksOfPages(t *testing.T) {
 			}
 		}
 	}
-	for target, want := range map[string]string{"gone.md": "no file", "docs/serving.md#gone": "no heading", "docs/serving.md#asking": "", "docs/guides/": ""} {
+	for target, want := range map[string]string{"gone.md": "no file", "docs/http-api.md#gone": "no heading", "docs/http-api.md#asking": "", "docs/guides/": ""} {
 		if fault := follow(pages, "README.md", target); fault != want {
 			t.Errorf("the link to %s: %q, want %q", target, fault, want)
 		}
