@@ -64,7 +64,7 @@ demo-failover: setup ## Kill, stop and cut off engines under load, and see who a
 	@KILLS='$(or $(KILLS),3)' BUSY='$(BUSY)' scripts/failover.sh
 
 .PHONY: quality
-quality: build ## Train the default preset and make the README's table (SEED=n SEEDS=n)
+quality: build ## Train the default preset and make the table of docs/papers/best-effort.md (SEED=n SEEDS=n)
 	@scripts/quality.sh
 
 .PHONY: paper

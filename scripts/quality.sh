@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The README's table: train the default preset for mean utility and for time near the peak,
+# The table of docs/papers/best-effort.md: train the default preset for mean utility and for time near the peak,
 # then compare the policies with the tuned rules that the scenario lists, the plain ones and
 # each static size on the paper's workloads, over twenty evaluation seeds. Everything it
 # writes lies in quality-out.

@@ -50,7 +50,7 @@ func plan(t *testing.T, problems []*Problem, how func(*Problem) *Plan, best func
 	return x
 }
 
-// TestPlans prints the table of docs/failover.md: for each size and plan its time in the median, and what share it is
+// TestPlans prints the table of docs/papers/faillite.md: for each size and plan its time in the median, and what share it is
 // worth of a bound, in the mean and at worst. The bound is Lagrange's, which plans need not reach: of the optimum where
 // there are only four servers, and of the best of all plans here and a search four times as long where memory is
 // shared. What is served at once is above 0.985 of it in the mean up to 200 × 40, and places no fewer than 0.99
