@@ -8,11 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gearshift/serving/admin/figures"
 	"gearshift/serving/admin/lograte"
+	"gearshift/serving/admin/overview"
 	"gearshift/serving/config"
 	"gearshift/serving/jobs"
-	"gearshift/serving/openai/explain"
 	"gearshift/serving/work"
 )
 
@@ -109,7 +108,7 @@ func (a *Account) routeLine(line []slog.Attr) []slog.Attr {
 		line = append(line, slog.String("fallback", w.Reason))
 	}
 	if w.Waited > 0 {
-		line = append(line, slog.Float64("waited_ms", figures.Short(figures.Milliseconds(w.Waited))))
+		line = append(line, slog.Float64("waited_ms", overview.Short(overview.Milliseconds(w.Waited))))
 	}
 	return append(line, slog.Int("attempts", a.Attempts), slog.Int("prompt_tokens", w.Request.PromptTokens),
 		slog.Int64("overhead_us", a.Overhead.Microseconds()))
@@ -120,7 +119,7 @@ func (a *Account) resultLine(line []slog.Attr) []slog.Attr {
 	w, r, t := a.Work, a.Result, a.server.table
 	ms := func(key string, d time.Duration) {
 		if d > 0 {
-			line = append(line, slog.Float64(key, figures.Short(figures.Milliseconds(d))))
+			line = append(line, slog.Float64(key, overview.Short(overview.Milliseconds(d))))
 		}
 	}
 	if r.Tokens > 0 {
@@ -134,7 +133,7 @@ func (a *Account) resultLine(line []slog.Attr) []slog.Attr {
 	ms("first_token_deadline_ms", d.FirstToken)
 	ms("total_deadline_ms", d.Total)
 	if r.Judged {
-		line = append(line, slog.Bool("met", r.Met), slog.Float64("utility", figures.Short(r.Utility)))
+		line = append(line, slog.Bool("met", r.Met), slog.Float64("utility", overview.Short(r.Utility)))
 	}
 	return line
 }
@@ -157,7 +156,7 @@ func jobLine(line []slog.Attr, r *jobs.Result) []slog.Attr {
 
 // explained is an explanation in a log line: an object in JSON, in text the same
 // on one line.
-type explained struct{ *explain.Explanation }
+type explained struct{ *overview.Explanation }
 
 // MarshalText implements [encoding.TextMarshaler].
 func (e explained) MarshalText() ([]byte, error) { return []byte(e.Header()), nil }

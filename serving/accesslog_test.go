@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/admin/overview"
 	"gearshift/serving/config"
-	"gearshift/serving/openai/explain"
 )
 
 // logged is a server with an access log, at a time that stands still.
@@ -215,7 +215,7 @@ func TestJSONLogsHoldObjects(t *testing.T) {
 	var line struct {
 		Level, Msg string
 		Utility    float64
-		Explain    explain.Explanation
+		Explain    overview.Explanation
 	}
 	if err := json.Unmarshal([]byte(text.String()), &line); err != nil || line.Level != "INFO" || line.Utility != 0.5 || line.Explain.Policy != "wants@3" {
 		t.Errorf("%v, %+v: %s", err, line, text.String())

@@ -12,11 +12,11 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
+	"gearshift/serving/admin/overview"
 	"gearshift/serving/admission"
 	"gearshift/serving/jobs"
-	"gearshift/serving/openai/explain"
-	"gearshift/serving/openai/fields"
-	"gearshift/serving/openai/reply"
+	"gearshift/serving/openai/proxy"
+	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
 
@@ -52,18 +52,18 @@ type Account struct {
 	Job *jobs.Result
 	// Explanation says what the choice is based on. It is nil unless the client, or an
 	// [Observer], asked for it.
-	Explanation *explain.Explanation
+	Explanation *overview.Explanation
 
 	server    *Server
-	conn      string            // the remote address of the connection
-	forwarded []string          // whom proxies say that it is for
-	asked     bool              // the client wants the explanation
-	ended     bool              // the answer and the work
-	faulty    bool              // the request is itself at fault
-	shed      string            // why it was not begun; empty if it was
-	explainer *explain.Observer // nil if no explanation is wanted
-	span      span              // of the request, if it is traced
-	open      atomic.Int32      // what must end before the request is over
+	conn      string             // the remote address of the connection
+	forwarded []string           // whom proxies say that it is for
+	asked     bool               // the client wants the explanation
+	ended     bool               // the answer and the work
+	faulty    bool               // the request is itself at fault
+	shed      string             // why it was not begun; empty if it was
+	explainer *overview.Observer // nil if no explanation is wanted
+	span      span               // of the request, if it is traced
+	open      atomic.Int32       // what must end before the request is over
 	attempted atomic.Int32
 }
 
@@ -96,8 +96,8 @@ func (s *Server) account(c *gin.Context) {
 	if operation == "" || c.Request.Method != http.MethodPost { // of what else has the path nothing is routed
 		return
 	}
-	a := &Account{ID: fields.Get(c.Writer.Header(), reply.RequestID), Operation: operation, At: time.Now(), server: s, conn: c.Request.RemoteAddr, forwarded: c.Request.Header[reply.ForwardedFor]}
-	a.asked = fields.Get(c.Request.Header, headerExplain) == "1"
+	a := &Account{ID: wire.Field(c.Writer.Header(), proxy.RequestID), Operation: operation, At: time.Now(), server: s, conn: c.Request.RemoteAddr, forwarded: c.Request.Header[proxy.ForwardedFor]}
+	a.asked = wire.Field(c.Request.Header, headerExplain) == "1"
 	a.open.Store(1)
 	ctx := context.WithValue(c.Request.Context(), accountKey{}, a)
 	c.Request = c.Request.WithContext(s.startSpan(ctx, a, c))
@@ -249,6 +249,6 @@ func (a *Account) observer(r fleet.Request) router.Observer {
 	if !wanted {
 		return nil
 	}
-	a.explainer = explain.New(r, a.server.router.Ledger())
+	a.explainer = overview.Explain(r, a.server.router.Ledger())
 	return a.explainer
 }

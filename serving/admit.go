@@ -15,7 +15,6 @@ import (
 	"gearshift/serving/access/keys"
 	"gearshift/serving/admission"
 	"gearshift/serving/openai/proxy"
-	"gearshift/serving/openai/reply"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -25,7 +24,7 @@ const headerWaited = "X-Gearshift-Waited-Ms"
 
 // enter routes the call, after a wait for room if it takes one, of which the request's
 // time bounds how long.
-func (s *Server) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.Duration, alive *reply.KeepAlive) (*work.Work, *wire.Refusal) {
+func (s *Server) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.Duration, alive *proxy.KeepAlive) (*work.Work, *wire.Refusal) {
 	h := c.Writer.Header()
 	key, fault := s.queue.Key(c.Request.Header, access.Tenant(c), access.Granted(c).Classes)
 	var spend keys.Spend
@@ -106,7 +105,7 @@ func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (
 func (s *Server) begun(w *work.Work, k call, took time.Duration, h http.Header) {
 	s.metrics.Chosen(w, took)
 	s.logFallback(w)
-	h[reply.Variant], h[headerPolicy] = reply.Two(s.table.Variants[w.Variant].Name, w.Policy)
+	h[proxy.Variant], h[headerPolicy] = proxy.Two(s.table.Variants[w.Variant].Name, w.Policy)
 	if w.Fallback {
 		h.Set(headerFallback, w.Reason)
 	}

@@ -20,7 +20,6 @@ import (
 	"gearshift/serving/experience/recording"
 	"gearshift/serving/openai/inference"
 	"gearshift/serving/openai/proxy"
-	"gearshift/serving/openai/reply"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -42,8 +41,8 @@ func (s *Server) keyed(replica int) bool {
 }
 
 // newReply makes what writes to clients.
-func (s *Server) newReply() *reply.Writer {
-	return &reply.Writer{
+func (s *Server) newReply() *proxy.Writer {
+	return &proxy.Writer{
 		Settings: s.settings, Ending: s.draining.Load,
 		Failed: func(c *gin.Context, code string) { accountOf(c.Request.Context()).failed(code) },
 	}
@@ -191,8 +190,8 @@ func (s *Server) certificate() func() *tls.Certificate {
 
 // exposed are the headers of an answer that a page may read.
 var exposed = []string{
-	reply.RequestID, "Retry-After", "Retry-After-Ms",
-	reply.Variant, reply.Replica, headerPolicy, reply.Overhead, headerFallback, reply.Attempts, headerExplain, access.HeaderReason, headerWaited, headerStrategy, inference.HeaderLength,
+	proxy.RequestID, "Retry-After", "Retry-After-Ms",
+	proxy.Variant, proxy.Replica, headerPolicy, proxy.Overhead, headerFallback, proxy.Attempts, headerExplain, access.HeaderReason, headerWaited, headerStrategy, inference.HeaderLength,
 }
 
 func browserRules(c *Config) *browser.Rules {

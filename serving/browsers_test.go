@@ -14,7 +14,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/access/browser"
 	"gearshift/serving/access/keys"
-	"gearshift/serving/openai/fields"
+	"gearshift/serving/openai/wire"
 )
 
 const page = "https://chat.example.com"
@@ -137,7 +137,7 @@ func TestPagesReadAnswers(t *testing.T) {
 		}
 	}
 	for name := range sent {
-		if fields.Browsing(name) {
+		if wire.Browsing(name) {
 			t.Errorf("the engine gets %s", name)
 		}
 	}

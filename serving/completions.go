@@ -9,7 +9,6 @@ import (
 	"gearshift/serving/access"
 	"gearshift/serving/jobs"
 	"gearshift/serving/openai/proxy"
-	"gearshift/serving/openai/reply"
 	"gearshift/serving/work"
 )
 
@@ -53,7 +52,7 @@ func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
 		return
 	}
 	defer s.memory.Answers.Give(answerBuffer)
-	var alive *reply.KeepAlive
+	var alive *proxy.KeepAlive
 	if k.Stream {
 		alive = s.reply.KeepAlive(c)
 		defer alive.Stop()

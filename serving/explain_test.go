@@ -12,7 +12,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
-	"gearshift/serving/openai/explain"
+	"gearshift/serving/admin/overview"
 )
 
 // valued is a policy that tells what it thinks of the variants.
@@ -32,9 +32,9 @@ func (forecasts) Forecast(v *fleet.View, _ *fleet.Request) {
 	}
 }
 
-func explanation(t *testing.T, w *httptest.ResponseRecorder) explain.Explanation {
+func explanation(t *testing.T, w *httptest.ResponseRecorder) overview.Explanation {
 	t.Helper()
-	var e explain.Explanation
+	var e overview.Explanation
 	if err := json.Unmarshal([]byte(w.Header().Get("X-Gearshift-Explain")), &e); err != nil {
 		t.Fatalf("status %d, %q: %v", w.Code, w.Header().Get("X-Gearshift-Explain"), err)
 	}

@@ -16,14 +16,12 @@ import (
 	"gearshift/router/health"
 	"gearshift/serving/access"
 	"gearshift/serving/access/keys"
+	"gearshift/serving/admin/overview"
 	"gearshift/serving/config"
 	"gearshift/serving/jobs"
 	"gearshift/serving/openai/catalogue"
-	"gearshift/serving/openai/explain"
-	"gearshift/serving/openai/fields"
 	"gearshift/serving/openai/inference"
 	"gearshift/serving/openai/proxy"
-	"gearshift/serving/openai/reply"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -115,7 +113,7 @@ func (s *Server) classifyJob(c *gin.Context, body *wire.Buffer, until time.Durat
 	}
 	s.answerJob(c, job, len(body.Bytes()), until, func(r *jobs.Result, h http.Header) ([]byte, error) {
 		h.Set("Content-Type", "application/json")
-		return r.Classification(fields.Get(h, reply.RequestID))
+		return r.Classification(wire.Field(h, proxy.RequestID))
 	})
 	return true
 }
@@ -252,18 +250,18 @@ func (s *Server) planJob(c *gin.Context) {
 // names.
 func (s *Server) askedFor(c *gin.Context, model, task string) (a jobs.Asked, fault *wire.Refusal) {
 	h := c.Request.Header
-	a = jobs.Asked{Model: model, Explain: fields.Get(h, headerExplain) == "1"}
+	a = jobs.Asked{Model: model, Explain: wire.Field(h, headerExplain) == "1"}
 	index, fault := s.catalogue.Task(h, task, work.Auto)
 	if fault != nil {
 		return a, fault
 	}
-	if a.Task = s.table.Tasks[index].Name; fields.Get(h, "X-Gearshift-Task") == "" && s.table.TaskIndex(task) < 0 {
+	if a.Task = s.table.Tasks[index].Name; wire.Field(h, "X-Gearshift-Task") == "" && s.table.TaskIndex(task) < 0 {
 		a.Task = s.jobs.Task(model, a.Task)
 	}
 	if a.Total, fault = deadline(h, totalHeaders, "milliseconds until the end of the answer"); fault != nil {
 		return a, fault
 	}
-	if text := strings.TrimSpace(fields.Get(h, headerMinQuality)); text != "" {
+	if text := strings.TrimSpace(wire.Field(h, headerMinQuality)); text != "" {
 		var err error
 		if a.MinQuality, err = strconv.ParseFloat(text, 64); err != nil {
 			return a, wire.Bad(http.StatusBadRequest, strings.ToLower(headerMinQuality), "invalid_quality", fmt.Sprintf("quality %q; it must be a number of at least 0", text))
@@ -312,7 +310,7 @@ func (s *Server) answerJob(c *gin.Context, job *jobs.Job, size int, until time.D
 	h := c.Writer.Header()
 	if r.Explain != nil {
 		if text, err := json.Marshal(r.Explain); err == nil {
-			h.Set(headerExplain, explain.ASCII(text))
+			h.Set(headerExplain, overview.ASCII(text))
 		}
 	}
 	if err == nil {

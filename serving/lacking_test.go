@@ -14,7 +14,7 @@ import (
 
 	"gearshift/serving"
 	"gearshift/serving/config"
-	"gearshift/serving/openai/abilities"
+	"gearshift/serving/openai/proxy"
 )
 
 // What engines have beside chats, and a request for each. Others name a variant in place of auto.
@@ -128,7 +128,7 @@ func TestWhatAnEngineLacksIsForgotten(t *testing.T) {
 	var asked []string
 	now := time.Duration(0)
 	g := newRig(t, nil, fleetOf(&asked, says(404, jsonType, `{"detail":"Not Found"}`), good, good), func(o *serving.Options) { o.Clock = func() time.Duration { return now } })
-	for _, at := range []time.Duration{0, abilities.Memory - 1, abilities.Memory} {
+	for _, at := range []time.Duration{0, proxy.AbilityMemory - 1, proxy.AbilityMemory} {
 		now = at
 		if w := g.do("POST", "/tokenize", lesser["/tokenize"]); w.Code != http.StatusOK {
 			t.Fatalf("at %v: %d %s", at, w.Code, w.Body)

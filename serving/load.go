@@ -13,11 +13,10 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
-	"gearshift/serving/admin/figures"
+	"gearshift/serving/admin/overview"
 	"gearshift/serving/engines"
 	"gearshift/serving/engines/informed"
 	"gearshift/serving/engines/loads"
-	"gearshift/serving/openai/explain"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -79,7 +78,7 @@ const mostSignals = 8
 
 // explainSignals adds what was known of the load of the variant's replicas, and the replica that has
 // the work after some were asked.
-func (s *Server) explainSignals(w *work.Work, e *explain.Explanation) {
+func (s *Server) explainSignals(w *work.Work, e *overview.Explanation) {
 	if s.balancer == nil || e == nil {
 		return
 	}
@@ -93,12 +92,12 @@ func (s *Server) explainSignals(w *work.Work, e *explain.Explanation) {
 	now := s.clock()
 	for _, i := range list {
 		k := s.feed.Known(i)
-		signal := explain.Signal{
+		signal := overview.Signal{
 			Replica: s.table.Replicas[i].Name, Source: k.Source.String(), Model: k.Counters.Model, Host: k.Counters.Host,
-			WorkMS: figures.Short(figures.Milliseconds(k.Counters.Work)),
+			WorkMS: overview.Short(overview.Milliseconds(k.Counters.Work)),
 		}
 		if k.Source != signals.Own {
-			signal.AgeMS = figures.Short(figures.Milliseconds(now - k.At))
+			signal.AgeMS = overview.Short(overview.Milliseconds(now - k.At))
 		}
 		e.Signals = append(e.Signals, signal)
 	}

@@ -8,8 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/openai/fields"
-	"gearshift/serving/openai/reply"
+	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 )
 
@@ -31,11 +30,11 @@ var (
 
 // identify gives every answer the client's own request ID, or a new one.
 func (s *Server) identify(c *gin.Context) {
-	id := fields.Get(c.Request.Header, reply.RequestID)
-	if !fields.Plain(id) {
+	id := wire.Field(c.Request.Header, proxy.RequestID)
+	if !wire.Plain(id) {
 		id = randomID()
 	}
-	c.Writer.Header()[reply.RequestID] = []string{id}
+	c.Writer.Header()[proxy.RequestID] = []string{id}
 }
 
 func randomID() string {
@@ -56,7 +55,7 @@ func (s *Server) recovery(c *gin.Context) {
 			panic(value)
 		}
 		s.log.Error("panic", "value", value, "path", c.Request.URL.Path,
-			"request", c.Writer.Header().Get(reply.RequestID), "stack", string(debug.Stack()))
+			"request", c.Writer.Header().Get(proxy.RequestID), "stack", string(debug.Stack()))
 		if c.Writer.Written() {
 			panic(http.ErrAbortHandler)
 		}

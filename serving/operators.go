@@ -13,8 +13,8 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"gearshift/serving/access"
 	"gearshift/serving/access/browser"
-	"gearshift/serving/access/remote"
 	"gearshift/serving/admin"
 	"gearshift/serving/admin/scrape"
 	"gearshift/serving/config"
@@ -31,7 +31,7 @@ type operators struct {
 func (s *Server) newOperators(token, fleet string) (*operators, error) {
 	o := admin.Options{
 		Token: token, TokenEnv: s.config.Admin.TokenEnv, FleetToken: fleet, FleetTokenEnv: s.config.Admin.FleetTokenEnv, Addr: s.config.Admin.Addr,
-		Proxies: func() remote.Proxies { return s.running.Load().Proxies },
+		Proxies: func() access.Proxies { return s.running.Load().Proxies },
 		Rules:   func() *browser.Rules { return s.running.Load().Browser },
 		Fail:    s.fail, Clock: s.clock, Log: s.log,
 	}

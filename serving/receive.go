@@ -12,7 +12,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/admission/memory"
-	"gearshift/serving/openai/codings"
 	"gearshift/serving/openai/wire"
 )
 
@@ -32,7 +31,7 @@ func (s *Server) receive(c *gin.Context, announced int64, coding string) (*wire.
 	most := s.settings().MaxBody
 	p := intake{server: s, from: http.MaxBytesReader(c.Writer, c.Request.Body, most), announced: announced, most: most + 1}
 	if coding != "" {
-		p.from, p.announced, p.unpacking = http.MaxBytesReader(c.Writer, codings.NewReader(io.NopCloser(p.from), coding), most), -1, codings.Memory
+		p.from, p.announced, p.unpacking = http.MaxBytesReader(c.Writer, wire.NewCodedReader(io.NopCloser(p.from), coding), most), -1, wire.CodingMemory
 	}
 	p.hold = s.memory.Bodies.Begin(s.clock(), c.Writer)
 	body, err := p.read()
@@ -122,7 +121,7 @@ func (p *intake) next(n int, size int64) int64 {
 
 // unreceived is the refusal of a body that could not be read.
 func (s *Server) unreceived(c *gin.Context, err error) *wire.Refusal {
-	var corrupt *codings.CorruptError
+	var corrupt *wire.CorruptError
 	switch {
 	case tooLarge(err):
 		return s.oversize()

@@ -15,8 +15,6 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/access/browser"
 	"gearshift/serving/config"
-	"gearshift/serving/openai/codings"
-	"gearshift/serving/openai/fields"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 )
@@ -79,11 +77,11 @@ type taken struct {
 // may send such a body to any server, without asking first. Of other clients than browsers
 // one without a type is taken to be JSON, and a form is where their protocol has none.
 func readable(r *http.Request, t taken) *wire.Refusal {
-	kind := fields.Get(r.Header, "Content-Type")
+	kind := wire.Field(r.Header, "Content-Type")
 	if kind == "" && (r.ContentLength == 0 || !browser.Sent(r)) {
 		return nil
 	}
-	media, err := fields.MediaType(kind)
+	media, err := wire.MediaType(kind)
 	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json") || t.media != "" && media == t.media || t.inference && media == formOfCurl && !browser.Sent(r)) {
 		return nil
 	}
@@ -96,7 +94,7 @@ func readable(r *http.Request, t taken) *wire.Refusal {
 
 // codingOf returns how the body is compressed; empty if it is not.
 func codingOf(r *http.Request, t taken) (string, *wire.Refusal) {
-	coding, ok := codings.Of(r.Header["Content-Encoding"])
+	coding, ok := wire.CodingOf(r.Header["Content-Encoding"])
 	if ok && (coding == "" || t.inference) {
 		return coding, nil
 	}
@@ -141,7 +139,7 @@ func (s *Server) oversize() *wire.Refusal {
 
 // parse reads a body as what its header calls it.
 func parse(h http.Header, body []byte) (*wire.Request, error) {
-	if kind := fields.Get(h, "Content-Type"); strings.HasPrefix(kind, "m") || strings.HasPrefix(kind, "M") { // no JSON
+	if kind := wire.Field(h, "Content-Type"); strings.HasPrefix(kind, "m") || strings.HasPrefix(kind, "M") { // no JSON
 		_, params, _ := mime.ParseMediaType(kind)
 		return wire.ParseForm(body, params["boundary"])
 	}
@@ -168,7 +166,7 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, e *proxy.Endpoint,
 	if k.fleet.Task, fault = s.catalogue.Task(h, r.Task, k.variant); fault != nil {
 		return k, fault
 	}
-	if k.fleet.Variants != 0 && fields.Get(h, "X-Gearshift-Task") == "" && s.table.TaskIndex(r.Task) < 0 {
+	if k.fleet.Variants != 0 && wire.Field(h, "X-Gearshift-Task") == "" && s.table.TaskIndex(r.Task) < 0 {
 		k.fleet.Task = s.table.TaskIndex(s.jobs.Task(r.Model, s.table.Tasks[k.fleet.Task].Name))
 	}
 	if fault = s.catalogue.Answers(k.fleet.Task, k.variant); fault != nil {
@@ -203,7 +201,7 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, e *proxy.Endpoint,
 // deadline reads the first of the headers that is there; zero if none is.
 func deadline(h http.Header, names []string, unit string) (time.Duration, *wire.Refusal) {
 	for _, name := range names {
-		text := strings.TrimSpace(fields.Get(h, name))
+		text := strings.TrimSpace(wire.Field(h, name))
 		if text == "" {
 			continue
 		}

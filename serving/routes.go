@@ -9,7 +9,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/engines/loads"
-	"gearshift/serving/openai/paths"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 )
@@ -107,7 +106,7 @@ func (s *Server) makeRouters() error {
 			client = append(client, r)
 		}
 	}
-	s.cleaned, s.known = paths.Handler(s.engine), newKnown(client)
+	s.cleaned, s.known = wire.CleanPaths(s.engine), newKnown(client)
 	if err := s.mount(s.engine, client); err != nil {
 		return err
 	}

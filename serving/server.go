@@ -24,7 +24,6 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
 	"gearshift/serving/access"
-	"gearshift/serving/access/certificate"
 	"gearshift/serving/access/keys"
 	"gearshift/serving/admin/metrics"
 	"gearshift/serving/admin/overview"
@@ -40,8 +39,6 @@ import (
 	"gearshift/serving/jobs"
 	"gearshift/serving/openai/catalogue"
 	"gearshift/serving/openai/proxy"
-	"gearshift/serving/openai/reply"
-	"gearshift/serving/openai/responses"
 	"gearshift/serving/work"
 )
 
@@ -122,7 +119,7 @@ type Server struct {
 	metrics   *metrics.Requests
 	engines   *engines.Engines
 	health    *engines.Controller
-	reply     *reply.Writer
+	reply     *proxy.Writer
 	proxy     *proxy.Proxy
 	feed      *informed.Feed
 	balancer  *informed.Balancer // nil if the balancer needs no signals
@@ -131,7 +128,7 @@ type Server struct {
 	leases    *leasing.Manager
 	jobs      *jobs.Service
 	queue     *admission.Queue
-	kept      *responses.Store
+	kept      *proxy.Responses
 	watchers  []Watcher
 	engine    *gin.Engine
 	cleaned   http.Handler // the engine, for paths as clients write them
@@ -209,7 +206,7 @@ func New(o Options) (*Server, error) {
 	s.feed = s.newFeed(o.Balancer)
 	s.watchers = append(slices.Clip(s.watchers), lessons{s.feed})
 	s.watchEngines(o.Drift)
-	s.kept = responses.New(s.clock)
+	s.kept = proxy.NewResponses(s.clock)
 	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)
 	trusted := func(addr string) bool { return s.running.Load().Proxies.Trust(addr) }
 	s.clients = limits.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
@@ -308,7 +305,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		l, end = graceful, graceful.End
 	}
 	go func() {
-		failed <- certificate.Serve(server, s.clients.Limited(l, encrypted, s.settings().RetryAfter), s.certificate())
+		failed <- running.ServeTLS(server, s.clients.Limited(l, encrypted, s.settings().RetryAfter), s.certificate())
 	}()
 	s.log.Info("listening", "addr", l.Addr().String(), "policy", s.router.PolicyName(), "tls", encrypted)
 	s.tellKeys()

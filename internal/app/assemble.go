@@ -15,7 +15,6 @@ import (
 	"gearshift/router/modality"
 	"gearshift/serving"
 	"gearshift/serving/admin/dashboard"
-	"gearshift/serving/admin/debug"
 	"gearshift/serving/config"
 )
 
@@ -126,7 +125,7 @@ func (x *assembly) serverOptions(backends []serving.Backend) serving.Options {
 
 // modules returns the pages of a server that has an admin listener.
 func modules(t *fleet.Table, about dashboard.About) []serving.Module {
-	return []serving.Module{debug.Profiles{}, dashboard.New(t, about, nil)}
+	return []serving.Module{dashboard.Profiles{}, dashboard.New(t, about, nil)}
 }
 
 // controllers adds what changes the fleet while it serves: failover, rollout, rebalancing, tiers, and what

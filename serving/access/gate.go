@@ -14,7 +14,6 @@ import (
 
 	"gearshift/serving/access/browser"
 	"gearshift/serving/access/keys"
-	"gearshift/serving/openai/fields"
 	"gearshift/serving/openai/wire"
 )
 
@@ -99,7 +98,7 @@ func identified(ring *keys.Ring, h http.Header) *keys.Holder {
 	for _, name := range credentials {
 		secret := h.Get(name)
 		if name == "Authorization" {
-			secret = fields.Bearer(h)
+			secret = wire.Bearer(h)
 		}
 		if holder := ring.Find(secret); holder != nil && secret != "" {
 			h.Del(name)

@@ -13,9 +13,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"gearshift/serving/access"
 	"gearshift/serving/access/browser"
-	"gearshift/serving/access/certificate"
-	"gearshift/serving/access/remote"
+	"gearshift/serving/config/running"
 	"gearshift/serving/openai/wire"
 )
 
@@ -32,7 +32,7 @@ type Options struct {
 	// Certificate is the one in force; a nil func is no encryption.
 	Certificate func() *tls.Certificate
 	// Proxies are those that are trusted to name their clients.
-	Proxies func() remote.Proxies
+	Proxies func() access.Proxies
 	// Rules are what web pages may do, and the names of this machine.
 	Rules func() *browser.Rules
 	// Fail answers with an error.
@@ -48,7 +48,7 @@ const Grace = time.Second
 // the operators' page is, if there is one.
 func (g *Guard) Serve(ctx context.Context, server *http.Server, l net.Listener, page string) error {
 	failed := make(chan error, 1)
-	go func() { failed <- certificate.Serve(server, l, g.Certificate) }()
+	go func() { failed <- running.ServeTLS(server, l, g.Certificate) }()
 	addr := l.Addr().String()
 	g.Log.Info("admin listening", "addr", addr, "tls", g.Certificate != nil)
 	if page != "" {

@@ -13,10 +13,9 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"gearshift/serving/access"
 	"gearshift/serving/access/browser"
-	"gearshift/serving/access/tries"
 	"gearshift/serving/admin/lograte"
-	"gearshift/serving/openai/fields"
 	"gearshift/serving/openai/wire"
 )
 
@@ -29,7 +28,7 @@ type secret struct {
 	env   string // the variable that it came from
 	sum   [sha256.Size]byte
 	set   bool
-	tries tries.Counter // wrong ones
+	tries access.Tries // wrong ones
 }
 
 // newSecret refuses a token that could be guessed, or that no header can carry. Its sum is enough,
@@ -41,7 +40,7 @@ func newSecret(name, env, token string) (*secret, error) {
 	case !s.set:
 	case len(token) < minToken:
 		return nil, fmt.Errorf("%s: the %s has %d characters; want at least %d, as from: openssl rand -hex 32", env, name, len(token), minToken)
-	case !fields.Plain(token):
+	case !wire.Plain(token):
 		return nil, fmt.Errorf("%s: the %s holds characters that no header can; want letters and digits, at most 128, as from: openssl rand -hex 32", env, name)
 	}
 	return s, nil
@@ -49,7 +48,7 @@ func newSecret(name, env, token string) (*secret, error) {
 
 // right reports whether the request has the token.
 func (s *secret) right(h http.Header) bool {
-	sum := sha256.Sum256([]byte(fields.Bearer(h)))
+	sum := sha256.Sum256([]byte(wire.Bearer(h)))
 	return s.set && subtle.ConstantTimeCompare(sum[:], s.sum[:]) == 1
 }
 
@@ -177,7 +176,7 @@ func (g *Guard) unauthorised(c *gin.Context, s *secret, code wire.Optional) {
 	failed := s.tries.Hold(c.Request.Context(), client, g.Clock())
 	g.wrong.Inc()
 	if g.lines.Due(g.Clock()) {
-		attributes := []any{"client", client, "method", c.Request.Method, "path", fields.Clipped(c.Request.URL.Path), "failed", failed}
+		attributes := []any{"client", client, "method", c.Request.Method, "path", wire.Clipped(c.Request.URL.Path), "failed", failed}
 		if n := g.lines.Omitted(); n > 0 {
 			attributes = append(attributes, "lines_omitted", n)
 		}

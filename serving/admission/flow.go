@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"gearshift/serving/openai/fields"
 	"gearshift/serving/openai/wire"
 )
 
@@ -25,7 +24,7 @@ const headerClass = "X-Llm-D-Inference-Objective"
 func (q *Queue) Key(h http.Header, tenant string, granted []string) (k FlowKey, fault *wire.Refusal) {
 	known := q.classes.Load()
 	k.Class, k.Tenant = known.listed[0], q.Tenant(h, tenant)
-	name := fields.Get(h, headerClass)
+	name := wire.Field(h, headerClass)
 	if name != "" && known.named {
 		var found bool
 		if k.Class, found = known.find(name); !found {
@@ -55,7 +54,7 @@ func (q *Queue) Tenant(h http.Header, byKey string) string {
 	if byKey != "" || header == "" {
 		return byKey
 	}
-	if named := h.Get(header); fields.Plain(named) {
+	if named := h.Get(header); wire.Plain(named) {
 		return named
 	}
 	return ""

@@ -3,7 +3,7 @@ package backend
 import (
 	"net/http"
 
-	"gearshift/serving/openai/codings"
+	"gearshift/serving/openai/wire"
 )
 
 // decompress undoes the compression of an answer that was asked for without. One that it does not
@@ -12,11 +12,11 @@ func decompress(r *http.Response) {
 	if len(r.Header["Content-Encoding"]) == 0 || r.Body == nil || r.Body == http.NoBody {
 		return
 	}
-	coding, ok := codings.Of(r.Header["Content-Encoding"])
+	coding, ok := wire.CodingOf(r.Header["Content-Encoding"])
 	if !ok || coding == "" {
 		return
 	}
-	r.Body = codings.NewReader(r.Body, coding)
+	r.Body = wire.NewCodedReader(r.Body, coding)
 	r.Uncompressed = true
 	r.Header.Del("Content-Encoding")
 	r.Header.Del("Content-Length")

@@ -7,7 +7,7 @@ import (
 
 	"gearshift/internal/faults"
 	"gearshift/router"
-	"gearshift/serving/openai/fields"
+	"gearshift/serving/openai/wire"
 )
 
 // What [Overload] may shed.
@@ -93,7 +93,7 @@ func validateClasses(classes []Class) error {
 	names := map[string]bool{}
 	for i, c := range classes {
 		switch {
-		case !fields.Plain(c.Name):
+		case !wire.Plain(c.Name):
 			found.Add(fmt.Errorf("classes[%d].name: %q must be 1 to 128 printable characters without spaces", i, c.Name))
 		case names[c.Name]:
 			found.Add(fmt.Errorf("classes[%d].name: class %q is listed twice", i, c.Name))

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"gearshift/internal/faults"
-	"gearshift/serving/access/remote"
+	"gearshift/serving/access"
 	"gearshift/serving/admin/trial"
 )
 
@@ -64,7 +64,7 @@ const minWatch = 100 * time.Millisecond
 func (s Steering) Validate() error {
 	var found faults.List
 	found.If(s.Metrics != MetricsKey && s.Metrics != MetricsOpen && s.Metrics != MetricsOff, "metrics: %q is none of %s, %s and %s", s.Metrics, MetricsKey, MetricsOpen, MetricsOff)
-	_, err := remote.Parse(s.TrustedProxies)
+	_, err := access.ParseProxies(s.TrustedProxies)
 	found.If(err != nil, "trusted_proxies%w", err)
 	found.If(s.MaxHeader < minHeader, "max_header: %d must be at least %d bytes", s.MaxHeader, minHeader)
 	found.If(s.HeaderTimeout <= 0, "header_timeout: %v must be positive", s.HeaderTimeout)

@@ -8,9 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/serving/access"
 	"gearshift/serving/access/browser"
-	"gearshift/serving/access/tries"
-	"gearshift/serving/openai/fields"
 	"gearshift/serving/openai/wire"
 )
 
@@ -23,7 +22,7 @@ type guard struct {
 	key   [sha256.Size]byte
 	keyed bool
 	rules *browser.Rules
-	tries tries.Counter // with wrong keys and tokens
+	tries access.Tries // with wrong keys and tokens
 	began time.Time
 }
 
@@ -53,7 +52,7 @@ func (s *Server) protect(next http.Handler) http.Handler {
 
 // admits reports whether the request has the key, if there is one.
 func (g *guard) admits(r *http.Request) bool {
-	sum := sha256.Sum256([]byte(fields.Bearer(r.Header)))
+	sum := sha256.Sum256([]byte(wire.Bearer(r.Header)))
 	return !g.keyed || subtle.ConstantTimeCompare(sum[:], g.key[:]) == 1
 }
 
@@ -65,5 +64,5 @@ func (s *Server) hold(r *http.Request, what string) {
 		client = r.RemoteAddr
 	}
 	failed := s.guard.tries.Hold(r.Context(), client, time.Since(s.guard.began))
-	s.log.Debug("refused", "cause", what, "client", client, "path", fields.Clipped(r.URL.Path), "failed", failed)
+	s.log.Debug("refused", "cause", what, "client", client, "path", wire.Clipped(r.URL.Path), "failed", failed)
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"gearshift/serving/backend"
-	"gearshift/serving/openai/codings"
 	"gearshift/serving/openai/wire"
 )
 
@@ -18,14 +17,14 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 		failV2(w, http.StatusNotFound, err)
 		return
 	}
-	coding, ok := codings.Of(r.Header["Content-Encoding"])
+	coding, ok := wire.CodingOf(r.Header["Content-Encoding"])
 	if !ok {
 		failV2(w, http.StatusUnsupportedMediaType, fmt.Errorf("content encoding %q; want gzip, deflate or none", r.Header["Content-Encoding"]))
 		return
 	}
 	from := http.MaxBytesReader(w, r.Body, maxBody)
 	if coding != "" {
-		from = http.MaxBytesReader(w, codings.NewReader(from, coding), maxBody)
+		from = http.MaxBytesReader(w, wire.NewCodedReader(from, coding), maxBody)
 	}
 	body, err := io.ReadAll(from)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"gearshift/internal/calibrate/draft"
 	"gearshift/internal/calibrate/loadgen"
 	"gearshift/serving/engines/address"
-	"gearshift/serving/openai/listing"
+	"gearshift/serving/openai/wire"
 )
 
 // Target is an engine to ask.
@@ -47,7 +47,7 @@ type engine struct {
 	target Target
 	root   string // without the version that its OpenAI interface is under
 	base   string // with it
-	list   listing.List
+	list   wire.Listing
 	out    draft.Engine
 }
 
@@ -129,7 +129,7 @@ func (e *engine) models(ctx context.Context) error {
 	if err != nil {
 		return e.fault(tried, err)
 	}
-	e.list, _ = listing.Parse(body)
+	e.list, _ = wire.ParseListing(body)
 	for _, l := range list.Data {
 		if l.ID == "" || l.Parent != nil && *l.Parent != "" { // an adapter shares its model's engine
 			continue
@@ -150,7 +150,7 @@ func (e *engine) contexts(ctx context.Context) {
 	}
 	for i := range e.out.Models {
 		m := &e.out.Models[i]
-		first(&m.Context, listing.PageContext(page, m.ID), e.list.Context(m.ID))
+		first(&m.Context, wire.PageContext(page, m.ID), e.list.Context(m.ID))
 	}
 }
 

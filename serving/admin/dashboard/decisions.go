@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"gearshift/serving"
-	"gearshift/serving/openai/explain"
+	"gearshift/serving/admin/overview"
 )
 
 // Decision is a request as the page shows it.
@@ -36,11 +36,11 @@ type Decision struct {
 	PerTokenMS float64 `json:"per_token_ms,omitempty"`
 	DeadlineMS float64 `json:"deadline_ms,omitempty"`
 	// Met is nil unless the deadline was judged.
-	Met         *bool                `json:"met,omitempty"`
-	Utility     float64              `json:"utility"`
-	OverheadUS  int64                `json:"overhead_us,omitempty"`
-	WaitedMS    float64              `json:"waited_ms,omitempty"`
-	Explanation *explain.Explanation `json:"explanation,omitempty"`
+	Met         *bool                 `json:"met,omitempty"`
+	Utility     float64               `json:"utility"`
+	OverheadUS  int64                 `json:"overhead_us,omitempty"`
+	WaitedMS    float64               `json:"waited_ms,omitempty"`
+	Explanation *overview.Explanation `json:"explanation,omitempty"`
 }
 
 // decision describes the request as it is now.

@@ -2,7 +2,6 @@ package overview
 
 import (
 	"gearshift/router/fleet"
-	"gearshift/serving/admin/figures"
 	"gearshift/serving/admin/metrics"
 	"gearshift/serving/engines"
 	"gearshift/serving/engines/informed"
@@ -87,7 +86,7 @@ func (o *Overview) Status() Status {
 
 func (o *Overview) kvUse(replica int) *float64 {
 	if size := o.table.Replicas[replica].KVTokens; size > 0 {
-		return figures.Pointer(float64(o.Held(replica)) / float64(size))
+		return Pointer(float64(o.Held(replica)) / float64(size))
 	}
 	return nil
 }
@@ -95,7 +94,7 @@ func (o *Overview) kvUse(replica int) *float64 {
 // slowdownOf is nil of a replica that is not taken to be slow.
 func (o *Overview) slowdownOf(replica int) *float64 {
 	if factor := o.Engines.Slowdown(replica); factor > 1 {
-		return figures.Pointer(factor)
+		return Pointer(factor)
 	}
 	return nil
 }
@@ -103,7 +102,7 @@ func (o *Overview) slowdownOf(replica int) *float64 {
 // driftOf is nil of a replica that has not answered enough.
 func (o *Overview) driftOf(replica int) *float64 {
 	if ratio, known := o.Engines.DriftOf(replica); known {
-		return figures.Pointer(ratio)
+		return Pointer(ratio)
 	}
 	return nil
 }

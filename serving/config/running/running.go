@@ -11,10 +11,9 @@ import (
 	"slices"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/access"
 	"gearshift/serving/access/browser"
-	"gearshift/serving/access/certificate"
 	"gearshift/serving/access/keys"
-	"gearshift/serving/access/remote"
 	"gearshift/serving/config"
 	"gearshift/serving/config/files"
 )
@@ -33,7 +32,7 @@ type Settings struct {
 	// Cert and AdminCert are nil without encryption.
 	Cert, AdminCert *tls.Certificate
 	// Proxies are trusted to name their clients.
-	Proxies remote.Proxies
+	Proxies access.Proxies
 	// Browser is what web pages may do, and the names of this server.
 	Browser *browser.Rules
 }
@@ -67,12 +66,12 @@ func (l *Loader) Load(c config.Config, before *Settings) (*Settings, error) {
 		faults[1] = l.CheckGrants(&c, next.list)
 	}
 	if next.Cert = before.certificate(c.TLS); next.Cert == nil {
-		next.Cert, faults[2] = certificate.Load(c.TLS, read)
+		next.Cert, faults[2] = LoadCertificate(c.TLS, read)
 	}
 	if next.AdminCert = before.certificate(c.Admin.TLS); next.AdminCert == nil {
-		next.AdminCert, faults[3] = certificate.Load(c.Admin.TLS, read)
+		next.AdminCert, faults[3] = LoadCertificate(c.Admin.TLS, read)
 	}
-	next.Proxies, faults[4] = remote.Parse(c.TrustedProxies)
+	next.Proxies, faults[4] = access.ParseProxies(c.TrustedProxies)
 	if err := errors.Join(faults[:]...); err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"gearshift/router/health"
-	"gearshift/serving/openai/listing"
+	"gearshift/serving/openai/wire"
 )
 
 const (
@@ -60,7 +60,7 @@ func (p *Prober) askList(ctx context.Context, w *round) {
 		if !says || name == "" {
 			continue
 		}
-		if contexts[i] = listing.PageContext(page, name); contexts[i] == 0 {
+		if contexts[i] = wire.PageContext(page, name); contexts[i] == 0 {
 			contexts[i] = list.Context(name)
 		}
 		if !list.Has(name) {
@@ -73,23 +73,23 @@ func (p *Prober) askList(ctx context.Context, w *round) {
 
 // models is the server's list. Says is false if it has none that says anything: no such
 // path, or an empty one. An error is that it gave no answer, or none for now.
-func models(ctx context.Context, s Server) (list listing.List, says bool, err error) {
+func models(ctx context.Context, s Server) (list wire.Listing, says bool, err error) {
 	response, err := s.Get(ctx, modelsPath)
 	if err != nil {
-		return listing.List{}, false, err
+		return wire.Listing{}, false, err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, longestList))
 	switch {
 	case err != nil:
-		return listing.List{}, false, err
+		return wire.Listing{}, false, err
 	case response.StatusCode == http.StatusOK:
-		list, says = listing.Parse(body)
+		list, says = wire.ParseListing(body)
 		return list, says, nil
 	case response.StatusCode >= http.StatusInternalServerError && !missing(response.StatusCode), response.StatusCode == http.StatusTooManyRequests:
-		return listing.List{}, false, errNotNow
+		return wire.Listing{}, false, errNotNow
 	}
-	return listing.List{}, false, nil
+	return wire.Listing{}, false, nil
 }
 
 // read returns what the server has at a path; nothing if that is no success.

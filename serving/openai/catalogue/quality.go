@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gearshift/serving/openai/fields"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -19,7 +18,7 @@ const headerQuality = "X-Gearshift-Min-Quality"
 // is taken. It is zero where that leaves out no variant that might answer: the pinned
 // one, or any. Variant is [work.Auto], or pinned.
 func (k *Catalogue) MinQuality(h http.Header, task, variant int) (float64, *wire.Refusal) {
-	text := strings.TrimSpace(fields.Get(h, headerQuality))
+	text := strings.TrimSpace(wire.Field(h, headerQuality))
 	if text == "" {
 		return 0, nil
 	}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"gearshift/serving/openai/fields"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -16,7 +15,7 @@ const headerTask = "X-Gearshift-Task"
 // Task is the index of a request's task. The header must name one; metadata is the
 // application's own, whose "task" may be another matter. Variant is [work.Auto], or pinned.
 func (k *Catalogue) Task(h http.Header, metadata string, variant int) (int, *wire.Refusal) {
-	if name := fields.Get(h, headerTask); name != "" {
+	if name := wire.Field(h, headerTask); name != "" {
 		return k.TaskNamed(name, "x-gearshift-task")
 	}
 	if i := k.table.TaskIndex(metadata); i >= 0 {

@@ -15,7 +15,6 @@ import (
 
 	"gearshift/serving/config"
 	"gearshift/serving/openai/complaint"
-	"gearshift/serving/openai/fields"
 	"gearshift/serving/openai/wire"
 )
 
@@ -81,7 +80,7 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 	}
 	tame(a.response.Header, "Retry-After", time.Second)
 	tame(a.response.Header, "Retry-After-Ms", time.Millisecond)
-	a.media, _ = fields.MediaType(fields.Get(a.response.Header, "Content-Type"))
+	a.media, _ = wire.MediaType(wire.Field(a.response.Header, "Content-Type"))
 	a.opaque = coded(a.response.Header) || a.endpoint.Files && a.response.StatusCode/100 == 2 && !a.json() && a.media != eventStream
 	a.measure(a.media == eventStream && !a.opaque)
 	if busy(a.response.StatusCode) { // what such an answer says matters only if it is the last
@@ -111,7 +110,7 @@ const eventStream = "text/event-stream"
 // coded reports whether a text is in a coding that the backend could not undo. It passes as it is,
 // and the router cannot read it.
 func coded(h http.Header) bool {
-	coding := fields.Get(h, "Content-Encoding")
+	coding := wire.Field(h, "Content-Encoding")
 	return coding != "" && !strings.EqualFold(coding, "identity")
 }
 

@@ -15,7 +15,6 @@ import (
 	"gearshift/serving/engines/loads"
 	"gearshift/serving/engines/probes"
 	"gearshift/serving/openai/complaint"
-	"gearshift/serving/openai/reply"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -29,7 +28,7 @@ type Call struct {
 	Owner    string        // of what replicas keep of it
 	Received time.Duration // when the body was there
 	Until    time.Duration // when the request's total time is over
-	Alive    *reply.KeepAlive
+	Alive    *KeepAlive
 }
 
 // Serve has the call answered, and passes the answer on. Broken says that part of an answer
@@ -157,7 +156,7 @@ func (d *dispatch) attempt(replica int) *answer {
 	}
 	if len(d.tried) == 0 {
 		overhead := now - d.Received - d.Work.Waited
-		d.gin.Writer.Header()[reply.Overhead] = []string{strconv.FormatInt(overhead.Microseconds(), 10)}
+		d.gin.Writer.Header()[Overhead] = []string{strconv.FormatInt(overhead.Microseconds(), 10)}
 		d.Metrics.Dispatched(overhead)
 		d.Work.Overhead = overhead
 	}
@@ -272,12 +271,12 @@ func (d *dispatch) full(a *answer, reason failure) bool {
 func (d *dispatch) mark() {
 	d.Work.Attempts = len(d.tried)
 	h := d.gin.Writer.Header()
-	h[reply.Variant] = []string{d.Table.Variants[d.Work.Variant].Name}
+	h[Variant] = []string{d.Table.Variants[d.Work.Variant].Name}
 	switch {
 	case d.inputs.All != 0:
-		h[reply.Modalities] = []string{d.inputs.Used(d.cut(d.Work.Replica))}
+		h[Modalities] = []string{d.inputs.Used(d.cut(d.Work.Replica))}
 	case d.parts.All != 0:
-		h[reply.Modalities] = []string{d.parts.Used(d.cut(d.Work.Replica))}
+		h[Modalities] = []string{d.parts.Used(d.cut(d.Work.Replica))}
 	}
-	h[reply.Replica], h[reply.Attempts] = reply.Two(d.Table.Replicas[d.Work.Replica].Name, strconv.Itoa(d.Work.Attempts))
+	h[Replica], h[Attempts] = Two(d.Table.Replicas[d.Work.Replica].Name, strconv.Itoa(d.Work.Attempts))
 }

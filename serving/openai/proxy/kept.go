@@ -12,8 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/config"
-	"gearshift/serving/openai/fields"
-	"gearshift/serving/openai/reply"
+	"gearshift/serving/openai/wire"
 )
 
 // note remembers where the answer is kept, as soon as it says its ID and before any of
@@ -40,8 +39,8 @@ func (p *Proxy) Fetch(c *gin.Context, replica int) {
 	defer cancel()
 	p.Reply.WritableAfter(c, total)
 	r := p.Table.Replicas[replica]
-	c.Header(reply.Replica, r.Name)
-	c.Header(reply.Variant, p.Table.Variants[r.Variant].Name)
+	c.Header(Replica, r.Name)
+	c.Header(Variant, p.Table.Variants[r.Variant].Name)
 	d := &dispatch{Proxy: p, ctx: c.Request.Context(), gin: c}
 	through := httputil.ReverseProxy{
 		Transport: p.Backends[replica].Transport,
@@ -81,9 +80,9 @@ func (foreignAnswer) Error() string { return "the replica's answer is no JSON" }
 // that it would not understand. Keyed says that it was asked for with the router's key.
 func understandable(r *http.Response, keyed bool) error {
 	a := &answer{response: r, keyed: keyed, reported: true} // the replica is not judged by it
-	a.media, _ = fields.MediaType(r.Header.Get("Content-Type"))
+	a.media, _ = wire.MediaType(r.Header.Get("Content-Type"))
 	if r.StatusCode/100 != 2 && a.foreign() {
-		a.first, _ = io.ReadAll(io.LimitReader(r.Body, fields.MaxMessage))
+		a.first, _ = io.ReadAll(io.LimitReader(r.Body, wire.MaxMessage))
 		return foreignAnswer{a}
 	}
 	h := http.Header{}

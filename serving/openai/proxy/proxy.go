@@ -15,8 +15,6 @@ import (
 	"gearshift/serving/admin/lograte"
 	"gearshift/serving/config"
 	"gearshift/serving/engines/loads"
-	"gearshift/serving/openai/abilities"
-	"gearshift/serving/openai/reply"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -72,7 +70,7 @@ type Options struct {
 	Settings func() *config.Config
 	Clock    work.Clock
 	Log      *slog.Logger
-	Reply    *reply.Writer
+	Reply    *Writer
 	Health   Health
 	Metrics  Metrics
 	// Memory bounds what meters keep of answers.
@@ -100,7 +98,7 @@ type Options struct {
 // Proxy sends calls to replicas. Its methods may be called from any goroutine.
 type Proxy struct {
 	Options
-	abilities *abilities.Table // which endpoints replicas lack
+	abilities *Abilities       // which endpoints replicas lack
 	budget    *budget          // of further attempts
 	failures  *lograte.Limiter // lines about attempts that failed
 	pending   []pending        // by replica
@@ -111,7 +109,7 @@ type Proxy struct {
 // New makes a Proxy.
 func New(o Options) *Proxy {
 	return &Proxy{
-		Options: o, abilities: abilities.New(len(Endpoints)), budget: newBudget(o.Settings().Retries),
+		Options: o, abilities: NewAbilities(len(Endpoints)), budget: newBudget(o.Settings().Retries),
 		failures: lograte.New(), pending: make([]pending, len(o.Backends)),
 		sparings: sparings{replicas: make([]atomic.Int64, len(o.Backends))},
 		cuts:     slices.ContainsFunc(o.Backends, func(b config.Backend) bool { return b.Cut != (wire.Cut{}) }),

@@ -20,7 +20,6 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/engines/loads"
 	"gearshift/serving/openai/proxy"
-	"gearshift/serving/openai/reply"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -204,7 +203,7 @@ func newFixture(t *testing.T, answers [2]says, retries int) *fixture {
 	p := proxy.New(proxy.Options{
 		Table: table, Backends: []config.Backend{{Transport: answers[0]}, {Transport: answers[1]}},
 		Settings: func() *config.Config { return &settings }, Clock: clock, Log: slog.New(slog.DiscardHandler),
-		Reply: &reply.Writer{
+		Reply: &proxy.Writer{
 			Settings: func() *config.Config { return &settings }, Ending: func() bool { return false }, Failed: func(*gin.Context, string) {},
 		},
 		Health: reports, Metrics: reports, Memory: room{}, Prompts: adapter.Prompts, Events: adapter.Events,

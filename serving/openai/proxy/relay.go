@@ -8,10 +8,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/access/remote"
+	"gearshift/serving/access"
 	"gearshift/serving/engines/loads"
-	"gearshift/serving/openai/fields"
-	"gearshift/serving/openai/reply"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -24,15 +22,15 @@ func (p *Proxy) forward(c *gin.Context) http.Header {
 	h, conn := c.Request.Header, c.Request.RemoteAddr
 	var from []string
 	if p.Trusts(conn) {
-		from = h[reply.ForwardedFor]
+		from = h[ForwardedFor]
 	}
-	wire.StripHop(h, fields.Inward)
+	wire.StripHop(h, wire.Inward)
 	if p.Loads.Asks() {
 		h[loads.FormatHeader] = wantedFormat
 	}
-	h[reply.RequestID] = c.Writer.Header()[reply.RequestID]
-	if host := remote.Host(conn); host != "" {
-		h[reply.ForwardedFor] = append(from[:len(from):len(from)], host)
+	h[RequestID] = c.Writer.Header()[RequestID]
+	if host := access.HostOf(conn); host != "" {
+		h[ForwardedFor] = append(from[:len(from):len(from)], host)
 	}
 	return h
 }
@@ -42,7 +40,7 @@ var wantedFormat = []string{"TEXT"}
 
 // answered moves what of the replica's header concerns the client.
 func answered(to, from http.Header) {
-	wire.StripHop(from, func(name string) bool { return name == reply.RequestID || fields.Outward(name) })
+	wire.StripHop(from, func(name string) bool { return name == RequestID || wire.Outward(name) })
 	if vary := to["Vary"]; vary != nil {
 		from["Vary"] = append(slices.Clip(vary), from["Vary"]...)
 	}

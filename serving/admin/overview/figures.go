@@ -1,0 +1,30 @@
+package overview
+
+import (
+	"math"
+	"strconv"
+	"time"
+)
+
+// This file writes numbers as people and JSON take them.
+
+// Pointer is nil for what JSON has no number for.
+func Pointer(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	x = Short(x)
+	return &x
+}
+
+// Short rounds to four significant digits.
+func Short(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0
+	}
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
+	return x
+}
+
+// Milliseconds is the time in milliseconds.
+func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
