@@ -14,8 +14,8 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/access/keys"
 	"gearshift/serving/admin/trial"
-	"gearshift/serving/admission/leases"
-	"gearshift/serving/admission/leasing"
+	"gearshift/serving/admission"
+	"gearshift/serving/admission/limits"
 	"gearshift/serving/config"
 )
 
@@ -249,7 +249,7 @@ func TestOperatorsListAndRevokeLeases(t *testing.T) {
 		g.do("POST", routePath, `{"task":"copy","prompt_tokens":7}`, "Authorization", "Bearer "+secrets[key])
 		h.add(time.Second)
 	}
-	list := func(method, path string, status int) (out leasing.Leases) {
+	list := func(method, path string, status int) (out admission.Leases) {
 		t.Helper()
 		w := g.order(method, path, "")
 		if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != status {
@@ -281,7 +281,7 @@ func TestOperatorsListAndRevokeLeases(t *testing.T) {
 }
 
 func TestLeaseMetrics(t *testing.T) {
-	g := newRig(t, nil, func(o *serving.Options) { o.Config.Leases = leases.DefaultConfig() })
+	g := newRig(t, nil, func(o *serving.Options) { o.Config.Leases = limits.DefaultLeases() })
 	g.route(t, `{}`)
 	g.do("POST", routePath, `{}`)
 	text := g.do("GET", "/metrics", "").Body.String()

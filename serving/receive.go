@@ -11,7 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/admission/memory"
+	"gearshift/serving/admission/limits"
 	"gearshift/serving/openai/wire"
 )
 
@@ -47,7 +47,7 @@ func (s *Server) receive(c *gin.Context, announced int64, coding string) (*wire.
 type intake struct {
 	server    *Server
 	from      io.Reader
-	hold      *memory.Body
+	hold      *limits.Body
 	announced int64 // the size; below 1 if it is not known
 	unpacking int64 // memory that undoing its compression takes
 	most      int64 // bytes that there may be, and one
@@ -65,7 +65,7 @@ func (p *intake) read() (*wire.Buffer, error) {
 	b := wire.NewBuffer(int(size))
 	n, err := p.fill(b)
 	if whole := p.hold.Whole(); !whole {
-		err = memory.ErrSlow
+		err = limits.ErrSlow
 	}
 	if err != nil {
 		b.Release()
@@ -127,12 +127,12 @@ func (s *Server) unreceived(c *gin.Context, err error) *wire.Refusal {
 		return s.oversize()
 	case errors.As(err, &corrupt):
 		return wire.Bad(http.StatusBadRequest, "", "invalid_encoding", corrupt.Error())
-	case errors.Is(err, memory.ErrSlow):
+	case errors.Is(err, limits.ErrSlow):
 		c.Header("Connection", "close")
 		s.memory.LogShortage("slow_body")
 		return wire.Bad(http.StatusRequestTimeout, "", "body_too_slow",
 			"the body was cut off: memory for requests is short, and it arrived more slowly than others; try again later, or send it faster")
-	case errors.Is(err, memory.ErrFull):
+	case errors.Is(err, limits.ErrFull):
 		c.Header("Connection", "close")
 		s.memory.LogShortage("bodies")
 		return s.noMemory(c, "for request bodies")

@@ -11,7 +11,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
 	"gearshift/serving/admin/overview"
-	"gearshift/serving/admission/leases"
+	"gearshift/serving/admission/limits"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -43,7 +43,7 @@ type routeAnswer struct {
 // end the lease when its answer has come.
 func (s *Server) route(c *gin.Context) {
 	key := access.Tenant(c)
-	if why := s.leases.Fits(key); why != leases.None {
+	if why := s.leases.Fits(key); why != limits.None {
 		status := s.leases.Refuse(c, why)
 		s.metrics.Refused(status)
 		if status < http.StatusInternalServerError {
@@ -75,7 +75,7 @@ func (s *Server) route(c *gin.Context) {
 	}
 	timeout := s.leases.Lifetime(w, in.MaxTokens)
 	id, why := s.leases.Add(key, w, in.MaxTokens, timeout, access.Of(c))
-	if why != leases.None {
+	if why != limits.None {
 		s.settle(w, work.Cancelled, 0)
 		s.leases.Refuse(c, why)
 		return

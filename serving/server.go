@@ -29,8 +29,6 @@ import (
 	"gearshift/serving/admin/overview"
 	"gearshift/serving/admin/trial"
 	"gearshift/serving/admission"
-	"gearshift/serving/admission/leasing"
-	"gearshift/serving/admission/limits"
 	"gearshift/serving/config"
 	"gearshift/serving/config/running"
 	"gearshift/serving/draingrace"
@@ -125,7 +123,7 @@ type Server struct {
 	balancer  *informed.Balancer // nil if the balancer needs no signals
 	instance  uint32             // of the process, as its load says it
 	contexts  *contextLengths
-	leases    *leasing.Manager
+	leases    *admission.LeaseManager
 	jobs      *jobs.Service
 	queue     *admission.Queue
 	kept      *proxy.Responses
@@ -134,8 +132,8 @@ type Server struct {
 	cleaned   http.Handler // the engine, for paths as clients write them
 	operators *operators
 	drain     drain
-	memory    *limits.Memory
-	clients   *limits.Connections
+	memory    *admission.Memory
+	clients   *admission.Connections
 	running   atomic.Pointer[running.Settings] // what may change while it runs
 	loader    running.Loader
 	gate      *access.Gate
@@ -207,9 +205,9 @@ func New(o Options) (*Server, error) {
 	s.watchers = append(slices.Clip(s.watchers), lessons{s.feed})
 	s.watchEngines(o.Drift)
 	s.kept = proxy.NewResponses(s.clock)
-	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)
+	s.memory = admission.NewMemory(&s.config, o.Memory, s.log)
 	trusted := func(addr string) bool { return s.running.Load().Proxies.Trust(addr) }
-	s.clients = limits.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
+	s.clients = admission.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
 	s.metrics.Registry.MustRegister(s.memory.Metrics(), s.clients.Metrics(), s.feed.Metrics())
 	s.proxy = s.newProxy(trusted)
 	s.overview = overview.New(overview.Options{
@@ -221,7 +219,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
 	s.observers = append(s.observers, newAccessLog(s.settings, s.log, s.clock))
-	s.leases = leasing.New(leasing.Options{
+	s.leases = admission.NewLeases(admission.LeaseOptions{
 		Table: s.table, Settings: s.settings, Output: o.OutputTokens, Settle: s.settle, Fail: s.fail,
 		NewID: randomID, Clock: s.clock, Log: s.log,
 	})

@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/internal/calibrate/discovery"
 	"gearshift/internal/calibrate/draft"
 	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/output"
@@ -116,13 +115,13 @@ func (o *initOptions) check() error {
 }
 
 // targets are the engines that the flags name.
-func (o *initOptions) targets() ([]discovery.Target, error) {
+func (o *initOptions) targets() ([]draft.Target, error) {
 	if len(o.engines) == 0 {
 		return nil, errors.New("--engine is missing: want an engine's URL, such as --engine gpu0=http://127.0.0.1:8000")
 	}
-	var list []discovery.Target
+	var list []draft.Target
 	for _, text := range o.engines {
-		t := discovery.Target{URL: text}
+		t := draft.Target{URL: text}
 		// A host has no colon, and a URL has one before its first equals sign.
 		if host, at, named := strings.Cut(text, "="); named && !strings.Contains(host, ":") {
 			t.Host, t.URL = host, at
@@ -136,7 +135,7 @@ func (o *initOptions) targets() ([]discovery.Target, error) {
 		if t.Host == "" {
 			t.Host = hostOf(t.URL)
 		}
-		if slices.ContainsFunc(list, func(other discovery.Target) bool {
+		if slices.ContainsFunc(list, func(other draft.Target) bool {
 			return strings.TrimSuffix(other.URL, "/") == strings.TrimSuffix(t.URL, "/")
 		}) {
 			return nil, fmt.Errorf("--engine %s: the same URL twice; one engine is one replica", text)
@@ -163,7 +162,7 @@ func hostOf(at string) string {
 }
 
 // unlock finds each target's key.
-func (o *initOptions) unlock(list []discovery.Target) error {
+func (o *initOptions) unlock(list []draft.Target) error {
 	for _, text := range o.keys {
 		host, variable, named := strings.Cut(text, "=")
 		if !named {
@@ -187,10 +186,10 @@ func (o *initOptions) unlock(list []discovery.Target) error {
 }
 
 // discover asks all engines, and says all that is wrong with them.
-func (o *initOptions) discover(ctx context.Context, targets []discovery.Target) (*draft.Fleet, error) {
+func (o *initOptions) discover(ctx context.Context, targets []draft.Target) (*draft.Fleet, error) {
 	transport := loadgen.Transport()
 	defer transport.CloseIdleConnections()
-	asker := discovery.Asker{Client: &http.Client{Transport: transport}, Timeout: o.timeout, Probe: o.probe}
+	asker := draft.Asker{Client: &http.Client{Transport: transport}, Timeout: o.timeout, Probe: o.probe}
 	var engines []draft.Engine
 	var faults []error
 	for _, t := range targets {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/internal/calibrate/replay"
+	"gearshift/internal/calibrate/loadgen"
 )
 
 // What replay needs is checked before anything is sent, with the trace first; it ends in a
@@ -41,7 +41,7 @@ func TestReplayChecksAndConcludes(t *testing.T) {
 	succeed(t, append(strings.Fields(strings.TrimPrefix(next, "simulate the same: gearshift ")), "--seeds", "1")...)
 
 	code, out, stderr := gearshift(t, to("--format", "json")...)
-	var report replay.Report
+	var report loadgen.ReplayReport
 	if err := json.Unmarshal([]byte(out), &report); code != 0 || err != nil || report.Completed != 2 || !strings.Contains(stderr, "of 2 requests were answered in time") {
 		t.Errorf("exit code %d, %v: %s%s", code, err, out, stderr)
 	}

@@ -8,7 +8,6 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
-	"gearshift/internal/training/strategies"
 	"gearshift/router/fleet"
 	"gearshift/router/modality"
 	"gearshift/router/profile"
@@ -32,7 +31,7 @@ func jobsConfig(s *scenario.Scenario, t *fleet.Table, backends []serving.Backend
 	}
 	if store != nil {
 		c.NewTable = func(model, worker string, options []modality.Option, mixing modality.Mixing, size int) (*modality.Table, error) {
-			of := strategies.Of{Model: model, Host: worker, Options: options, Mixing: mixing, Size: size}
+			of := policies.StrategyTable{Model: model, Host: worker, Options: options, Mixing: mixing, Size: size}
 			table, stored, err := of.Get(store, func(line string) { log.Warn(line) })
 			if stored {
 				log.Info("strategies of jobs are those of the store", "table", of.Name())

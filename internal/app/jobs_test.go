@@ -10,7 +10,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/strategies"
+	"gearshift/internal/training/policies"
 	"gearshift/serving/jobs"
 )
 
@@ -117,7 +117,7 @@ func TestOnlyJobs(t *testing.T) {
 func TestStoredStrategies(t *testing.T) {
 	store := &checkpoints.Store{Path: filepath.Join(t.TempDir(), "s.db")}
 	_, s := jobsOf(t, twoInputs, store, new(strings.Builder))
-	for _, of := range strategies.All(s, "mixed") {
+	for _, of := range policies.StrategyTables(s, "mixed") {
 		table, err := of.Make()
 		if err != nil {
 			t.Fatal(err)

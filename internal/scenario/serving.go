@@ -7,7 +7,7 @@ import (
 
 	"gearshift/router/control"
 	"gearshift/router/fleet"
-	"gearshift/serving/admission/memory"
+	"gearshift/serving/admission/limits"
 	"gearshift/serving/backend"
 	"gearshift/serving/config"
 	"gearshift/serving/engines/address"
@@ -87,7 +87,7 @@ func (s *Serving) defaults() {
 func (s *Serving) Config() config.Config {
 	c := s.Server
 	c.Addr, c.MaxBody, c.MaxHeader = s.Addr, int64(s.MaxBody), int(s.MaxHeader)
-	c.Memory = memory.Config{Limit: int64(s.Memory.Limit), Bodies: int64(s.Memory.Bodies), Answers: int64(s.Memory.Answers)}
+	c.Memory = limits.MemoryConfig{Limit: int64(s.Memory.Limit), Bodies: int64(s.Memory.Bodies), Answers: int64(s.Memory.Answers)}
 	return c
 }
 

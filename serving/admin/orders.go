@@ -14,7 +14,7 @@ import (
 
 	"gearshift/serving/admin/overview"
 	"gearshift/serving/admin/trial"
-	"gearshift/serving/admission/leasing"
+	"gearshift/serving/admission"
 	"gearshift/serving/engines"
 	"gearshift/serving/openai/wire"
 )
@@ -28,7 +28,7 @@ type Orders struct {
 	Overview *overview.Overview
 	Engines  *engines.Engines
 	Trials   *trial.Trials
-	Leases   *leasing.Manager
+	Leases   *admission.LeaseManager
 	// FindReplica is the index of the replica of that name, or what to answer.
 	FindReplica func(name string) (int, *wire.Error)
 	// DrainReplica keeps new requests away from the replica, or lets them in again.

@@ -9,9 +9,7 @@ import (
 	"gearshift/internal/faults"
 	"gearshift/router/health"
 	"gearshift/serving/access/browser"
-	"gearshift/serving/admission/connections"
-	"gearshift/serving/admission/leases"
-	"gearshift/serving/admission/memory"
+	"gearshift/serving/admission/limits"
 	"gearshift/serving/engines/gauges"
 	"gearshift/serving/engines/informed"
 	"gearshift/serving/experience"
@@ -27,9 +25,9 @@ type Config struct {
 	// MaxAnswers bounds the answers to one prompt: n, or best_of.
 	MaxAnswers int `yaml:"max_answers"`
 	// Memory bounds what requests in flight hold, all together.
-	Memory memory.Config `yaml:"-"`
+	Memory limits.MemoryConfig `yaml:"-"`
 	// Connections bounds the clients' connections.
-	Connections connections.Config `yaml:"connections,omitempty"`
+	Connections limits.Config `yaml:"connections,omitempty"`
 	// DefaultTask is the task of a request that names none. Empty is the
 	// first task of the table.
 	DefaultTask string `yaml:"default_task"`
@@ -49,7 +47,7 @@ type Config struct {
 	// endpoint holds. It is shorter where the forecast of its answer is.
 	LeaseTimeout time.Duration `yaml:"lease_timeout"`
 	// Leases bounds how many places such callers may hold.
-	Leases leases.Config `yaml:"leases"`
+	Leases limits.LeaseConfig `yaml:"leases"`
 	// Cooldown is how long a replica that could not be connected to gets no
 	// requests.
 	Cooldown time.Duration `yaml:"cooldown"`
@@ -108,7 +106,7 @@ func Default() Config {
 		WriteTimeout: 30 * time.Second,
 		KeepAlive:    15 * time.Second,
 		LeaseTimeout: 10 * time.Minute,
-		Leases:       leases.DefaultConfig(),
+		Leases:       limits.DefaultLeases(),
 		Cooldown:     5 * time.Second,
 		RetryAfter:   time.Second,
 		DrainTimeout: 30 * time.Second,

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"gearshift/serving/admission/memory"
+	"gearshift/serving/admission/limits"
 	"gearshift/serving/openai/inference"
 )
 
@@ -17,7 +17,7 @@ import (
 type wordy struct {
 	text   string
 	status int
-	budget *memory.Answers
+	budget *limits.Answers
 	read   int64 // bytes that were read of answers
 	most   int64 // that the budget held meanwhile
 }
@@ -42,7 +42,7 @@ func (f readerOf) Read(p []byte) (int, error) { return f(p) }
 func TestAnswersWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 8 << 20
-		budget := memory.NewAnswers(limit)
+		budget := limits.NewAnswers(limit)
 		endless := &wordy{text: `{"data":[`, status: http.StatusOK, budget: budget}
 		s := serveWithin(t, budget, endless, &engine{})
 		defer s.Close()
@@ -67,7 +67,7 @@ func TestAnswersWithoutEnd(t *testing.T) {
 // TestErrorsWithoutEnd: of an error no more is read than says what it is.
 func TestErrorsWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		budget := memory.NewAnswers(8 << 20)
+		budget := limits.NewAnswers(8 << 20)
 		endless := &wordy{text: "out of order", status: http.StatusInternalServerError, budget: budget}
 		s := serveWithin(t, budget, endless)
 		defer s.Close()
@@ -81,7 +81,7 @@ func TestErrorsWithoutEnd(t *testing.T) {
 // its engine is not blamed.
 func TestWantOfMemoryIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		budget := memory.NewAnswers(1 << 20)
+		budget := limits.NewAnswers(1 << 20)
 		s := serveWithin(t, budget, &engine{})
 		defer s.Close()
 		if !budget.Take(1 << 20) {
@@ -149,7 +149,7 @@ func TestOtherAnswersThanAsked(t *testing.T) {
 }
 
 // serveWithin makes a service whose answers are charged to the budget.
-func serveWithin(t *testing.T, budget *memory.Answers, engines ...http.RoundTripper) *Service {
+func serveWithin(t *testing.T, budget *limits.Answers, engines ...http.RoundTripper) *Service {
 	t.Helper()
 	s := serve(t, Config{Policy: "optimized"}, engines...)
 	s.memory = budget

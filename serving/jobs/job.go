@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"gearshift/serving/admission/memory"
+	"gearshift/serving/admission/limits"
 )
 
 // Job is several requests to a model, which are answered together.
@@ -27,7 +27,7 @@ type Job struct {
 	form    form
 	there   []uint64 // by request: its modalities
 	allowed []uint64 // by request: the planner's options
-	memory  *memory.Answers
+	memory  *limits.Answers
 	held    int64 // bytes of that budget, for what its requests are besides their text
 }
 

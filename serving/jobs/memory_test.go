@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/serving/admission/memory"
+	"gearshift/serving/admission/limits"
 	"gearshift/serving/openai/inference"
 	"gearshift/serving/openai/wire"
 )
@@ -58,7 +58,7 @@ func wide(tensors, rows int) *inference.Request {
 // TestRowsAreCharged: the rows of tensors, which take many times a body of bytes, count as memory until
 // their job is released; more than any worker answers are refused before they are cut.
 func TestRowsAreCharged(t *testing.T) {
-	budget := memory.NewAnswers(1 << 20)
+	budget := limits.NewAnswers(1 << 20)
 	s := serveWithin(t, budget, &engine{})
 	defer s.Close()
 	most := s.models[0].longest(1)
@@ -120,7 +120,7 @@ func (e *describer) RoundTrip(r *http.Request) (*http.Response, error) {
 // memory that is charged; another engine's are passed on.
 func TestMetadataAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		budget := memory.NewAnswers(8 << 20)
+		budget := limits.NewAnswers(8 << 20)
 		endless := &describer{body: readerOf(func(p []byte) (int, error) { clear(p); return len(p), nil })}
 		good := &describer{body: strings.NewReader(`{"inputs":[{"name":"image"}],"name":"engine","x<":1}`)}
 		s := serveWithin(t, budget, endless, &describer{hang: true}, good)

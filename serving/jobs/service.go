@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"gearshift/serving/admission/memory"
+	"gearshift/serving/admission/limits"
 )
 
 // Options are what a Service needs of the server around it. All but the Clock may be left out.
@@ -25,7 +25,7 @@ type Options struct {
 	// Timeout bounds the time of a batch. Zero is 5 minutes.
 	Timeout func() time.Duration
 	// Memory is the budget that engines' answers are charged to. Nil is one of their own.
-	Memory *memory.Answers
+	Memory *limits.Answers
 }
 
 // Service plans jobs and has the workers' engines answer them. Its methods may be called from
@@ -35,7 +35,7 @@ type Service struct {
 	log     *slog.Logger
 	models  []*model
 	metrics *metrics
-	memory  *memory.Answers
+	memory  *limits.Answers
 	quit    context.Context
 	stop    context.CancelFunc
 	workers sync.WaitGroup
@@ -57,7 +57,7 @@ func New(c Config, o Options) (*Service, error) {
 	}
 	s := &Service{options: o, log: o.Log, metrics: newMetrics(), memory: o.Memory}
 	if s.memory == nil {
-		s.memory = memory.NewAnswers(memory.Config{}.Resolve(0, 0).Answers)
+		s.memory = limits.NewAnswers(limits.MemoryConfig{}.Resolve(0, 0).Answers)
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

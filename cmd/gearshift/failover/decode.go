@@ -6,13 +6,13 @@ import (
 	"maps"
 	"slices"
 
-	"gearshift/internal/jsonfile"
+	"gearshift/internal/output"
 	"gearshift/router/placement"
 )
 
 // form is what the input of a plan looks like. What is free and what variants demand has the
 // names of resources as keys.
-var form = jsonfile.Form{
+var form = output.Form{
 	Name: "the problem", Want: "an object with servers and applications",
 	Keys: map[string][]string{
 		"the problem":  {"alpha", "policy", "site_independent", "servers", "applications"},

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/internal/jsonfile"
+	"gearshift/internal/output"
 	"gearshift/router/placement"
 )
 
@@ -82,7 +82,7 @@ no room is listed with the reason. A problem of one application:
       {"name": "large", "quality": 1, "demand": {"memory": 806}}]}]}`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
-			text, name, err := jsonfile.Read(path, c.InOrStdin())
+			text, name, err := output.Read(path, c.InOrStdin())
 			if err != nil {
 				return fmt.Errorf("cannot plan: %w", err)
 			}

@@ -12,9 +12,8 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"gearshift/internal/calibrate/hostinfo"
 	"gearshift/internal/calibrate/loadgen"
-	"gearshift/internal/calibrate/replay"
+	"gearshift/internal/calibrate/profiling"
 	"gearshift/internal/calibrate/validation"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
@@ -30,8 +29,8 @@ type turn struct {
 	Stolen     float64 `json:"stolen,omitempty"` // share of the processors' time that their host gave to others
 	// Slowness is how many times as long as their profiles say the engines' steps took just
 	// before and after, where turns may be taken again for it.
-	Slowness []float64     `json:"slowness,omitempty"`
-	Report   replay.Report `json:"report"`
+	Slowness []float64            `json:"slowness,omitempty"`
+	Report   loadgen.ReplayReport `json:"report"`
 }
 
 // as reports whether two turns are of the same policy and requests. Others, taken before
@@ -163,7 +162,7 @@ func (c *calibration) take(ctx context.Context, t *turn, trace string) error {
 
 func (c *calibration) replayTo(ctx context.Context, url string, t *turn, trace string) error {
 	var out bytes.Buffer
-	processors := hostinfo.Processors(validation.Upstreams(c.scenario)...)
+	processors := profiling.Processors(validation.Upstreams(c.scenario)...)
 	before := processors()
 	if err := c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--trace", trace, "--lengths", "--duration", c.replay.String(), "--format", "json"); err != nil {
 		return err
@@ -174,7 +173,7 @@ func (c *calibration) replayTo(ctx context.Context, url string, t *turn, trace s
 
 // enter replaces the report of an earlier try.
 func (t *turn) enter(report []byte) error {
-	t.Report = replay.Report{} // decoding into a map leaves what is in it
+	t.Report = loadgen.ReplayReport{} // decoding into a map leaves what is in it
 	return json.Unmarshal(report, &t.Report)
 }
 
@@ -210,14 +209,14 @@ func (c *calibration) summarise(policies []string, turns []turn) {
 	}
 	for _, t := range turns {
 		if t.Stolen > loadgen.MostStolen {
-			fmt.Fprintf(c.stdout, "  %s in repetition %d is doubtful: %s\n", t.Policy, t.Repetition, hostinfo.StolenWords(t.Stolen))
+			fmt.Fprintf(c.stdout, "  %s in repetition %d is doubtful: %s\n", t.Policy, t.Repetition, profiling.StolenWords(t.Stolen))
 		}
 	}
 }
 
 // turnReports returns those of a policy's turns.
-func turnReports(policies []string, turns []turn, policy int) []*replay.Report {
-	var own []*replay.Report
+func turnReports(policies []string, turns []turn, policy int) []*loadgen.ReplayReport {
+	var own []*loadgen.ReplayReport
 	for k := policy; k < len(turns); k += len(policies) {
 		own = append(own, &turns[k].Report)
 	}
@@ -226,7 +225,7 @@ func turnReports(policies []string, turns []turn, policy int) []*replay.Report {
 
 // ahead is by how much a has more utility per request than b in the same stretches, and
 // the standard error of that by how much the stretches differ, if there are several.
-func ahead(a, b []*replay.Report) (mean, within float64) {
+func ahead(a, b []*loadgen.ReplayReport) (mean, within float64) {
 	var requests float64
 	for k := range a {
 		n := float64(a[k].Requests)

@@ -20,7 +20,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
-	"gearshift/internal/calibrate/replay"
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training"
 	"gearshift/internal/training/gate"
@@ -81,7 +81,7 @@ func TestTurnsOfARepetitionAreTakenTogether(t *testing.T) {
 			change(turns)
 		}
 		for i, old := range asked() {
-			old.Report = replay.Report{Requests: 7 + i}
+			old.Report = loadgen.ReplayReport{Requests: 7 + i}
 			if i == 0 || what != "a missing turn" {
 				if err := writeJSON(c.at(turnFile(2, i)), old); err != nil {
 					t.Fatal(err)
@@ -229,9 +229,9 @@ func TestCalibrateForgetsEveryTurn(t *testing.T) {
 
 // Stretches weigh by their requests, and what they differ by tells how sure the mean is.
 func TestAheadByStretches(t *testing.T) {
-	of := func(utility ...float64) (list []*replay.Report) {
+	of := func(utility ...float64) (list []*loadgen.ReplayReport) {
 		for k, u := range utility {
-			list = append(list, &replay.Report{Requests: []int{100, 300}[k], Utility: u})
+			list = append(list, &loadgen.ReplayReport{Requests: []int{100, 300}[k], Utility: u})
 		}
 		return list
 	}
@@ -250,7 +250,7 @@ func TestTheEndOfACalibration(t *testing.T) {
 	turnsOf := func(utility ...[]float64) (turns []turn) {
 		for k, stretch := range utility {
 			for i, u := range stretch {
-				turns = append(turns, turn{Policy: policies[i], Repetition: k + 1, Report: replay.Report{Requests: 100, Utility: u}})
+				turns = append(turns, turn{Policy: policies[i], Repetition: k + 1, Report: loadgen.ReplayReport{Requests: 100, Utility: u}})
 			}
 		}
 		return turns

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/calibrate/profiling"
-	"gearshift/internal/calibrate/replay"
 	"gearshift/internal/onnxruntime"
 	"gearshift/internal/scenario"
 )
@@ -46,13 +46,13 @@ func TestReplayShowsProgress(t *testing.T) {
 	var b strings.Builder
 	tell := replayed(&b, 120, time.Minute)
 	for i := 1; i <= 25; i++ {
-		tell(replay.Progress{Elapsed: time.Duration(i) * time.Second, Sent: 2 * i, Answered: i})
+		tell(loadgen.ReplayProgress{Elapsed: time.Duration(i) * time.Second, Sent: 2 * i, Answered: i})
 	}
 	if want := "10s of 1m0s: 20 of 120 sent, 10 answered\n20s of 1m0s: 40 of 120 sent, 20 answered\n"; b.String() != want {
 		t.Errorf("said\n%swant\n%s", b.String(), want)
 	}
 	b.Reset() // after its time, only answers are waited for
-	tell(replay.Progress{Elapsed: 70 * time.Second, Sent: 120, Answered: 110})
+	tell(loadgen.ReplayProgress{Elapsed: 70 * time.Second, Sent: 120, Answered: 110})
 	if want := "1m10s: 120 of 120 sent, 110 answered\n"; b.String() != want {
 		t.Errorf("said %q, want %q", b.String(), want)
 	}

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/internal/calibrate/hostinfo"
 	"gearshift/internal/calibrate/loadgen"
+	"gearshift/internal/calibrate/profiling"
 	"gearshift/internal/output"
 )
 
@@ -240,7 +240,7 @@ func measureClassifier(ctx context.Context, o measureOptions, stdout, stderr io.
 		return fmt.Errorf("cannot measure %s: %w", s.URL, err)
 	}
 	if o.profile.Machine == "" {
-		o.profile.Machine = hostinfo.Of(s.URL)
+		o.profile.Machine = profiling.MachineOf(s.URL)
 	}
 	if o.profile.Date == "" {
 		o.profile.Date = began.Format(time.DateOnly)

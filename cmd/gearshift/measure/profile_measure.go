@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/internal/calibrate/hostinfo"
 	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/calibrate/profiling"
 	"gearshift/internal/output"
@@ -181,7 +180,7 @@ func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Wri
 	if err := o.writable(); err != nil {
 		return err
 	}
-	c.Processors = hostinfo.Processors(append([]loadgen.Target{c.Target}, c.Neighbours...)...)
+	c.Processors = profiling.Processors(append([]loadgen.Target{c.Target}, c.Neighbours...)...)
 	watched := output.IsTerminal(stderr)
 	if watched {
 		c.Progress = func(p loadgen.Progress) { fmt.Fprint(stderr, "\r\x1b[K", progressLine(p)) }

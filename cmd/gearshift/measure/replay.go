@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/internal/calibrate/replay"
+	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
 	"gearshift/workloads"
@@ -89,9 +89,9 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	config := replay.Config{URL: o.url, Model: o.model, Key: key, Table: s.Table(), Requests: requests}
+	config := loadgen.ReplayConfig{URL: o.url, Model: o.model, Key: key, Table: s.Table(), Requests: requests}
 	config.Progress = replayed(stderr, len(requests), requests[len(requests)-1].At)
-	report, err := replay.Run(ctx, config)
+	report, err := loadgen.Replay(ctx, config)
 	if output.IsTerminal(stderr) {
 		fmt.Fprint(stderr, "\r\x1b[K")
 	}
@@ -151,10 +151,10 @@ func (o *replayOptions) requests(s *scenario.Scenario, stderr io.Writer) (worklo
 const replayEvery = 10 * time.Second
 
 // replayed says how far a replay of so many requests in so much time has come.
-func replayed(stderr io.Writer, requests int, length time.Duration) func(replay.Progress) {
+func replayed(stderr io.Writer, requests int, length time.Duration) func(loadgen.ReplayProgress) {
 	var said time.Duration
 	terminal := output.IsTerminal(stderr)
-	return func(p replay.Progress) {
+	return func(p loadgen.ReplayProgress) {
 		of := " of " + length.Round(time.Second).String()
 		if p.Elapsed > length { // what is left are answers
 			of = ""
@@ -170,7 +170,7 @@ func replayed(stderr io.Writer, requests int, length time.Duration) func(replay.
 }
 
 // next returns the command that simulates what was replayed, by the policy that routed.
-func (o *replayOptions) next(r replay.Report) string {
+func (o *replayOptions) next(r loadgen.ReplayReport) string {
 	if r.Policy == "" || o.model != "" && o.model != "auto" {
 		return ""
 	}
@@ -181,7 +181,7 @@ func (o *replayOptions) next(r replay.Report) string {
 	return command + "\n"
 }
 
-func printReport(report replay.Report, format string, stdout io.Writer) error {
+func printReport(report loadgen.ReplayReport, format string, stdout io.Writer) error {
 	if format == "table" {
 		return report.WriteTable(stdout)
 	}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"gearshift/internal/jsonfile"
+	"gearshift/internal/output"
 	"gearshift/router/modality"
 )
 
@@ -31,7 +31,7 @@ type job struct {
 }
 
 // form is what a queue looks like.
-var form = jsonfile.Form{
+var form = output.Form{
 	Name: "the queue", Want: "an object with options and jobs",
 	Keys: map[string][]string{
 		"the queue": {"free_at", "mode", "mixing", "options", "jobs"},

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/internal/jsonfile"
+	"gearshift/internal/output"
 	"gearshift/router/modality"
 )
 
@@ -77,7 +77,7 @@ are those of a scenario's model, in milliseconds, and the file has none. A queue
    "jobs": [{"id": "1", "size": 2, "min_quality": 0.7, "deadline": 100}]}`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
-			text, name, err := jsonfile.Read(path, c.InOrStdin())
+			text, name, err := output.Read(path, c.InOrStdin())
 			if err != nil {
 				return fmt.Errorf("cannot plan: %w", err)
 			}
@@ -202,7 +202,7 @@ func (q *queue) planned(table *modality.Table, plan *modality.Plan, took time.Du
 
 // ReadOptions reads the combinations of inputs of a queue in a file.
 func ReadOptions(path string) ([]modality.Option, error) {
-	text, name, err := jsonfile.Read(path, strings.NewReader(""))
+	text, name, err := output.Read(path, strings.NewReader(""))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read options: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/strategies"
+	"gearshift/internal/training/policies"
 	"gearshift/router/modality"
 )
 
@@ -57,7 +57,7 @@ own.`,
 
 // madeTable is a table with what it is of.
 type madeTable struct {
-	strategies.Of
+	policies.StrategyTable
 	*modality.Table
 	tasks  []string
 	took   time.Duration
@@ -67,7 +67,7 @@ type madeTable struct {
 // of returns the table of the strategies for jobs of a task.
 func (t *madeTable) of(task string) *modality.Table {
 	var bits uint64
-	for i, o := range t.Of.Options {
+	for i, o := range t.StrategyTable.Options {
 		if strings.HasSuffix(o.Name, " for "+task) {
 			bits |= 1 << i
 		}
@@ -107,7 +107,7 @@ func (o *tableOptions) make(s *scenario.Scenario) ([]madeTable, error) {
 	var list []madeTable
 	var models []string
 	for _, mixing := range []modality.Mixing{modality.Mixed, modality.Uniform} {
-		for _, of := range strategies.All(s, mixing) {
+		for _, of := range policies.StrategyTables(s, mixing) {
 			if models = append(models, of.Model); o.model != "" && of.Model != o.model {
 				continue
 			}
@@ -135,7 +135,7 @@ func (o *tableOptions) make(s *scenario.Scenario) ([]madeTable, error) {
 }
 
 // tasksOf names the tasks that the options answer.
-func tasksOf(s *scenario.Scenario, of *strategies.Of) (names []string) {
+func tasksOf(s *scenario.Scenario, of *policies.StrategyTable) (names []string) {
 	for _, t := range s.Tasks {
 		if slices.ContainsFunc(of.Options, func(o modality.Option) bool { return strings.HasSuffix(o.Name, " for "+t.Name) }) {
 			names = append(names, t.Name)
@@ -145,7 +145,7 @@ func tasksOf(s *scenario.Scenario, of *strategies.Of) (names []string) {
 }
 
 // memoryOf is what the options need by their profiles.
-func memoryOf(s *scenario.Scenario, of *strategies.Of) map[string]float64 {
+func memoryOf(s *scenario.Scenario, of *policies.StrategyTable) map[string]float64 {
 	needs := map[string]float64{}
 	for _, c := range s.Combinations(of.Model, of.Host) {
 		for _, t := range s.Tasks {
@@ -224,7 +224,7 @@ func (o *optionsOf) read() ([]modality.Option, error) {
 				continue
 			}
 			for _, t := range s.Tasks {
-				options := strategies.Options(s.Combinations(m.Name, h.Name), t.Name)
+				options := policies.StrategyOptions(s.Combinations(m.Name, h.Name), t.Name)
 				if len(options) == 0 || o.task != "" && t.Name != o.task {
 					continue
 				}
@@ -272,9 +272,9 @@ func (t *madeTable) strategies(task string, size int) (list []strategyOf) {
 		var words []string
 		for k, n := range of.Batches(size, i, nil) {
 			if n > 0 {
-				name := strings.TrimSuffix(t.Of.Options[k].Name, " for "+task)
+				name := strings.TrimSuffix(t.StrategyTable.Options[k].Name, " for "+task)
 				s.Strategy[name] = n
-				s.MemoryMiB = max(s.MemoryMiB, t.memory[t.Of.Options[k].Name])
+				s.MemoryMiB = max(s.MemoryMiB, t.memory[t.StrategyTable.Options[k].Name])
 				words = append(words, fmt.Sprintf("%d × %s", n, name))
 			}
 		}

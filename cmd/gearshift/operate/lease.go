@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/serving/admission/leasing"
+	"gearshift/serving/admission"
 )
 
 func NewLeaseCommand() *cobra.Command {
@@ -22,10 +22,10 @@ func newLeaseList() *cobra.Command {
 	return shown(&cobra.Command{
 		Use: "ls", Short: "List the leases that a running router has given out",
 		Example: "  gearshift lease ls\n  gearshift lease ls --format json --admin http://10.0.0.7:8081",
-	}, "/admin/leases", func(now leasing.Leases) any { return now.Leases }, writeLeases)
+	}, "/admin/leases", func(now admission.Leases) any { return now.Leases }, writeLeases)
 }
 
-func writeLeases(w io.Writer, now leasing.Leases) error {
+func writeLeases(w io.Writer, now admission.Leases) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "LEASE\tKEY\tTASK\tREPLICA\tPROMPT\tAGE\tEXPIRES IN")
 	for _, l := range now.Leases {
@@ -49,7 +49,7 @@ them; work that they have sent to an engine continues there.`,
 			if err != nil {
 				return err
 			}
-			var now leasing.Leases
+			var now admission.Leases
 			if err := o.ask(c.Context(), http.MethodDelete, path, nil, &now); err != nil {
 				return err
 			}

@@ -1,6 +1,5 @@
-// Package draft makes a scenario from what engines report. It is pure: facts in, a
+// Package draft asks engines of several kinds for facts, and makes a scenario of them: facts in, a
 // document out, in which every number that no engine reported is marked as a guess.
-// Package discovery asks the engines.
 package draft
 
 import (

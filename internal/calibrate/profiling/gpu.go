@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"gearshift/env/fit"
-	"gearshift/env/fit/contention"
 	"gearshift/env/fit/steady"
 	"gearshift/internal/calibrate/gputable"
 	"gearshift/router/profile"
@@ -23,7 +22,7 @@ type GPU struct {
 	Fits  []GPUFit
 	// Laws are compared over all loads beside neighbours; nil if there were too few, and
 	// Unjudged says so then.
-	Laws     *contention.Verdict
+	Laws     *fit.ContentionVerdict
 	Unjudged string
 }
 
@@ -40,7 +39,7 @@ type GPUFit struct {
 	EagerOverGraph float64
 
 	loads []gpuLoad
-	cells []contention.Cell
+	cells []fit.Cell
 }
 
 // GPUQuality is how far the profile lies from the measured steps of a kind: quantiles of
@@ -87,12 +86,12 @@ func OfTable(t *gputable.Table, resamples int, seed uint64) (*GPU, error) {
 		}
 		g.Fits = append(g.Fits, *f)
 	}
-	var cells []contention.Cell
+	var cells []fit.Cell
 	for i := range g.Fits {
 		g.addBeside(&g.Fits[i])
 		cells = append(cells, g.Fits[i].cells...)
 	}
-	laws, err := contention.Judge(cells, seed)
+	laws, err := fit.JudgeContention(cells, seed)
 	if err != nil {
 		g.Unjudged = err.Error()
 	}
@@ -233,7 +232,7 @@ func (g *GPU) addBeside(f *GPUFit) {
 		if alone < 0 {
 			continue
 		}
-		f.cells = append(f.cells, contention.Cell{
+		f.cells = append(f.cells, fit.Cell{
 			Name: l.String(), Engine: f.Model, Alone: f.loads[alone].ms, Device: min(f.loads[alone].device, f.loads[alone].ms),
 			Beside: l.ms, Work: l.work, Waiting: l.waiting,
 		})
@@ -258,13 +257,13 @@ func (g *GPU) contend(f *GPUFit, seed uint64) {
 		return
 	}
 	switch best := g.Laws.Best(); best.Name {
-	case contention.Slicing:
+	case fit.Slicing:
 		f.Profile.Contention, f.Profile.Crowding = 1, turns
-	case contention.Linear:
+	case fit.Linear:
 		f.Profile.Contention = best.Gamma
 		interval := best.Interval
-		if own, err := contention.Judge(f.cells, seed); err == nil {
-			i := slices.IndexFunc(own.Laws, func(l contention.Law) bool { return l.Name == contention.Linear })
+		if own, err := fit.JudgeContention(f.cells, seed); err == nil {
+			i := slices.IndexFunc(own.Laws, func(l fit.ContentionLaw) bool { return l.Name == fit.Linear })
 			f.Profile.Contention, interval = own.Laws[i].Gamma, own.Laws[i].Interval
 		}
 		if f.Intervals != nil {

@@ -7,7 +7,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/env/fit"
-	"gearshift/env/fit/contention"
 	"gearshift/internal/calibrate/gputable"
 	"gearshift/internal/scenario"
 )
@@ -32,11 +31,11 @@ type gpuProvenance struct {
 	Intervals map[string]fit.Interval `yaml:"intervals_90,omitempty"`
 	Held      []string                `yaml:"held,flow"`
 	// Law is the law of contention that fits best, and Laws how all compare over all models.
-	Law       string           `yaml:"contention_law,omitempty"`
-	Undecided []string         `yaml:"contention_undecided,omitempty,flow"`
-	Laws      []contention.Law `yaml:"contention_laws,omitempty"`
-	Moves     []GPUMove        `yaml:"weights_moved,omitempty"`
-	Notes     []string         `yaml:"notes,omitempty"`
+	Law       string              `yaml:"contention_law,omitempty"`
+	Undecided []string            `yaml:"contention_undecided,omitempty,flow"`
+	Laws      []fit.ContentionLaw `yaml:"contention_laws,omitempty"`
+	Moves     []GPUMove           `yaml:"weights_moved,omitempty"`
+	Notes     []string            `yaml:"notes,omitempty"`
 }
 
 // Variants returns the models' names, in the table's order.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gearshift/env/fit/contention"
+	"gearshift/env/fit"
 )
 
 // Summary returns what follows from the table, as a page of Markdown.
@@ -79,7 +79,7 @@ func (g *GPU) contention(b *strings.Builder) {
 	var rows [][]string
 	for _, l := range g.Laws.Laws {
 		gamma := ""
-		if l.Name == contention.Linear {
+		if l.Name == fit.Linear {
 			gamma = fmt.Sprintf("%.3g (90 %%: %.3g to %.3g)", l.Gamma, l.Interval.Low, l.Interval.High)
 		}
 		rows = append(rows, []string{
@@ -96,12 +96,12 @@ func (g *GPU) Verdict() string {
 	}
 	best := g.Laws.Best()
 	words := best.Name
-	if best.Name == contention.Linear {
+	if best.Name == fit.Linear {
 		words = fmt.Sprintf("%s with γ = %.3g", best.Name, best.Gamma)
 	}
 	out := fmt.Sprintf("Over %d loads beside busy neighbours, the law that fits best is %s, with a median error of %.1f %%", g.Laws.Cells, words, 100*best.Median)
 	if !g.Laws.Fits() {
-		out += fmt.Sprintf("; that is above %.0f %%: none of the laws fits", 100*contention.Misfit)
+		out += fmt.Sprintf("; that is above %.0f %%: none of the laws fits", 100*fit.ContentionMisfit)
 	}
 	if len(g.Laws.Undecided) > 0 {
 		out += "; the loads do not distinguish it from " + strings.Join(g.Laws.Undecided, " and ")

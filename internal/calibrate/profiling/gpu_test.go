@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/env/fit/contention"
+	"gearshift/env/fit"
 	"gearshift/internal/calibrate/gputable"
 	"gearshift/internal/scenario"
 	"gearshift/router/profile"
@@ -159,10 +159,10 @@ func TestATableTellsProfilesAndLaw(t *testing.T) {
 		gamma float64
 		by    func(work, waiting float64) float64
 	}{
-		{contention.None, 0, func(float64, float64) float64 { return 1 }},
-		{contention.Linear, 0.15, func(work, _ float64) float64 { return 1 + 0.15*work }},
-		{contention.Linear, 0.8, func(work, _ float64) float64 { return 1 + 0.8*work }},
-		{contention.Slicing, 1, func(_, waiting float64) float64 { return 1 + waiting }},
+		{fit.None, 0, func(float64, float64) float64 { return 1 }},
+		{fit.Linear, 0.15, func(work, _ float64) float64 { return 1 + 0.15*work }},
+		{fit.Linear, 0.8, func(work, _ float64) float64 { return 1 + 0.8*work }},
+		{fit.Slicing, 1, func(_, waiting float64) float64 { return 1 + waiting }},
 	} {
 		for _, noise := range []float64{0, 0.02} {
 			d := newDevice(c.by, noise)
@@ -174,7 +174,7 @@ func TestATableTellsProfilesAndLaw(t *testing.T) {
 				if math.Abs(f.Profile.Contention-c.gamma) > 0.01+noise {
 					t.Errorf("%s, noise %g: %s has a contention of %g, want %g", c.law, noise, f.Model, f.Profile.Contention, c.gamma)
 				}
-				if (f.Profile.Crowding > 0) != (c.law == contention.Slicing) {
+				if (f.Profile.Crowding > 0) != (c.law == fit.Slicing) {
 					t.Errorf("%s: a crowding of %g", c.law, f.Profile.Crowding)
 				}
 				if len(f.Faults) > 0 {

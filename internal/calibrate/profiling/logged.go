@@ -7,7 +7,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/env/fit"
-	"gearshift/internal/calibrate/hostinfo"
 	"gearshift/internal/scenario"
 )
 
@@ -32,7 +31,7 @@ type Words struct {
 func OfLog(f *fit.Fitted, w Words) Logged {
 	return Logged{
 		Profiles: []scenario.LatencyModel{{Variant: cmp.Or(w.Variant, "measured"), Profile: f.Profile}},
-		Date:     cmp.Or(w.Date, time.Now().UTC().Format(time.DateOnly)), Machine: cmp.Or(w.Machine, hostinfo.Unsaid), Served: cmp.Or(w.Model, hostinfo.Unsaid),
+		Date:     cmp.Or(w.Date, time.Now().UTC().Format(time.DateOnly)), Machine: cmp.Or(w.Machine, Unsaid), Served: cmp.Or(w.Model, Unsaid),
 		Fitted: *f,
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"gearshift/env/engine"
 	"gearshift/env/fit"
 	"gearshift/env/fit/steady"
-	"gearshift/internal/calibrate/hostinfo"
 	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
@@ -97,7 +96,7 @@ func Of(m *loadgen.Measurement, o Options) (*Profile, error) {
 		p.Measured.Date = time.Now().UTC().Format(time.DateOnly)
 	}
 	if p.Measured.Machine == "" {
-		p.Measured.Machine = hostinfo.Of(m.Target.URL)
+		p.Measured.Machine = MachineOf(m.Target.URL)
 	}
 	for _, n := range m.Neighbours {
 		p.Measured.Neighbours = append(p.Measured.Neighbours, n.Model+" at "+n.URL)
@@ -230,7 +229,7 @@ func (p *Profile) Warn(stderr io.Writer) {
 		fmt.Fprintf(stderr, "gearshift: warning: the model does not fit %s: %s\n", m.Model, fault)
 	}
 	if m.Stolen > loadgen.MostStolen {
-		fmt.Fprintf(stderr, "gearshift: warning: %s while %s was measured; see its notes\n", hostinfo.StolenWords(m.Stolen), m.Model)
+		fmt.Fprintf(stderr, "gearshift: warning: %s while %s was measured; see its notes\n", StolenWords(m.Stolen), m.Model)
 	}
 	if len(m.Held) > 0 {
 		fmt.Fprintf(stderr, "gearshift: warning: the measurement hardly determines %s of %s\n", strings.Join(m.Held, ", "), m.Model)

@@ -6,8 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"gearshift/internal/calibrate/hostinfo"
 	"gearshift/internal/calibrate/loadgen"
+	"gearshift/internal/calibrate/profiling"
 )
 
 // run returns what is said of a load of the replicas in all cases.
@@ -52,7 +52,7 @@ func (l *validator) judge(replicas []int, load float64, turns []*sent) error {
 // doubt notes a run during which much of the processors' time was stolen.
 func (l *validator) doubt(run Run) {
 	if run.Stolen > loadgen.MostStolen {
-		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, hostinfo.StolenWords(run.Stolen)))
+		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, profiling.StolenWords(run.Stolen)))
 	}
 }
 

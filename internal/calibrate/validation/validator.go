@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"gearshift/env"
-	"gearshift/internal/calibrate/hostinfo"
 	"gearshift/internal/calibrate/loadgen"
+	"gearshift/internal/calibrate/profiling"
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
@@ -143,7 +143,7 @@ func Validate(ctx context.Context, o Options, p Program) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.machine = hostinfo.Processors(append(Upstreams(l.scenario), targets...)...)
+	l.machine = profiling.Processors(append(Upstreams(l.scenario), targets...)...)
 	if l.client, err = loadgen.NewClient(ctx, targets, o.Seed, nil); err != nil {
 		return nil, err
 	}
