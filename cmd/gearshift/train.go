@@ -3,21 +3,24 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/measure"
 	"gearshift/env/objective"
+	"gearshift/internal/calibrate"
 	"gearshift/internal/training"
 )
 
 var trainingStack = training.Stack
 
 func trainCommands() []*cobra.Command {
-	return []*cobra.Command{newTrainCommand(), measure.NewCalibrateCommand(measure.Program{Version: version, Root: newRoot, Remedy: remedy}), newPaperCommand()}
+	return []*cobra.Command{newTrainCommand(), measure.NewCalibrateCommand(calibrate.Program{Version: version, Command: typed, Remedy: remedy}), newPaperCommand()}
 }
 
 // trainingExample is the example of the commands that train, among those of all.
@@ -80,4 +83,13 @@ and stored as a new version of it. The output compares that version with the old
 	f.BoolVar(&o.Restart, "restart", false, "start over, and replace the stored run of this name")
 	f.StringVar(&o.Out, "out", "", "`folder` for progress.csv and a TensorBoard event file")
 	return c
+}
+
+// typed runs another command of the program as it would be typed.
+func typed(ctx context.Context, stdout, stderr io.Writer, args ...string) error {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return root.ExecuteContext(ctx)
 }

@@ -87,7 +87,7 @@ func writeGPU(g *profiling.GPU, o gpuOptions, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := install(profileFile(v), text); err != nil {
+		if err := install(profiling.FileOf(v), text); err != nil {
 			return err
 		}
 	}

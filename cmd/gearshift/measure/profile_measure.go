@@ -164,9 +164,6 @@ func (o *measureOptions) memory(variant string) error {
 		scenario.Names(s.Variants, func(v scenario.Variant) string { return v.Name }))
 }
 
-// profileFile returns the name of a variant's profile among those of other variants.
-func profileFile(variant string) string { return "profile-" + variant + ".yaml" }
-
 func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Writer) error {
 	c, err := o.config()
 	if err != nil {

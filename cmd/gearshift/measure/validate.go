@@ -163,7 +163,7 @@ func (o *validateOptions) keep(profiles []*profiling.Profile) error {
 		return nil
 	}
 	for _, p := range profiles {
-		name := profileFile(p.Profiles[0].Variant)
+		name := profiling.FileOf(p.Profiles[0].Variant)
 		text, err := p.Text()
 		if err == nil {
 			err = output.Install(filepath.Join(o.out, name), text, true)

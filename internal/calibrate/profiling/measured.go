@@ -286,3 +286,6 @@ func RequestLog(records []loadgen.Record) ([]byte, error) {
 	}
 	return b.Bytes(), nil
 }
+
+// FileOf names the file of a variant's profile among those of other variants.
+func FileOf(variant string) string { return "profile-" + variant + ".yaml" }

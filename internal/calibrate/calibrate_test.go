@@ -1,11 +1,10 @@
-//go:build !serveonly
-
-package measure
+package calibrate
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -16,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
 	"gearshift/internal/calibrate/loadgen"
@@ -26,25 +23,25 @@ import (
 	"gearshift/internal/training/gate"
 )
 
-// refusing is a command line on which every command fails.
-func refusing() *cobra.Command {
-	return &cobra.Command{Use: "gearshift", DisableFlagParsing: true, SilenceUsage: true, SilenceErrors: true, RunE: func(*cobra.Command, []string) error { return errors.New("refused") }}
-}
+// refuses is a program on which every command fails.
+func refuses(context.Context, io.Writer, io.Writer, ...string) error { return errors.New("refused") }
 
-// trains is a command line that trains, as calibrate asks for it.
-func trains() *cobra.Command {
+// trains is a program that trains, as calibrate asks for it.
+func trains(ctx context.Context, stdout, stderr io.Writer, args ...string) error {
 	var o training.Options
-	root := &cobra.Command{Use: "gearshift", SilenceUsage: true, SilenceErrors: true}
-	c := &cobra.Command{Use: "train", RunE: func(c *cobra.Command, _ []string) error {
-		return training.Train(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
-	}}
-	for name, to := range map[string]*string{"scenario": &o.Scenario, "store": &o.Store, "name": &o.Name, "preset": &o.Preset} {
-		c.Flags().StringVar(to, name, "", "")
+	if args[0] != "train" {
+		return fmt.Errorf("no command %q", args[0])
 	}
-	c.Flags().Uint64Var(&o.Seed, "seed", 0, "")
-	c.Flags().BoolVar(&o.Resume, "resume", false, "")
-	root.AddCommand(c)
-	return root
+	f := flag.NewFlagSet("train", flag.ContinueOnError)
+	for name, to := range map[string]*string{"scenario": &o.Scenario, "store": &o.Store, "name": &o.Name, "preset": &o.Preset} {
+		f.StringVar(to, name, "", "")
+	}
+	f.Uint64Var(&o.Seed, "seed", 0, "")
+	f.BoolVar(&o.Resume, "resume", false, "")
+	if err := f.Parse(args[1:]); err != nil {
+		return err
+	}
+	return training.Train(ctx, o, stdout, stderr)
 }
 
 // tiny is the text of the built-in scenario.
@@ -75,7 +72,7 @@ func TestTurnsOfARepetitionAreTakenTogether(t *testing.T) {
 		"another time":     func(t []turn) { t[1].Time = "10m0s" },
 	} {
 		var said bytes.Buffer
-		c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir()}, program: Program{Root: refusing}, stdout: &said, stderr: io.Discard} // with no workload to replay
+		c := &calibration{Options: Options{Dir: t.TempDir()}, program: Program{Command: refuses}, stdout: &said, stderr: io.Discard} // with no workload to replay
 		turns := asked()
 		if change != nil {
 			change(turns)
@@ -124,7 +121,7 @@ func TestTurnsAtAnotherSpeedAreTakenAgain(t *testing.T) {
 			turns[i].Slowness = c.slow[i]
 		}
 		var again []int
-		w := &calibration{calibrateOptions: calibrateOptions{replayTries: c.tries}, stdout: io.Discard}
+		w := &calibration{Options: Options{ReplayTries: c.tries}, stdout: io.Discard}
 		err := w.level(turns, func(i int) error {
 			again = append(again, i)
 			turns[i].Slowness, c.then[i] = c.then[i][0], c.then[i][1:]
@@ -153,7 +150,7 @@ func TestAnotherTryLeavesNothingOfTheFirst(t *testing.T) {
 // may have left no more in it than a further network's progress.
 func TestCalibrateResumesWhatHasSaved(t *testing.T) {
 	var said bytes.Buffer
-	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), preset: "quick", seed: 1}, program: Program{Root: trains}, stdout: &said, stderr: io.Discard}
+	c := &calibration{Options: Options{Dir: t.TempDir(), Preset: "quick", Seed: 1}, program: Program{Command: trains}, stdout: &said, stderr: io.Discard}
 	if err := os.WriteFile(c.at("scenario.yaml"), tiny(t), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -174,10 +171,10 @@ func TestCalibrateResumesWhatHasSaved(t *testing.T) {
 // What the walk has trained goes with its step. What others keep in the same store, such
 // as an alternative, stays.
 func TestCalibrateForgetsItsOwnPolicyAlone(t *testing.T) {
-	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir()}}
+	c := &calibration{Options: Options{Dir: t.TempDir()}}
 	forget := func() {
 		t.Helper()
-		if err := c.forget(steps()[slices.Index(stepNames(), "train")]); err != nil {
+		if err := c.forget(steps()[slices.Index(Steps(), "train")]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -213,13 +210,13 @@ func TestCalibrateForgetsItsOwnPolicyAlone(t *testing.T) {
 // Where the replay is repeated no turn of before stays, whatever number of repetitions
 // took it: the policies have one name, and may be others.
 func TestCalibrateForgetsEveryTurn(t *testing.T) {
-	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), policies: []string{"slackfit"}, repetitions: 1}}
+	c := &calibration{Options: Options{Dir: t.TempDir(), Policies: []string{"slackfit"}, Repetitions: 1}}
 	for _, name := range []string{"turn-1-1.json", "turn-1-2.json", "turn-1-3.json", "turn-2-1.json", "replay.json", "eval.json"} {
 		if err := os.WriteFile(c.at(name), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.forget(steps()[slices.Index(stepNames(), "replay")]); err != nil {
+	if err := c.forget(steps()[slices.Index(Steps(), "replay")]); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := filepath.Glob(c.at("*")); err != nil || !slices.Equal(left, []string{c.at("eval.json")}) {
@@ -258,7 +255,7 @@ func TestTheEndOfACalibration(t *testing.T) {
 	rule := evaluation.Verdict{Policy: "calibrated@1", Rule: "slackfit:0.9", Seeds: 10, Workloads: []string{"u1"}, Margin: evaluation.Interval{Mean: 0.01, Lo: 0.005, Hi: 0.015}}
 	level := rule
 	level.Margin.Lo = -0.005
-	c := &calibration{calibrateOptions: calibrateOptions{scenario: "mine.yaml", dir: "walk", repetitions: 1}}
+	c := &calibration{Options: Options{Scenario: "mine.yaml", Dir: "walk", Repetitions: 1}}
 	for _, x := range []struct {
 		turns          []turn
 		simulated      evaluation.Verdict
@@ -304,7 +301,7 @@ func TestTheEndOfACalibration(t *testing.T) {
 // after it use.
 func TestTheProfilesOfTurnsReplaceThoseBefore(t *testing.T) {
 	for turns, want := range map[int]string{0: "27.433", 3: "5.4321"} {
-		c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), turns: turns}, scenario: load(t, "tiny")}
+		c := &calibration{Options: Options{Dir: t.TempDir(), Turns: turns}, scenario: load(t, "tiny")}
 		put := func(name, text string) {
 			t.Helper()
 			if err := os.WriteFile(c.at(name), []byte(text), 0o644); err != nil {
@@ -328,7 +325,7 @@ func TestTheProfilesOfTurnsReplaceThoseBefore(t *testing.T) {
 		if err != nil || fmt.Sprint(measured.Models[1].Weights) != want {
 			t.Errorf("--turns %d: %v; large reads its weights in %v ms, want %s", turns, err, measured.Models[1].Weights, want)
 		}
-		if !c.finished(steps()[slices.Index(stepNames(), "validate")]) {
+		if !c.finished(steps()[slices.Index(Steps(), "validate")]) {
 			t.Errorf("--turns %d: the step is not finished", turns)
 		}
 	}
@@ -338,7 +335,7 @@ func TestTheProfilesOfTurnsReplaceThoseBefore(t *testing.T) {
 func TestEnginesAreAskedWhileAStepNeedsThem(t *testing.T) {
 	s := load(t, "tiny")
 	s.Serving.Backend = scenario.Upstream
-	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), policies: []string{"slackfit"}, repetitions: 1}, scenario: s}
+	c := &calibration{Options: Options{Dir: t.TempDir(), Policies: []string{"slackfit"}, Repetitions: 1}, scenario: s}
 	for _, s := range steps() {
 		if !c.asksEngines() {
 			t.Errorf("the engines are not asked before %s", s.name)

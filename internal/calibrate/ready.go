@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package measure
+package calibrate
 
 import (
 	"cmp"
@@ -13,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/scenario"
+	"gearshift/serving/config/setting"
 )
 
 // engineSteps ask the engines.
@@ -42,7 +40,7 @@ func (c *calibration) asksEngines() bool {
 func (c *calibration) left() []step {
 	all := steps()
 	for i, s := range all {
-		if s.name == c.from || !c.finished(s) {
+		if s.name == c.From || !c.finished(s) {
 			return all[i:]
 		}
 	}
@@ -55,9 +53,14 @@ func (c *calibration) enginesAnswer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	key, err := cli.KeyFrom(keyName)
-	if err != nil {
-		return err
+	key := ""
+	if keyName != "" {
+		if key, err = setting.Key(keyName); err == nil && key == "" {
+			err = fmt.Errorf("the environment variable %s is empty: want the key of the engines", keyName)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	client := &http.Client{Transport: loadgen.Transport()}
 	defer client.CloseIdleConnections()
@@ -93,9 +96,9 @@ func (c *calibration) announce() {
 					n++
 				}
 			}
-			parts = append(parts, fmt.Sprintf("%d × %s of measuring", n, c.measure))
+			parts = append(parts, fmt.Sprintf("%d × %s of measuring", n, c.Measure))
 		case "replay":
-			parts = append(parts, fmt.Sprintf("%d × %s of replaying", len(c.compared())*c.repetitions, c.replay))
+			parts = append(parts, fmt.Sprintf("%d × %s of replaying", len(c.compared())*c.Repetitions, c.Replay))
 		case "tune", "train", "evaluate":
 			parts = append(parts, map[string]string{"tune": "tuning", "train": "training", "evaluate": "an evaluation"}[s.name])
 		}

@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package measure
+package calibrate
 
 import (
 	"context"

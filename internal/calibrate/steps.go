@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package measure
+package calibrate
 
 import (
 	"bytes"
@@ -14,6 +12,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
+	"gearshift/internal/calibrate/profiling"
 	"gearshift/internal/calibrate/validation"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
@@ -64,7 +63,7 @@ func (c *calibration) keyEnv() (name string, err error) {
 func (c *calibration) profileFiles() []string {
 	var files []string
 	for _, v := range c.scenario.Variants {
-		files = append(files, profileFile(v.Name))
+		files = append(files, profiling.FileOf(v.Name))
 	}
 	return files
 }
@@ -90,8 +89,8 @@ func (c *calibration) measureAll(ctx context.Context) error {
 		url, model, _ := strings.Cut(server(own), "=")
 		args := []string{
 			"profile", "measure", "--url", url, "--model", model, "--variant", v.Name, "--scenario", c.at("input.yaml"),
-			"--time", c.measure.String(), "--out", out, "--log", c.at("requests-" + v.Name + ".jsonl"), "--report", c.at("report-" + v.Name),
-			"--batches", list(c.batches), "--prompts", list(c.prompts),
+			"--time", c.Measure.String(), "--out", out, "--log", c.at("requests-" + v.Name + ".jsonl"), "--report", c.at("report-" + v.Name),
+			"--batches", list(c.Batches), "--prompts", list(c.Prompts),
 		}
 		if key != "" {
 			args = append(args, "--api-key-env", key)
@@ -158,7 +157,7 @@ func (c *calibration) joinProfiles(context.Context) error {
 // train trains, and goes on with a run that was interrupted. A store alone is no run:
 // one that was killed early may have left the progress of a further network in it.
 func (c *calibration) train(ctx context.Context) error {
-	args := []string{"train", "--scenario", c.at("scenario.yaml"), "--store", c.at(storeName), "--name", calibrated, "--preset", c.preset, "--seed", fmt.Sprint(c.seed)}
+	args := []string{"train", "--scenario", c.at("scenario.yaml"), "--store", c.at(storeName), "--name", calibrated, "--preset", c.Preset, "--seed", fmt.Sprint(c.Seed)}
 	switch _, err := (&checkpoints.Store{Path: c.at(storeName)}).GetTraining(calibrated); {
 	case err == nil:
 		args = append(args, "--resume")
@@ -188,8 +187,8 @@ func (c *calibration) forgetPolicy() error {
 
 // alternatives returns the policies that the trained one is held against.
 func (c *calibration) alternatives() []string {
-	if len(c.policies) > 0 {
-		return c.policies
+	if len(c.Policies) > 0 {
+		return c.Policies
 	}
 	var refs []string
 	for _, v := range c.scenario.Variants {
@@ -199,9 +198,9 @@ func (c *calibration) alternatives() []string {
 }
 
 func (c *calibration) evaluate(ctx context.Context) error {
-	args := []string{"eval", "--scenario", c.at("scenario.yaml"), "--store", c.at(storeName), "--out", c.dir, "--workload", c.workload, "--seeds", fmt.Sprint(c.seeds), "--policy", calibrated}
-	if c.requests > 0 {
-		args = append(args, "--requests", fmt.Sprint(c.requests))
+	args := []string{"eval", "--scenario", c.at("scenario.yaml"), "--store", c.at(storeName), "--out", c.Dir, "--workload", c.Workload, "--seeds", fmt.Sprint(c.Seeds), "--policy", calibrated}
+	if c.Requests > 0 {
+		args = append(args, "--requests", fmt.Sprint(c.Requests))
 	}
 	for _, ref := range c.alternatives() {
 		args = append(args, "--policy", ref)
@@ -219,16 +218,16 @@ const tuneSeeds = 16
 // evaluation.rules are, whatever the scenario's training.objective.
 func (c *calibration) tuneRules(ctx context.Context) error {
 	measured, tuned := c.at("measured.yaml"), c.at("scenario.yaml")
-	if c.trials == 0 {
+	if c.Trials == 0 {
 		text, err := os.ReadFile(measured)
 		if err != nil {
 			return err
 		}
 		return output.Install(tuned, text, true)
 	}
-	args := []string{"eval", "--tune", "--tune-for", "utility", "--tune-trials", fmt.Sprint(c.trials), "--tune-seeds", fmt.Sprint(tuneSeeds), "--scenario", measured, "--workload", c.workload, "--seeds", "1", "--out", c.at("tune")}
-	if c.requests > 0 {
-		args = append(args, "--requests", fmt.Sprint(c.requests))
+	args := []string{"eval", "--tune", "--tune-for", "utility", "--tune-trials", fmt.Sprint(c.Trials), "--tune-seeds", fmt.Sprint(tuneSeeds), "--scenario", measured, "--workload", c.Workload, "--seeds", "1", "--out", c.at("tune")}
+	if c.Requests > 0 {
+		args = append(args, "--requests", fmt.Sprint(c.Requests))
 	}
 	if err := c.command(ctx, c.stdout, args...); err != nil {
 		return err
@@ -272,8 +271,8 @@ func (c *calibration) validateEngines(ctx context.Context) error {
 		defer stop()
 		args = append(args, "--upstreams", url)
 	}
-	if c.turns > 0 {
-		args = append(args, "--turns", fmt.Sprint(c.turns), "--batches", list(c.batches), "--prompts", list(c.prompts), "--out", c.dir)
+	if c.Turns > 0 {
+		args = append(args, "--turns", fmt.Sprint(c.Turns), "--batches", list(c.Batches), "--prompts", list(c.Prompts), "--out", c.Dir)
 	}
 	report, err := c.validated(ctx, args...)
 	if err != nil {
@@ -285,7 +284,7 @@ func (c *calibration) validateEngines(ctx context.Context) error {
 // keepValidation ends the step. What was measured by turns is in the place of the
 // profiles before by then, and goes into the scenario that the next steps use.
 func (c *calibration) keepValidation(ctx context.Context, report []byte) error {
-	if c.turns > 0 {
+	if c.Turns > 0 {
 		if err := c.joinProfiles(ctx); err != nil {
 			return err
 		}
@@ -311,7 +310,7 @@ func (c *calibration) validatePolicy(ctx context.Context) error {
 func (c *calibration) validated(ctx context.Context, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	args = append([]string{"validate"}, args...)
-	args = append(args, "--time", c.validate.String(), "--tries", fmt.Sprint(c.tries), "--stretch", "--format", "json")
+	args = append(args, "--time", c.Validate.String(), "--tries", fmt.Sprint(c.Tries), "--stretch", "--format", "json")
 	if err := c.command(ctx, &out, args...); err != nil {
 		return nil, err
 	}

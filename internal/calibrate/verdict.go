@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package measure
+package calibrate
 
 import (
 	"encoding/json"
@@ -48,13 +46,13 @@ func (c *calibration) verdict(v evaluation.Verdict, engines *comparison, promote
 		return fmt.Sprintf("%s; promote the alternative: %s\n", words, promote(engines.best))
 	}
 	return fmt.Sprintf("%s; settle it before you promote: gearshift calibrate --scenario %s --dir %s --from replay --repetitions %d\nto promote it all the same: %s\n",
-		words, c.calibrateOptions.scenario, c.dir, max(3, 2*c.repetitions), promote(v.Policy))
+		words, c.Options.Scenario, c.Dir, max(3, 2*c.Repetitions), promote(v.Policy))
 }
 
 // replayed returns the turns of the walk; none if they are not all there.
 func (c *calibration) replayed() (turns []turn) {
 	text, err := os.ReadFile(c.at("replay.json"))
-	if err != nil || json.Unmarshal(text, &turns) != nil || len(turns) != len(c.compared())*c.repetitions {
+	if err != nil || json.Unmarshal(text, &turns) != nil || len(turns) != len(c.compared())*c.Repetitions {
 		return nil
 	}
 	return turns

@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package measure
+package calibrate
 
 import (
 	"bytes"
@@ -43,7 +41,7 @@ func (t *turn) as(o *turn) bool {
 func (c *calibration) turnFiles() []string {
 	var files []string
 	policies := c.compared()
-	for repetition := range c.repetitions {
+	for repetition := range c.Repetitions {
 		for i := range policies {
 			files = append(files, turnFile(repetition, i))
 		}
@@ -63,10 +61,10 @@ func (c *calibration) compared() []string { return append([]string{calibrated}, 
 func (c *calibration) replayAll(ctx context.Context) error {
 	policies := c.compared()
 	var turns []turn
-	for repetition := range c.repetitions {
+	for repetition := range c.Repetitions {
 		stretch := make([]turn, len(policies))
 		for i, ref := range policies {
-			stretch[i] = turn{Policy: ref, Repetition: repetition + 1, Workload: c.workload, Seed: c.seed, Time: c.replay.String()}
+			stretch[i] = turn{Policy: ref, Repetition: repetition + 1, Workload: c.Workload, Seed: c.Seed, Time: c.Replay.String()}
 		}
 		if err := c.stretch(ctx, repetition, stretch); err != nil {
 			return err
@@ -95,7 +93,7 @@ func (c *calibration) stretch(ctx context.Context, repetition int, turns []turn)
 		}
 	}
 	trace := c.at(fmt.Sprintf("workload-%d.jsonl", repetition+1))
-	if err := c.generate(ctx, trace, c.seed+uint64(repetition)); err != nil {
+	if err := c.generate(ctx, trace, c.Seed+uint64(repetition)); err != nil {
 		return err
 	}
 	take := func(i int) error {
@@ -123,7 +121,7 @@ func (c *calibration) stretch(ctx context.Context, repetition int, turns []turn)
 func (c *calibration) generate(ctx context.Context, trace string, seed uint64) error {
 	const plenty = 100_000 // requests, of which a turn takes those of its time
 	var quiet bytes.Buffer
-	return c.command(ctx, &quiet, "workload", "gen", c.workload, "--scenario", c.at("scenario.yaml"), "--requests", fmt.Sprint(plenty), "--seed", fmt.Sprint(seed), "--out", trace)
+	return c.command(ctx, &quiet, "workload", "gen", c.Workload, "--scenario", c.at("scenario.yaml"), "--requests", fmt.Sprint(plenty), "--seed", fmt.Sprint(seed), "--out", trace)
 }
 
 func writeJSON(path string, v any) error {
@@ -164,7 +162,7 @@ func (c *calibration) replayTo(ctx context.Context, url string, t *turn, trace s
 	var out bytes.Buffer
 	processors := profiling.Processors(validation.Upstreams(c.scenario)...)
 	before := processors()
-	if err := c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--trace", trace, "--lengths", "--duration", c.replay.String(), "--format", "json"); err != nil {
+	if err := c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--trace", trace, "--lengths", "--duration", c.Replay.String(), "--format", "json"); err != nil {
 		return err
 	}
 	t.Stolen = processors().StolenSince(before)
@@ -248,14 +246,14 @@ const evenSpeed = 1.15
 // probed measures how slow the engines are before and after f, for a turn, if turns may be
 // taken again for it.
 func (c *calibration) probed(ctx context.Context, url string, t *turn, f func() error) error {
-	if c.replayTries <= 1 {
+	if c.ReplayTries <= 1 {
 		return f()
 	}
 	engines := url
 	if c.scenario.Serving.Backend == scenario.Upstream {
 		engines = "" // the scenario's own
 	}
-	p, err := validation.NewProbe(ctx, c.at("scenario.yaml"), engines, c.seed)
+	p, err := validation.NewProbe(ctx, c.at("scenario.yaml"), engines, c.Seed)
 	if err != nil {
 		return err
 	}
@@ -302,7 +300,7 @@ func uneven(turns []turn) []int {
 // level takes the uneven turns of a repetition again, in their order, while there are any
 // and tries are left.
 func (c *calibration) level(turns []turn, again func(i int) error) error {
-	for range c.replayTries - 1 {
+	for range c.ReplayTries - 1 {
 		off := uneven(turns)
 		if len(off) == 0 {
 			return nil
