@@ -46,7 +46,7 @@ func (s *study) balancers(ctx context.Context, r *report.Report) error {
 	r.Sections = append(r.Sections, report.Section{
 		ID: "balancers", Title: "Balancers",
 		Text: fmt.Sprintf("Parameters of all are tuned on tiers that are not among these. Asked is how many replicas are asked for their load for each request, before the choice or beside the request. "+
-			"Peak-EWMA and hedging learn from answers alone, so that they know little where there are many clients; Prequal's pools go stale there. Ours is %q.", byWorth),
+			"Peak-EWMA and hedging learn from answers alone, so that they know little where there are many clients; Prequal's pool, in which what a host says serves all of its models, goes stale there. Ours is %q.", byWorth),
 		Tables: []report.Table{s.carriedTable("by-balancer", "The load that is carried, by balancer", list, carried), equal},
 	})
 	ours := len(list) - 1

@@ -58,8 +58,8 @@ func (s *study) report(ctx context.Context) (*report.Report, error) {
 	d := drawn(0)
 	r := &report.Report{
 		Title: "Tail utilisation",
-		Scenario: fmt.Sprintf("Simulated: %d hosts of 2 and 4 cores, %d models with %d replicas, whose requests take %v to %v of a core in the mean; %d tiers are drawn, %v of requests each",
-			d.Hosts, d.Models, d.Replicas, d.Fastest, d.Slowest, len(s.seeds), s.length),
+		Scenario: fmt.Sprintf("Simulated: %d hosts of 2 and 4 cores, %d models with %d replicas, whose requests take %v to %v of a core in the mean; %d tiers are drawn, %v of requests each; a question for a load takes %v, and %v of a core of the host that is asked",
+			d.Hosts, d.Models, d.Replicas, d.Fastest, d.Slowest, len(s.seeds), s.length, pollTakes, pollWork),
 		Repeat: s.repeat(),
 	}
 	list, err := chosen(s.options.only)
