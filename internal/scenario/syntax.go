@@ -1,15 +1,11 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/parser"
 )
 
 // Messages of the yaml package begin with its name, and mostly with a line.
@@ -18,7 +14,7 @@ var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 // notYAML returns the line at fault in a text that the yaml package refuses, and what is wrong
 // there. The package itself names the line before, the last one, the line where the broken
 // collection begins, or none. So the text is looked through for what usually is the matter,
-// then another parser is asked, and then the package is believed.
+// and then the package is believed.
 func notYAML(data []byte, err error) (line int, message string) {
 	message = yamlError.ReplaceAllString(err.Error(), "")
 	if line, found := unreadableByte(data); found {
@@ -50,12 +46,36 @@ func notYAML(data []byte, err error) (line int, message string) {
 		}
 		return line, message
 	}
-	var syntax *yaml.SyntaxError
-	if _, err := parser.ParseBytes(data, 0); errors.As(err, &syntax) && syntax.Token != nil {
-		line = syntax.Token.Position.Line
+	if strings.HasPrefix(message, "did not find expected") { // and names the line where the collection begins
+		line = oddIndent(lines, line)
 	}
 	line = min(line, 1+strings.Count(strings.TrimRight(string(data), "\n"), "\n"))
 	return oddItem(lines, line), message
+}
+
+// oddIndent returns the first line, from that one on, that is indented less than what came before it, and
+// otherwise than all that it may go on with; the line itself if there is none.
+func oddIndent(lines []string, from int) int {
+	var open []int // indentations of what is begun
+	for i, text := range lines {
+		rest := strings.TrimLeft(text, " ")
+		if rest == "" || rest[0] == '#' {
+			continue
+		}
+		indent, less := len(text)-len(rest), false
+		for n := len(open); n > 0 && open[n-1] > indent; n = len(open) {
+			open, less = open[:n-1], true
+		}
+		if n := len(open); less && i+1 >= from && (n == 0 || open[n-1] != indent) {
+			return i + 1
+		}
+		for open = append(open, indent); strings.HasPrefix(rest, "- "); {
+			rest = strings.TrimLeft(rest[2:], " ")
+			indent = len(text) - len(rest)
+			open = append(open, indent)
+		}
+	}
+	return from
 }
 
 // previous returns the line before that is neither blank nor a comment; 0 if there is none.
