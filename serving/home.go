@@ -23,7 +23,7 @@ before its deadline. This is its OpenAI-compatible endpoint; the base URL ends i
   GET  /v1/gearshift/status   replicas and what is in flight
   GET  /healthz, /readyz      for load balancers
 %s
-Documentation: docs/http-api.md and README.md of the source.
+Documentation: docs/README.md of the source.
 `, strings.TrimRight(" "+s.version, " "), s.moduleLines())
 	if page := s.pageURL(); page != "" && fromHere(c.Request.RemoteAddr) {
 		fmt.Fprintf(&b, "The page for operators: %s\n", page)

@@ -38,7 +38,7 @@ func TestHome(t *testing.T) {
 			r.RemoteAddr = remote
 			w := httptest.NewRecorder()
 			g.Handler().ServeHTTP(w, r)
-			if text := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(text, "POST /v1/chat/completions") || !strings.Contains(text, "docs/http-api.md") {
+			if text := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(text, "POST /v1/chat/completions") || !strings.Contains(text, "docs/README.md") {
 				t.Errorf("%s: %d\n%s", remote, w.Code, text)
 			}
 			return w.Body.String()
