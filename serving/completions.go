@@ -9,6 +9,7 @@ import (
 	"gearshift/serving/access"
 	"gearshift/serving/jobs"
 	"gearshift/serving/openai/proxy"
+	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
 
@@ -27,19 +28,7 @@ func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
 		if e.Path == jobs.ClassifyPath && s.classifyJob(c, body, until) {
 			return
 		}
-		k, fault = s.understand(c.Request.Header, body, e, s.catalogue.Allowed(access.Granted(c)))
-	}
-	if fault == nil && e.Continues {
-		fault = s.follow(c, &k)
-	}
-	if fault == nil {
-		fault = s.catalogue.Permit(access.Granted(c), &k.fleet, k.variant)
-	}
-	if fault == nil {
-		fault = s.fitInputs(e, &k)
-	}
-	if fault == nil {
-		s.proxy.Able(e, &k.fleet, k.variant)
+		k, fault = s.routable(c, e, body)
 	}
 	k.account = accountOf(c.Request.Context()).understood(k)
 	if fault != nil {
@@ -75,6 +64,24 @@ func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
 	if outcome, tokens, broken = s.proxy.Serve(c, call); broken {
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// routable returns what the client asks for, and which variants may answer it.
+func (s *Server) routable(c *gin.Context, e *proxy.Endpoint, body *wire.Buffer) (k call, fault *wire.Refusal) {
+	k, fault = s.understand(c.Request.Header, body, e, s.catalogue.Allowed(access.Granted(c)))
+	if fault == nil && e.Continues {
+		fault = s.follow(c, &k)
+	}
+	if fault == nil {
+		fault = s.catalogue.Permit(access.Granted(c), &k.fleet, k.variant)
+	}
+	if fault == nil {
+		fault = s.fitInputs(e, &k)
+	}
+	if fault == nil {
+		s.proxy.Able(e, &k.fleet, k.variant)
+	}
+	return k, fault
 }
 
 // logFallback logs when fallbacks begin and end.

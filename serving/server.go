@@ -158,8 +158,21 @@ type Server struct {
 
 // New makes a Server.
 func New(o Options) (*Server, error) {
-	if err := o.Config.Validate(); err != nil {
+	s, err := bare(&o)
+	if err == nil {
+		err = s.assemble(&o)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
+	}
+	s.engines.Start()
+	return s, nil
+}
+
+// bare makes a server of its options, without its parts.
+func bare(o *Options) (*Server, error) {
+	if err := o.Config.Validate(); err != nil {
+		return nil, err
 	}
 	s := &Server{
 		config: o.Config, router: o.Router, table: o.Router.Table(),
@@ -169,14 +182,14 @@ func New(o Options) (*Server, error) {
 		drain: drain{ordered: make(chan struct{})}, reloader: o.Reloader,
 	}
 	if len(s.backends) != len(s.table.Replicas) {
-		return nil, fmt.Errorf("cannot make server: %d backends for %d replicas", len(s.backends), len(s.table.Replicas))
+		return nil, fmt.Errorf("%d backends for %d replicas", len(s.backends), len(s.table.Replicas))
 	}
 	for i := range s.backends {
 		b := &s.backends[i]
 		b.Model = cmp.Or(b.Model, s.table.Variants[s.table.Replicas[i].Variant].Name)
 	}
 	if s.table.VariantIndex(AutoModel) >= 0 {
-		return nil, fmt.Errorf("cannot make server: a variant is named %q, which stands for the policy's choice", AutoModel)
+		return nil, fmt.Errorf("a variant is named %q, which stands for the policy's choice", AutoModel)
 	}
 	if s.clock == nil {
 		s.clock = work.WallClock()
@@ -184,6 +197,11 @@ func New(o Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	return s, nil
+}
+
+// assemble makes the parts of the server, in an order in which each has those that it needs.
+func (s *Server) assemble(o *Options) (err error) {
 	started := s.clock()
 	s.reply = s.newReply()
 	s.adapter = work.NewAdapter(s.router, s.clock)
@@ -196,9 +214,9 @@ func New(o Options) (*Server, error) {
 		Table: s.table, DefaultTask: func() int { return s.running.Load().Task }, Fail: s.fail, Jobs: jobModels(&o.Modality), Context: s.contexts.ofVariant,
 	})
 	s.loader = running.Loader{Table: s.table, CheckGrants: s.catalogue.CheckGrants, Rules: browserRules}
-	s.trials = s.newTrials(o)
+	s.trials = s.newTrials(*o)
 	if err := s.begins(); err != nil {
-		return nil, fmt.Errorf("cannot make server: %w", err)
+		return err
 	}
 	s.balancer, s.instance = o.Balancer, max(1, rand.Uint32())
 	s.feed = s.newFeed(o.Balancer)
@@ -216,7 +234,7 @@ func New(o Options) (*Server, error) {
 		Draining: s.draining.Load, Fail: s.fail, Clock: s.clock, Started: started,
 	})
 	if err := s.join(o.Modules); err != nil {
-		return nil, fmt.Errorf("cannot make server: %w", err)
+		return err
 	}
 	s.observers = append(s.observers, newAccessLog(s.settings, s.log, s.clock))
 	s.leases = admission.NewLeases(admission.LeaseOptions{
@@ -226,18 +244,13 @@ func New(o Options) (*Server, error) {
 	s.metrics.Registry.MustRegister(s.leases.Metrics()...)
 	s.queue = admission.NewQueue(s.settings, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
 	s.metrics.Registry.MustRegister(metrics.Prompts(s.adapter.Prompts, s.table))
-	if err := s.serveJobs(&o); err != nil {
-		return nil, fmt.Errorf("cannot make server: %w", err)
+	if err := s.serveJobs(o); err != nil {
+		return err
 	}
-	var err error
 	if s.operators, err = s.newOperators(o.AdminToken, o.FleetToken); err != nil {
-		return nil, fmt.Errorf("cannot make server: %w", err)
+		return err
 	}
-	if err := s.makeRouters(); err != nil {
-		return nil, fmt.Errorf("cannot make server: %w", err)
-	}
-	s.engines.Start()
-	return s, nil
+	return s.makeRouters()
 }
 
 // Engines are the engines behind the replicas, for modules with a controller of their own.

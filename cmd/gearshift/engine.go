@@ -78,6 +78,12 @@ Faults (--fault "hang=0.01,cut=0.05", or, where --fault is given, POST them to /
 			return serveEngines(c.Context(), o, c.ErrOrStderr())
 		},
 	}
+	o.flags(c)
+	return c
+}
+
+// flags adds the flags of the command.
+func (o *engineOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	cli.ScenarioFlag(c, &o.scenario)
 	f.StringVar(&o.host, "host", "", "`NAME` of the host (default: every host, one port each)")
@@ -98,7 +104,6 @@ Faults (--fault "hang=0.01,cut=0.05", or, where --fault is given, POST them to /
 	f.IntVar(&o.local.length, "context", 0, "of a model, in tokens (default: its own)")
 	f.StringVar(&o.local.provider, "execution-provider", scenario.CPU, "of models: cpu or cuda")
 	o.agent.flags(f)
-	return c
 }
 
 // server is what the flags say of the server, whatever its engines.

@@ -78,7 +78,17 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 	if strict && len(doubts) > 0 {
 		return errors.New(strings.Join(doubts, "\n"))
 	}
-	out := c.OutOrStdout()
+	if err := reportScenario(c.OutOrStdout(), ref, s, losses); err != nil {
+		return err
+	}
+	if len(doubts) > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "%s; --strict makes them errors:\n%s\n", many(len(doubts), "warning"), strings.Join(doubts, "\n"))
+	}
+	return nil
+}
+
+// reportScenario prints what the scenario has, and what its fleet does.
+func reportScenario(out io.Writer, ref string, s *scenario.Scenario, losses []failover.Loss) error {
 	fmt.Fprintf(out, "%s is a valid scenario: %s, %s, %s\n", ref, many(len(s.Tasks), "task"), many(len(s.Variants), "variant"), many(len(s.Hosts), "host"))
 	for _, deadline := range deadlinesOf(s) {
 		if err := capacityTable(out, s, deadline); err != nil {
@@ -100,9 +110,6 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 		fmt.Fprintf(out, "Policies are trained and judged, and rules tuned, for %s.\n", o)
 	}
 	fmt.Fprintf(out, "scenario hash %.12s, observation hash %.12s\n", s.Hash(), s.Spec().Hash())
-	if len(doubts) > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "%s; --strict makes them errors:\n%s\n", many(len(doubts), "warning"), strings.Join(doubts, "\n"))
-	}
 	return nil
 }
 

@@ -237,3 +237,19 @@ func TestSmallPackages(t *testing.T) {
 		}
 	}
 }
+
+// longest is how many lines a function may have: what is longer does not fit on a screen.
+const longest = 60
+
+// TestShortFunctions counts the lines of functions, but for tests.
+func TestShortFunctions(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, d := range s.tree.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && !s.test {
+				if n := s.set.Position(f.End()).Line - s.set.Position(f.Pos()).Line + 1; n > longest {
+					t.Errorf("%s: %s has %d lines, want at most %d", s.set.Position(f.Pos()), f.Name.Name, n, longest)
+				}
+			}
+		}
+	}
+}

@@ -159,27 +159,37 @@ func (p *paper) rates(ctx context.Context) (report.Section, string, error) {
 		r, its := mine[low], plain[low]
 		idle.Rows = append(idle.Rows, []report.Cell{report.Text(m.name), relativeCell(r.of((*envjobs.Result).Throughput), its.of((*envjobs.Result).Throughput)),
 			cell(evaluation.Bootstrap(r.of((*envjobs.Result).Violations))), cell(evaluation.Bootstrap(its.of((*envjobs.Result).Violations)))})
-		fast, err := p.sweep(ctx, m, time.Second, m.halved(), none)
+		row, err := p.quantised(ctx, m, plain)
 		if err != nil {
 			return report.Section{}, "", err
 		}
-		both, err := p.sweep(ctx, m, time.Second, m.halved(), ours)
-		if err != nil {
-			return report.Section{}, "", err
-		}
-		row = []report.Cell{report.Text(m.name), until(plain, m, 0.1), until(fast, m, 0.1), until(both, m, 0.1)}
-		for _, of := range []struct {
-			faster float64
-			with   int
-		}{{1, none}, {m.halved(), none}, {m.halved(), ours}} {
-			end, err := p.overwhelms(ctx, m, of.faster, of.with)
-			if err != nil {
-				return report.Section{}, "", err
-			}
-			row = append(row, end)
-		}
-		quantised.Rows = append(quantised.Rows, append(row, relativeCell(peaks(both), peaks(plain))))
+		quantised.Rows = append(quantised.Rows, row)
 	}
 	return report.Section{ID: "rates", Title: "Constant rates", Tables: []report.Table{gain, idle, quantised}},
 		fmt.Sprintf("The most answers in time at a constant rate are at least %.2f times those of none, on each model and deadline", smallest), nil
+}
+
+// quantised returns the row of a model that is halved, with and without modality selection, beside plain
+// runs of none.
+func (p *paper) quantised(ctx context.Context, m *model, plain []*run) ([]report.Cell, error) {
+	fast, err := p.sweep(ctx, m, time.Second, m.halved(), none)
+	if err != nil {
+		return nil, err
+	}
+	both, err := p.sweep(ctx, m, time.Second, m.halved(), ours)
+	if err != nil {
+		return nil, err
+	}
+	row := []report.Cell{report.Text(m.name), until(plain, m, 0.1), until(fast, m, 0.1), until(both, m, 0.1)}
+	for _, of := range []struct {
+		faster float64
+		with   int
+	}{{1, none}, {m.halved(), none}, {m.halved(), ours}} {
+		end, err := p.overwhelms(ctx, m, of.faster, of.with)
+		if err != nil {
+			return nil, err
+		}
+		row = append(row, end)
+	}
+	return append(row, relativeCell(peaks(both), peaks(plain))), nil
 }
