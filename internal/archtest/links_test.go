@@ -17,6 +17,7 @@ var (
 	mdText   = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	scheme   = regexp.MustCompile(`^[a-z]+:`)
 	named    = regexp.MustCompile(`\bdocs/[\w/.-]+\.md\b`)
+	inPages  = regexp.MustCompile("`((?:router|env|serving|rl|internal|cmd|workloads|checkpoints|scripts|deploy)/[\\w/.-]+)`")
 )
 
 // TestLinksOfPages follows each relative link of the documentation to a file and, in
@@ -57,6 +58,23 @@ func TestPagesNamedInCode(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no code names a page")
+	}
+}
+
+// TestCodeNamedInPages looks for the folders and files of the repository that pages name.
+// Decisions and the changelog may name what has moved since.
+func TestCodeNamedInPages(t *testing.T) {
+	for page, text := range markdown(t) {
+		if page == "CHANGELOG.md" || strings.HasPrefix(page, "docs/decisions/") {
+			continue
+		}
+		for _, m := range inPages.FindAllStringSubmatch(withoutCode(text), -1) {
+			if name := strings.TrimSuffix(m[1], "/"); !strings.HasSuffix(name, "/.env") {
+				if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+					t.Errorf("%s names %s, which does not exist", page, name)
+				}
+			}
+		}
 	}
 }
 
