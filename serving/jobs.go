@@ -304,6 +304,7 @@ func (s *Server) answerJob(c *gin.Context, job *jobs.Job, size int, until time.D
 	r, err := s.jobs.Do(ctx, job)
 	defer r.Release()
 	spend.End(time.Now(), int64(r.Tokens))
+	s.countJob(r, job.Total)
 	if account != nil {
 		account.Job = r
 	}
@@ -324,6 +325,31 @@ func (s *Server) answerJob(c *gin.Context, job *jobs.Job, size int, until time.D
 		err = &jobs.Refused{Refusal: wire.Refusal{Status: http.StatusBadGateway, Error: wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()}}}
 	}
 	s.failJob(c, err)
+}
+
+// countJob counts the requests of a job that engines have answered, as those that came alone are counted.
+func (s *Server) countJob(r *jobs.Result, total time.Duration) {
+	took := time.Duration(r.TookMS * float64(time.Millisecond))
+	task, outcome := s.table.TaskIndex(r.Task), work.Cancelled
+	switch {
+	case r.Answered():
+		outcome = work.Completed
+	case !r.Left():
+		outcome = work.Failed
+	}
+	for name, n := range r.Strategy {
+		variant := s.table.VariantIndex(name)
+		if task < 0 || variant < 0 {
+			continue
+		}
+		one := work.Result{Outcome: outcome, Latency: took, Judged: outcome != work.Cancelled}
+		if outcome == work.Completed {
+			one.Met = took <= total
+			one.Utility = s.table.Tasks[task].Utility(variant, fleet.Times{Total: took}, fleet.Deadlines{Total: total})
+			r.Utility += float64(n) * one.Utility
+		}
+		s.metrics.Answered(task, variant, n, one)
+	}
 }
 
 // failJob answers for a job that has no answer.

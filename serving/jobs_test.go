@@ -116,7 +116,8 @@ func TestJobs(t *testing.T) {
 	if log := g.logs.String(); !strings.Contains(log, `outcome=completed status=200 task=copy model=pair job=kept inputs=2 min_quality=0.8 total_deadline_ms=5000`) || !strings.Contains(log, `strategy="small=1, large=1" quality=0.875 worker=a`) {
 		t.Errorf("log %s", log)
 	}
-	for _, want := range []string{`gearshift_jobs_total{model="pair",outcome="kept",task="copy"} 1`, `gearshift_job_requests_total{model="pair",variant="small"} 1`,
+	for _, want := range []string{`gearshift_requests_total{outcome="completed",task="copy",variant="small"} 1`, `gearshift_requests_total{outcome="completed",task="copy",variant="large"} 1`,
+		`gearshift_deadlines_total{result="met",task="copy",variant="large"} 1`, `gearshift_jobs_total{model="pair",outcome="kept",task="copy"} 1`, `gearshift_job_requests_total{model="pair",variant="small"} 1`,
 		`gearshift_job_quality_total{kind="given",model="pair"} 1.75`, `gearshift_job_quality_total{kind="asked",model="pair"} 1.6`, `gearshift_jobs_waiting{model="pair",worker="a"} 0`, "gearshift_job_plan_seconds_count"} {
 		if text := g.do("GET", "/metrics", "").Body.String(); !strings.Contains(text, want) {
 			t.Errorf("metrics have no %s", want)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Result is how a job ended.
@@ -32,12 +33,22 @@ type Result struct {
 	Failures int          `json:"failures,omitempty"`
 	Explain  *Explanation `json:"explain,omitempty"`
 
+	// Utility sums what its answers are worth; the server around it fills it in.
+	Utility float64 `json:"-"`
+	// Busy holds how long each batch kept an engine at work, by replica.
+	Busy []Busy `json:"-"`
 	// Outcome is one of [Outcomes].
 	Outcome string `json:"-"`
 	// Tokens are those that engines have counted.
 	Tokens  int `json:"-"`
 	work    *work
 	service *Service
+}
+
+// Busy is a replica's time at work on a batch.
+type Busy struct {
+	Replica int
+	Took    time.Duration
 }
 
 // Outcomes are the ways in which jobs end: kept; answered late, or below the quality asked for;
@@ -105,7 +116,7 @@ func (s *Service) result(w *work, err error) *Result {
 	n := float64(len(w.there))
 	r := &Result{
 		Model: m.Name, Task: m.Tasks[w.task].Name, Inputs: len(w.there), MinQuality: w.MinQuality, TotalMS: short(milliseconds(w.Total)),
-		TookMS: short(milliseconds(s.options.Clock() - w.arrived)), Promised: short(w.promised / n), Strategy: map[string]int{}, Batches: w.batches, Failures: w.failures, Tokens: w.usage, work: w, service: s,
+		TookMS: short(milliseconds(s.options.Clock() - w.arrived)), Promised: short(w.promised / n), Strategy: map[string]int{}, Batches: w.batches, Failures: w.failures, Tokens: w.usage, Busy: w.busy, work: w, service: s,
 	}
 	var sum float64
 	for _, a := range w.answered {

@@ -129,6 +129,7 @@ type work struct {
 	on       int        // the worker that ran it
 	batches  int
 	failures int
+	busy     []Busy
 	usage    int   // tokens that engines have counted
 	first    any   // what the first answer of an engine has beyond its rows
 	held     int64 // bytes of the budget of answers
@@ -272,6 +273,9 @@ func (s *Service) serve(m *model, worker int, c *commit) {
 		over := c.of.ended()
 		if c.of.batches++; err == nil {
 			m.pool.ran(worker, b, milliseconds(now-begun))
+			if list := m.Workers[worker].Replicas; list != nil {
+				c.of.busy = append(c.of.busy, Busy{list[m.entries[b.option].option], now - begun})
+			}
 			if over {
 				s.memory.Give(r.held)
 			} else {

@@ -86,7 +86,7 @@ func (d *Dashboard) Over(a *serving.Account) {
 	now := d.now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.seconds.at(now).over(a)
+	d.seconds.at(now).over(a, d.table)
 	if a.Work != nil && d.decisions.update(a.Work.Request.ID, d.decision(a)) {
 		return
 	}

@@ -55,7 +55,7 @@ func (d *Dashboard) decision(a *serving.Account) Decision {
 	w := a.Work
 	if w == nil {
 		if r := a.Job; r != nil {
-			x.Task, x.Variant, x.Host, x.Met, x.LatencyMS = r.Task, r.Line(), r.Worker, &r.Kept, r.TookMS
+			x.Task, x.Variant, x.Host, x.Met, x.LatencyMS, x.Utility = r.Task, r.Line(), r.Worker, &r.Kept, r.TookMS, r.Utility
 		}
 		return x
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/work"
 )
@@ -49,13 +50,19 @@ func (s *seconds) at(now time.Time) *second {
 	return x
 }
 
-// over counts a request that is over.
-func (x *second) over(a *serving.Account) {
-	if a.Job != nil && a.Job.Answered() {
-		if a.Job.Kept {
-			x.Met++
+// over counts a request that is over, or the requests of a job.
+func (x *second) over(a *serving.Account, t *fleet.Table) {
+	if r := a.Job; r != nil && r.Answered() {
+		x.Utility += r.Utility
+		for name, n := range r.Strategy {
+			if v := t.VariantIndex(name); v >= 0 {
+				x.Chosen[v] += uint32(n)
+			}
+		}
+		if r.Kept {
+			x.Met += uint32(r.Inputs)
 		} else {
-			x.Missed++
+			x.Missed += uint32(r.Inputs)
 		}
 		return
 	}

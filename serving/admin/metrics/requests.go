@@ -178,28 +178,33 @@ func (b *Requests) Shed(task int, class, reason string) {
 // Ended counts work that has ended.
 func (b *Requests) Ended(w *work.Work, r work.Result) {
 	b.attempts.deadlines(b.table, w, r)
-	own := &b.series[w.Request.Task][w.Variant]
-	own.outcomes[r.Outcome].Inc()
 	b.latencies.ended(w, r)
-	one := tally{requests: 1, utility: r.Utility}
+	if r.Outcome == work.Completed && r.PerToken > 0 {
+		b.tokenPaces.WithLabelValues(b.table.Variants[w.Variant].Name).Observe(r.PerToken.Seconds())
+	}
+	b.Answered(w.Request.Task, w.Variant, 1, r)
+}
+
+// Answered counts n requests of a task that have ended alike on a variant, such as those of a job.
+func (b *Requests) Answered(task, variant, n int, r work.Result) {
+	own, count := &b.series[task][variant], uint64(n)
+	own.outcomes[r.Outcome].Add(float64(n))
+	sum := tally{requests: count, utility: float64(n) * r.Utility}
 	switch {
 	case r.Met:
-		one.met = 1
-		own.met.Inc()
+		sum.met = count
+		own.met.Add(float64(n))
 	case r.Judged:
-		one.missed = 1
-		own.missed.Inc()
+		sum.missed = count
+		own.missed.Add(float64(n))
 	}
 	if r.Outcome == work.Completed {
-		one.completed = 1
-		if r.PerToken > 0 {
-			b.tokenPaces.WithLabelValues(b.table.Variants[w.Variant].Name).Observe(r.PerToken.Seconds())
-		}
+		sum.completed = count
 	}
 	// A counter cannot fall; a negative weight or quality is left out.
-	own.utility.Add(max(0, r.Utility))
+	own.utility.Add(max(0, sum.utility))
 	b.mu.Lock()
-	b.tallies[w.Request.Task][w.Variant].add(one)
+	b.tallies[task][variant].add(sum)
 	b.mu.Unlock()
 }
 

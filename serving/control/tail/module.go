@@ -79,8 +79,15 @@ func (m *Module) Curious() bool { return false }
 // Routed implements [serving.Observer].
 func (m *Module) Routed(*serving.Account) {}
 
-// Over implements [serving.Observer]: it counts what was answered.
+// Over implements [serving.Observer]: it counts what was answered. A job's batches have kept engines at work
+// for as long as each took.
 func (m *Module) Over(a *serving.Account) {
+	if a.Job != nil {
+		for _, b := range a.Job.Busy {
+			m.count(b.Replica, b.Took, m.clock())
+		}
+		return
+	}
 	if w := a.Work; w != nil && a.Result.Outcome == work.Completed {
 		m.count(w.Replica, m.options.Takes(w.Replica, a.Result.Tokens), m.clock())
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"gearshift/router/fleet"
+	"gearshift/serving"
+	"gearshift/serving/jobs"
 )
 
 // hosts is a fleet of n hosts with one replica each.
@@ -88,6 +90,17 @@ func TestUtilisationIsOfTheLastMinute(t *testing.T) {
 	now += time.Hour
 	if s = m.Situation(); len(s.History) != kept || s.History[0].Top != 0 {
 		t.Errorf("an hour later a history of %d that begins with %v", len(s.History), s.History[0].Top)
+	}
+}
+
+// TestBatchesOfJobsCount: for as long as they kept an engine at work.
+func TestBatchesOfJobsCount(t *testing.T) {
+	now := 5 * time.Minute
+	m := newModule(t, 2, &now)
+	m.Over(&serving.Account{Job: &jobs.Result{Busy: []jobs.Busy{{Replica: 1, Took: 20 * time.Second}, {Replica: 1, Took: 10 * time.Second}}}})
+	now += 15 * time.Second
+	if s := m.Situation(); s.Top != 0.5 {
+		t.Errorf("%v busy after half a minute of batches, want .5", s.Top)
 	}
 }
 
