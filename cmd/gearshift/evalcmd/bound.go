@@ -42,7 +42,7 @@ func NewBoundCommand() *cobra.Command {
 which tries each choice on the true future before it makes it. Next to them stands the
 fluid bound, which no policy can exceed at a steady rate. Where the rate is not known, or
 the workload departs from the scenario (+outputs, +gpu, +lost), there is none.
-docs/evaluation.md explains each of them.
+"Bounds" in docs/evaluation.md explains each of them.
 
 Policies:   ` + policies.Forms + `
 Workloads:  ` + workloads.Forms,
