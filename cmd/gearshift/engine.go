@@ -151,6 +151,9 @@ func serveEngines(ctx context.Context, o engineOptions, stderr io.Writer) error 
 		if c.Memory = int64(o.memory); c.Memory == 0 && len(engines.Table.Models) > 0 {
 			c.Memory = engines.Table.Hosts[0].Memory
 		}
+		if x := s.Rollout(); x != nil {
+			c.Versions = x.Pattern
+		}
 		o.agent.configure(&c, "")
 		server, err := engineserver.New(c)
 		if err != nil {

@@ -150,10 +150,7 @@ func (x *assembly) controllers() (key string, err error) {
 	if failover != nil {
 		modules = append(withFailover(modules, failover), failover)
 	}
-	pinned := func(replica int) bool {
-		return failover != nil && failover.Holds(replica) || versions != nil && versions.Holds(replica)
-	}
-	moves, err := newRebalancing(x.s, t, pinned, x.log)
+	moves, err := newRebalancing(x.s, t, x.log)
 	if err != nil {
 		return "serving.rebalancing", err
 	}

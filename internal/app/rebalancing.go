@@ -10,14 +10,13 @@ import (
 	"gearshift/serving/control/rebalancing"
 )
 
-// newRebalancing makes what moves replicas between hosts, except those that are pinned; nil where the
-// scenario does not ask for it.
-func newRebalancing(s *scenario.Scenario, t *fleet.Table, pinned func(replica int) bool, log *slog.Logger) (*rebalancing.Module, error) {
+// newRebalancing makes what moves replicas between hosts; nil where the scenario does not ask for it.
+func newRebalancing(s *scenario.Scenario, t *fleet.Table, log *slog.Logger) (*rebalancing.Module, error) {
 	settings, on := s.Rebalancing()
 	if !on {
 		return nil, nil
 	}
-	return rebalancing.New(rebalancing.Options{Table: t, Settings: settings, Pinned: pinned, Log: log, Work: workOf(s.Profiles())})
+	return rebalancing.New(rebalancing.Options{Table: t, Settings: settings, Log: log, Work: workOf(s.Profiles())})
 }
 
 // workOf is how long a request takes on a replica alone, by the replicas' profiles.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -152,8 +153,8 @@ func (s *Scenario) shareUpstreams() {
 	all := map[string]Endpoint{}
 	for _, p := range s.placedReplicas() {
 		e := s.upstream(p)
-		if p.worker > 0 && e.Model == "" {
-			e.Model = s.Replicas[p.placement].Model
+		if p.worker > 0 { // an engine that variants share stays up
+			e.Model, e.Lifecycle = cmp.Or(e.Model, s.Replicas[p.placement].Model), ""
 		}
 		all[s.replicaName(p)] = e
 	}

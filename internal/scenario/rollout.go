@@ -75,7 +75,6 @@ func (c *checker) rollout(x *Rollout) {
 		}
 		return
 	}
-	c.judgeIf(c.s.failing, key, "has no place next to failover: each would undo what the other loads; want one of the two")
 	c.judgeIf(len(c.s.Weights) == 0, key, "there are no models whose versions could change; want models, and the model of each variant")
 	c.judgeIf(!strings.Contains(x.Pattern, "{version}"), child(key, "name"), "%q gives all versions one name; want {version} in it, as in {model}@{version}", x.Pattern)
 	for _, field := range field.FindAllString(x.Pattern, -1) {

@@ -79,7 +79,6 @@ func TestRolloutHasSecondReplicas(t *testing.T) {
 
 func TestFaultyRollouts(t *testing.T) {
 	for want, edits := range map[string][]string{
-		"rollout: has no place next to failover":                    {"rollout:", "failover: {}\nrollout:", "name: chat,", "name: chat, rate: 1,"},
 		"rollout: there are no models whose versions could change":  {`models: [{name: small, memory: 300MB, version: "7"}, {name: live, memory: 300MB, real_time: true}]`, "", ", model: small", "", ", model: live", "", ", keep: {small: 1}", ""},
 		"rollout: the models of backend: onnx stay as they are":     {"backend: upstream", "backend: onnx"},
 		"rollout.keep.live: no replica of live changes its version": {"small: 1}}", "live: 1}}"},

@@ -3,7 +3,6 @@ package scenario
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"gearshift/router/fleet"
 )
@@ -240,14 +239,23 @@ func (l *load) roomiest(task, variant int) int {
 }
 
 // generate makes the replicas that a file with failover leaves out: each variant on each host
-// where it fits, cold except where it is an application's own on its primary.
+// where it fits, cold except where it is an application's own on its primary. Models whose variants
+// share an engine, as jobs need it, are up on each.
 func (s *Scenario) generate() {
+	for _, m := range s.Weights {
+		if len(m.Modalities) > 0 {
+			s.shareEngines(&m)
+		}
+	}
 	tasks := s.Applications()
 	up := map[home]bool{}
 	for _, at := range s.homes(tasks) {
 		up[at] = true
 	}
 	for v := range s.Variants {
+		if m := indexOf(s.modelNames(), s.Variants[v].Model); m >= 0 && len(s.Weights[m].Modalities) > 0 {
+			continue
+		}
 		var hosts [2][]string // up, cold
 		for h, host := range s.Hosts {
 			weight := s.weight(v)
@@ -268,6 +276,20 @@ func (s *Scenario) generate() {
 	}
 }
 
+// shareEngines places the model on each host where it fits.
+func (s *Scenario) shareEngines(m *Model) {
+	p := Placement{Model: m.Name, Memory: Memory{Size: m.Memory}}
+	for _, host := range s.Hosts {
+		lacks := slices.ContainsFunc(s.Variants, func(v Variant) bool { return v.Model == m.Name && len(s.modelsFor(v.Name, host.Name)) == 0 })
+		if m.Memory <= host.Memory && !lacks {
+			p.Hosts = append(p.Hosts, host.Name)
+		}
+	}
+	if len(p.Hosts) > 0 {
+		s.Replicas = append(s.Replicas, p)
+	}
+}
+
 // generated makes the replicas where the file leaves them to failover. Where what they follow
 // from is at fault there are none, and nothing is said of them.
 func (c *checker) generated() {
@@ -276,9 +298,6 @@ func (c *checker) generated() {
 	}
 	if _, given := c.lines["replicas"]; given {
 		return
-	}
-	for i, m := range c.s.Weights {
-		c.judgeIf(len(m.Modalities) > 0, child(item("models", i), "modalities"), "failover places the variants of %s one by one, and jobs need an engine that they share: list the replicas, those of %s as {model: %s, hosts: [%s]}", m.Name, m.Name, m.Name, strings.Join(c.s.hostNames(), ", "))
 	}
 	if len(c.faults) == 0 && c.lengthsSound() && c.modelled() {
 		c.s.generate()

@@ -355,7 +355,7 @@ func (w *warner) rolling() {
 		return
 	}
 	ledger := fleet.NewLedger(w.s.ServingTable())
-	engines := lifecycle.New(ledger, nil, lifecycle.Options{})
+	versions := lifecycle.New(ledger, nil, lifecycle.Options{}).Claim(lifecycle.Versions, nil)
 	system, _ := w.s.RolloutSystem()
 	for i := range system.Models {
 		m := &system.Models[i]
@@ -363,13 +363,13 @@ func (w *warner) rolling() {
 		for _, l := range m.Locations {
 			if ledger.State(l.Replicas[0]) == fleet.Up {
 				up++
-				if l.Replicas[1] >= 0 && !engines.Fits(l.Replicas[1]) {
+				if l.Replicas[1] >= 0 && !versions.Fits(l.Replicas[1]) {
 					tight = l.Host
 				}
 			}
 		}
-		if tight >= 0 && up <= m.Least() {
-			w.warn("rollout.keep", "versions of %s cannot change: %s has no room for two, and %d of its replicas, of %d that are up, have to answer meanwhile; want more replicas, or more memory", m.Name, w.s.Hosts[tight].Name, m.Least(), up)
+		if tight >= 0 && up <= m.Least(up) {
+			w.warn("rollout.keep", "versions of %s cannot change: %s has no room for two, and %d of its replicas, of %d that are up, have to answer meanwhile; want more replicas, or more memory", m.Name, w.s.Hosts[tight].Name, m.Least(up), up)
 		}
 	}
 }

@@ -47,11 +47,12 @@ const (
 	Woken                    // it can take requests again
 	ActionFailed             // an action came to nothing; Reason says why
 	Changed                  // the replica's engine has changed its state without an action
+	Evicted                  // what was wanted of the replica was given up for a controller of higher rank
 )
 
 var kinds = [...]string{
 	"broken", "refused", "answered", "missed", "heartbeat", "probe failed", "probe passed",
-	"loaded", "unloaded", "slept", "woken", "action failed", "changed",
+	"loaded", "unloaded", "slept", "woken", "action failed", "changed", "evicted",
 }
 
 // String returns the kind in words.
@@ -70,6 +71,8 @@ type Event struct {
 	Began time.Duration
 	// Action is what ended, of the kinds from Loaded to ActionFailed.
 	Action Action
+	// Want is the number of the proposal that is over by it, of an event for its owner alone.
+	Want uint64
 	// State is what a replica that was Changed is in now.
 	State fleet.State
 	// Reason is why, in one line; empty if there is none to report.

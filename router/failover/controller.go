@@ -187,6 +187,26 @@ func (c *Controller) Place(a Application) (int, error) {
 // the ends of actions are those of instances, in Replica.
 func (c *Controller) Observe(e control.Event) { c.events = append(c.events, event{Event: e}) }
 
+// Occupy sets the memory that others than the system's instances take on the server.
+func (c *Controller) Occupy(server int, memory float64) {
+	if s := &c.servers[server]; s.others != memory {
+		s.others, c.dirty = memory, true
+		c.version++
+	}
+}
+
+// Kept returns the instances that room is kept for.
+func (c *Controller) Kept() (list []int) {
+	for _, on := range c.on {
+		for _, x := range on {
+			if c.committed(x) {
+				list = append(list, x.id)
+			}
+		}
+	}
+	return list
+}
+
 // Heard reports that an agent has registered: which run of its server it is, and the instances
 // that are loaded there. A new incarnation has lost everything that is not listed.
 func (c *Controller) Heard(server int, incarnation uint64, loaded []int, at time.Duration) {

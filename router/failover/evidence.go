@@ -43,6 +43,7 @@ type server struct {
 	drill       bool
 	resumed     bool // it was up when the controller died, and has not been heard since
 	suspicion   suspicion
+	others      float64 // memory that is not the instances'
 	// slack extends the wait for heartbeats since one was late, at the time learnt.
 	slack  time.Duration
 	learnt time.Duration

@@ -107,6 +107,7 @@ func (c *Controller) committed(x *instance) bool {
 func (c *Controller) fits(x, without *instance) bool {
 	taken := make([]float64, len(c.system.Resources))
 	c.sums(taken, x.server, true, func(y *instance) bool { return y == x || resident(y) && y != without })
+	taken[0] += c.servers[x.server].others
 	for r, d := range taken {
 		if limit := c.system.Servers[x.server].Capacity[r]; d > limit*(1+slack) {
 			return false
@@ -132,6 +133,7 @@ func (c *Controller) room(server int, kept func(*instance) bool) []float64 {
 	sums := make([]float64, 3*n)
 	primary, backup, left := sums[:n:n], sums[n:2*n:2*n], sums[2*n:]
 	c.sums(primary, server, true, func(x *instance) bool { return x == c.apps[x.app].home })
+	primary[0] += c.servers[server].others
 	c.sums(backup, server, false, func(x *instance) bool { return x != c.apps[x.app].home && kept(x) })
 	for r := range capacity {
 		left[r] = min(capacity[r]-primary[r], c.options.Headroom*capacity[r]) - backup[r]

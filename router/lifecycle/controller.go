@@ -6,6 +6,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gearshift/router/control"
@@ -29,6 +30,11 @@ type Options struct {
 	// Together lists for each replica the others that its engine puts to sleep and wakes with it. Nil:
 	// there are none.
 	Together [][]int
+	// Lowest returns the state that an unload leads to: Warm of an engine that can only sleep. Nil: it is
+	// Cold.
+	Lowest func(replica int) fleet.State
+	// Nudge, if not nil, has Wake be called soon: something is wanted.
+	Nudge func()
 }
 
 // The defaults of [Options].
@@ -46,8 +52,8 @@ type Order struct {
 	DrainTimeout time.Duration
 }
 
-// Controller is a [control.Controller] that carries out the orders of [Controller.Want]. A
-// failed action leaves the replica in its state before, or cold if it was being loaded. It
+// Controller is a [control.Controller] that carries out the orders of [Controller.Want], and what others
+// want by their [Claims]. A failed action leaves the replica in its state before, or cold if it was being loaded. It
 // is not tried again without another order. Its methods must not be called concurrently.
 type Controller struct {
 	ledger   *fleet.Ledger
@@ -55,6 +61,14 @@ type Controller struct {
 	actuator control.Actuator
 	options  Options
 	replicas []replica
+
+	now       time.Duration
+	claims    []*Claims
+	locations []location // by their first replicas
+	first     []int      // by replica, that of its location
+	open      []*open
+	ends      []end // that have not been reported
+	ids       uint64
 }
 
 var _ control.Controller = (*Controller)(nil)
@@ -79,9 +93,11 @@ type replica struct {
 	loaded bool         // placed Loading, and the load has ended: it is to sleep yet
 	begun  bool         // until is known
 	until  time.Duration
-	led    bool  // acting by the action of another that sleeps with it
-	mine   bool  // drained by the controller, for the order
-	failed error // why the last order was not followed
+	led    bool          // acting by the action of another that sleeps with it
+	mine   bool          // drained by the controller, for the order
+	rank   Rank          // of who has ordered
+	failed error         // why the last order was not followed
+	ended  time.Duration // when the last action ended
 	// doubt is the epoch of an action that timed out, until its end is reported after all:
 	// the engine may still carry it out, and take the memory.
 	doubt uint64
@@ -102,11 +118,12 @@ func New(l *fleet.Ledger, a control.Actuator, o Options) *Controller {
 	c := &Controller{ledger: l, table: l.Table(), actuator: a, options: o, replicas: make([]replica, len(l.Table().Replicas))}
 	for i := range c.replicas {
 		c.replicas[i].target, c.replicas[i].since = l.Placed(i), l.EpochOf(i)
+		c.locations, c.first = append(c.locations, location{-1, i}), append(c.first, i)
 	}
 	return c
 }
 
-// Want orders the replica into a state: Up, Warm, Cold, or Draining, which keeps it loaded
+// Want orders the replica into a state, for an operator: Up, Warm, Cold, or Draining, which keeps it loaded
 // and new requests away from it until another order. It returns at once; [Controller.Wake]
 // does the work. An error says why the order cannot be carried out, and changes nothing. An
 // earlier order that has not led to an action yet is replaced.
@@ -114,12 +131,20 @@ func (c *Controller) Want(i int, target fleet.State, o Order) error {
 	if err := c.refuse(i, target); err != nil {
 		return err
 	}
+	c.drop(func(p *open) bool { return p.State != target && slices.Contains(c.at(p), i) }, Operator)
+	c.order(i, target, o, Operator)
+	return nil
+}
+
+// order begins to bring the replica into the state.
+func (c *Controller) order(i int, target fleet.State, o Order, rank Rank) {
 	r := &c.replicas[i]
 	if r.phase == draining && r.target == target { // the same, perhaps in more of a hurry
-		r.order, r.begun = o, false
-		return nil
+		r.order, r.begun, r.rank = o, false, rank
+		return
 	}
 	c.release(i)
+	r.rank = rank
 	r.target, r.order, r.since, r.failed, r.begun = target, o, c.ledger.EpochOf(i), nil, false
 	switch placed := c.ledger.Placed(i); {
 	case target == fleet.Draining:
@@ -136,7 +161,6 @@ func (c *Controller) Want(i int, target fleet.State, o Order) error {
 	case placed != target:
 		r.phase = ready
 	}
-	return nil
 }
 
 // drain keeps requests away from the replica, unless it is drained already.
@@ -175,18 +199,18 @@ func (c *Controller) refuse(i int, target fleet.State) error {
 	case target == fleet.Draining && placed != fleet.Up:
 		return fmt.Errorf("%s is %v: there is nothing to drain", name, placed)
 	case target == fleet.Up && placed != fleet.Up || target == fleet.Warm && placed == fleet.Cold:
-		return c.unloadable(i)
+		return c.unloadable(i, Operator)
 	}
 	return nil
 }
 
-// unloadable says why the replica cannot be loaded or woken.
-func (c *Controller) unloadable(i int) error {
+// unloadable says why the replica cannot be loaded or woken for the rank.
+func (c *Controller) unloadable(i int, rank Rank) error {
 	variant := c.table.Replicas[i].Variant
 	if len(c.table.Models) > 0 && c.table.ModelOf(variant) < 0 {
 		return fmt.Errorf("%s cannot be loaded: its variant %q has no model; name one in variants[%d].model", c.table.Replicas[i].Name, c.table.Variants[variant].Name, variant)
 	}
-	return c.lack(i)
+	return c.lack(i, rank)
 }
 
 var participle = map[control.Verb]string{control.Load: "loaded", control.Unload: "unloaded", control.Sleep: "put to sleep", control.Wake: "woken"}
@@ -204,12 +228,14 @@ type Status struct {
 	Epoch uint64
 	// Err is why the last order was not followed; nil if it was.
 	Err error
+	// Ended is when the last action ended; 0 before the first.
+	Ended time.Duration
 }
 
 // Status is that of the replica.
 func (c *Controller) Status(i int) Status {
 	r := &c.replicas[i]
-	s := Status{State: c.ledger.State(i), Target: r.target, Epoch: c.ledger.EpochOf(i), Err: r.failed}
+	s := Status{State: c.ledger.State(i), Target: r.target, Epoch: c.ledger.EpochOf(i), Err: r.failed, Ended: r.ended}
 	switch {
 	case r.phase == draining:
 		s.Doing = "draining"

@@ -46,19 +46,15 @@ func (c *Controller) fits(i int) bool {
 	return c.table.Hosts[host].Memory == 0 || c.free(host, i, c.holds) >= c.table.MemoryOf(i)
 }
 
-// Fits reports whether there is memory for the replica now, and will be once all that is under way
-// has ended.
-func (c *Controller) Fits(i int) bool { return c.fits(i) && c.lack(i) == nil }
-
-// lack is a [MemoryError] if the replica could not be loaded even once all that is under
+// lack is a [MemoryError] if the replica could not be loaded for the rank even once all that is under
 // way has ended.
-func (c *Controller) lack(i int) error {
+func (c *Controller) lack(i int, rank Rank) error {
 	r := &c.table.Replicas[i]
 	host := &c.table.Hosts[r.Host]
 	if host.Memory == 0 {
 		return nil
 	}
-	free, needs := c.free(r.Host, i, c.willHold), c.table.MemoryOf(i)
+	free, needs := c.free(r.Host, i, c.willHold)-c.reserved(r.Host, i, rank), c.table.MemoryOf(i)
 	if needs <= free {
 		return nil
 	}
@@ -101,7 +97,7 @@ func (c *Controller) willHold(i int) int64 {
 	case r.doubt != 0:
 		return c.duringAction(i)
 	}
-	return c.takes(i, c.ledger.Placed(i))
+	return c.takes(i, c.leaving(i))
 }
 
 // takes is what the replica takes in the state.

@@ -12,10 +12,16 @@ import (
 
 // Wake implements [control.Controller].
 func (c *Controller) Wake(now time.Duration) (next time.Duration) {
-	next = control.Never
-	for i := range c.replicas {
-		next = min(next, c.step(i, now))
+	c.now = now
+	for given := true; given; {
+		c.arbitrate(now)
+		next = control.Never
+		for i := range c.replicas {
+			next = min(next, c.step(i, now))
+		}
+		given = c.arbitrate(now)
 	}
+	c.watch(now)
 	return next
 }
 
@@ -111,7 +117,7 @@ func (c *Controller) stepReady(i int, now time.Duration) time.Duration {
 		verb = control.Wake
 	}
 	if verb == control.Load || verb == control.Wake {
-		if err := c.lack(i); err != nil { // what was to give memory back has not
+		if err := c.lack(i, r.rank); err != nil { // what was to give memory back has not
 			c.settle(i, placed, err)
 			return control.Never
 		}
@@ -164,6 +170,7 @@ func (c *Controller) Observe(e control.Event) {
 	if i < 0 || i >= len(c.replicas) {
 		return
 	}
+	c.now = max(c.now, e.At)
 	switch e.Kind {
 	case control.Loaded, control.Unloaded, control.Slept, control.Woken:
 		switch r := &c.replicas[i]; {
@@ -203,6 +210,7 @@ func (c *Controller) done(i int) {
 		return
 	}
 	after := r.verb.State()
+	r.ended = c.now
 	if after == fleet.Up && r.target == fleet.Up {
 		c.ledger.SetDrained(i, false)
 	}
@@ -215,6 +223,7 @@ func (c *Controller) done(i int) {
 func (c *Controller) fail(i int, err error) {
 	r := &c.replicas[i]
 	after := r.from
+	r.ended = c.now
 	if r.verb == control.Sleep { // after a load too
 		after = fleet.Up
 	}

@@ -32,6 +32,8 @@ type model struct {
 	overdue      bool          // said so
 	tries        int           // that have failed in a row
 	retry        time.Duration // nothing begins before
+	known        time.Duration // the states of replicas are known from then on
+	doubt        time.Duration // since when the new version looks worse; 0: it does not
 	reason       string        // why it goes back, or what has failed last
 	waits        string        // what the next change waits for
 	old          Count         // of the version before, at replicas that do not have it any more
@@ -195,7 +197,7 @@ func (c *Controller) order(i int, to string, now time.Duration) {
 // begin begins a roll to a version.
 func (m *model) begin(to, from string, now time.Duration) {
 	m.wanted, m.from, m.since, m.rolling, m.back, m.paused, m.overdue = to, from, now, true, false, false, false
-	m.tries, m.retry, m.reason, m.old = 0, 0, "", Count{}
+	m.tries, m.retry, m.doubt, m.reason, m.old = 0, 0, 0, "", Count{}
 }
 
 // rebase has answers count from now on.
@@ -270,7 +272,7 @@ func (c *Controller) goBack(i int, reason string, now time.Duration) {
 	c.report(Step{At: now, Kind: StepWorse, Model: i, Location: -1, From: m.wanted, To: m.from, Took: now - m.since, Reason: reason})
 	m.wanted, m.from = m.from, m.wanted
 	m.forget()
-	m.back, m.paused, m.reason, m.tries, m.retry, m.overdue = true, false, reason, 0, 0, false
+	m.back, m.paused, m.reason, m.tries, m.retry, m.doubt, m.overdue = true, false, reason, 0, 0, 0, false
 	m.since = now
 	m.counts.Backs++
 	for j := range m.locations {

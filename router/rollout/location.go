@@ -10,7 +10,12 @@ import (
 
 // step takes the change of a location as far as it can be now by one phase. It reports whether it has.
 func (c *Controller) step(i, j int, now time.Duration) bool {
-	switch p := &c.models[i].locations[j]; p.phase {
+	p := &c.models[i].locations[j]
+	if p.phase != steady && c.fleet.Lost(c.system.Models[i].Locations[j].Host) {
+		c.interrupt(i, j, now)
+		return false
+	}
+	switch p.phase {
 	case loading, unloading, clearing, reloading:
 		return c.stepAction(i, j, now)
 	case ready, shifting:
@@ -21,6 +26,24 @@ func (c *Controller) step(i, j int, now time.Duration) bool {
 		return c.stepEmptying(i, j, now)
 	}
 	return false
+}
+
+// interrupt follows the loss of the host at which a location is being changed. What was loaded in addition is
+// given up: whichever version comes back is found, and the roll goes on elsewhere. A location that was
+// emptied gets its version once the host is back. Answers of the host's last moments count for neither version.
+func (c *Controller) interrupt(i, j int, now time.Duration) {
+	p := &c.models[i].locations[j]
+	p.base = c.countsAt(i, j)
+	if p.phase >= clearing {
+		p.enter(p.phase, now)
+		return
+	}
+	p.err = "the host of a location is lost"
+	c.note(i, j, now)
+	c.models[i].retry = 0 // elsewhere nothing has failed
+	p.active = p.state().Active
+	c.weigh(i, j, 0)
+	p.change = change{}
 }
 
 // enter begins a phase.
@@ -106,7 +129,7 @@ func (c *Controller) stepShares(i, j int, now time.Duration) bool {
 		p.err = fmt.Sprintf("the new version is %v", next)
 		c.failed(i, j, now)
 		return c.lose(i, j, 1-p.active, now)
-	case m.paused || p.phase == ready && c.options.Together && !c.allReady(i):
+	case m.paused || m.doubt > 0 || p.phase == ready && c.options.Together && !c.allReady(i):
 		return false
 	case p.phase == shifting && now-p.since < c.options.Warmup:
 		return false

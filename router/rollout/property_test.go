@@ -135,7 +135,7 @@ func (w *simulation) check(seed uint64, models, hosts int, dead bool, o rollout.
 		for _, p := range s.Locations {
 			sum := w.part[p.Replicas[0]] + w.part[p.Replicas[1]]
 			inPlace := p.Phase == "emptying" || p.Phase == "clearing" || p.Phase == "reloading"
-			if p.Phase != "" {
+			if p.Phase != "" && !w.Lost(p.Host) {
 				changing++
 			}
 			if inPlace && sum != 0 || !inPlace && (sum < 0.999 || sum > 1.001) {

@@ -68,10 +68,18 @@ func (w *simulation) Act(a control.Action) error {
 }
 
 func (w *simulation) State(r int) fleet.State { return w.state[r] }
-func (w *simulation) InFlight(r int) int      { return w.flying[r] }
-func (w *simulation) Busy(host int) float64   { return w.busy[host] }
-func (w *simulation) Hold(r int, v string)    { w.holds[r] = v }
-func (w *simulation) Weigh(r int, p float64)  { w.part[r] = p }
+func (w *simulation) Lost(host int) bool {
+	for r, on := range w.on {
+		if on == host && w.state[r] != fleet.Down {
+			return false
+		}
+	}
+	return true
+}
+func (w *simulation) InFlight(r int) int     { return w.flying[r] }
+func (w *simulation) Busy(host int) float64  { return w.busy[host] }
+func (w *simulation) Hold(r int, v string)   { w.holds[r] = v }
+func (w *simulation) Weigh(r int, p float64) { w.part[r] = p }
 func (w *simulation) Count(r int) rollout.Count {
 	return w.counts[r]
 }

@@ -178,7 +178,7 @@ func (c *Controller) Resume(s State, now time.Duration) error {
 		}
 		m.wanted, m.from, m.history, m.since = x.Wanted, x.From, x.history(), now-time.Duration(x.Age)
 		settled := now + min(settling, c.options.RetryAfter)
-		m.retry = settled
+		m.retry, m.known = settled, settled
 		m.rolling, m.back, m.paused, m.reason, m.counts = x.Rolling, x.Back, x.Paused, x.Reason, x.Counts
 		for j, at := range x.Locations {
 			if at.Active < 0 || at.Active > 1 || c.replica(i, j, at.Active) < 0 {
@@ -217,7 +217,19 @@ func (c *Controller) tell(i, j int) {
 func (c *Controller) Active() (list []int) {
 	for i := range c.models {
 		for j := range c.models[i].locations {
-			list = append(list, c.replica(i, j, c.models[i].locations[j].active))
+			list = append(list, c.replica(i, j, c.models[i].locations[j].state().Active))
+		}
+	}
+	return list
+}
+
+// Changing returns a replica of each location that is being changed.
+func (c *Controller) Changing() (list []int) {
+	for i := range c.models {
+		for j := range c.models[i].locations {
+			if c.models[i].locations[j].phase != steady {
+				list = append(list, c.replica(i, j, 0))
+			}
 		}
 	}
 	return list

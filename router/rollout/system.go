@@ -28,7 +28,8 @@ type Model struct {
 	// RealTime says that the model is updated while it serves, so that it has no versions that
 	// replace each other.
 	RealTime bool
-	// Keep is how many locations have to answer at any time. Zero is all but one, and one at least.
+	// Keep is how many locations have to answer at any time. Zero is all that are loaded but one, and one at
+	// least.
 	Keep      int
 	Locations []Location
 }
@@ -42,12 +43,12 @@ type Location struct {
 	Replicas [2]int
 }
 
-// Least returns how many locations have to answer at any time.
-func (m *Model) Least() int {
+// Least returns how many locations have to answer at any time, of so many that are loaded.
+func (m *Model) Least(loaded int) int {
 	if m.Keep > 0 {
 		return m.Keep
 	}
-	return max(1, len(m.Locations)-1)
+	return max(1, loaded-1)
 }
 
 // Fleet is what a [Controller] sees, and acts on. It is used within the controller's own methods.
@@ -57,6 +58,8 @@ type Fleet interface {
 	control.Actuator
 	// State returns the state of the replica; Up means that it takes requests.
 	State(replica int) fleet.State
+	// Lost reports whether nothing on the host answers, so that nothing can be changed there.
+	Lost(host int) bool
 	// InFlight returns the number of requests that the replica has.
 	InFlight(replica int) int
 	// Fits reports whether the replica's host has the memory to load it now.
@@ -98,6 +101,10 @@ type Options struct {
 	// Interval is how often the controller looks while something is to be done.
 	Interval time.Duration
 	Test     Test
+	// Confirm is for how long a new version has to look worse until the model goes back, and gets no larger
+	// part of the requests: those that break as a host dies look as if its version failed, until
+	// the host is found lost.
+	Confirm time.Duration
 	// Report is called with each step. It may be nil.
 	Report func(Step)
 }
@@ -109,7 +116,7 @@ func DefaultOptions() Options {
 		Shares: []float64{0.1, 0.5}, Warmup: 5 * time.Second,
 		DrainTimeout: 30 * time.Second, LoadTimeout: 15 * time.Minute,
 		Tries: 3, RetryAfter: 10 * time.Second, Interval: 250 * time.Millisecond,
-		Test: DefaultTest(),
+		Test: DefaultTest(), Confirm: 500 * time.Millisecond,
 	}
 }
 

@@ -38,7 +38,12 @@ func (c *Controller) judge(i int, now time.Duration) {
 		return
 	}
 	old, next := c.compare(i)
-	if why := c.options.Test.Worse(old, next); why != "" {
+	switch why := c.options.Test.Worse(old, next); {
+	case why == "":
+		m.doubt = 0
+	case m.doubt == 0:
+		m.doubt = now
+	case now-m.doubt >= c.options.Confirm:
 		c.goBack(i, why, now)
 	}
 }
@@ -112,12 +117,16 @@ func (m *model) changing() (n int) {
 // units returns how many changes are under way. Those of a model whose locations change together are one.
 func (c *Controller) units() (n int) {
 	for i := range c.models {
-		m := &c.models[i]
-		if x := m.changing(); c.options.Together {
-			n += min(1, x)
-		} else {
-			n += x
+		m, x := &c.models[i], 0
+		for j := range m.locations {
+			if m.locations[j].phase != steady && !c.fleet.Lost(c.system.Models[i].Locations[j].Host) {
+				x++
+			}
 		}
+		if c.options.Together {
+			x = min(1, x)
+		}
+		n += x
 	}
 	return n
 }
@@ -134,6 +143,10 @@ func (c *Controller) begin(i int, now time.Duration) {
 	for j := range m.locations {
 		p := &m.locations[j]
 		due := p.versions[p.active] != m.wanted || c.left(i, j)
+		if due && p.phase == steady && !m.paused && now >= m.known && !c.left(i, j) && c.fleet.State(c.replica(i, j, p.active)) == fleet.Cold {
+			c.renew(i, j, now)
+			continue
+		}
 		behind = behind || due || p.phase != steady
 		if p.phase == steady && due {
 			list = append(list, j)
@@ -180,11 +193,6 @@ func (c *Controller) try(i, j int, now time.Duration) (why string) {
 	active := at.Replicas[p.active]
 	switch s := c.fleet.State(active); {
 	case c.left(i, j): // it comes first
-	case s == fleet.Cold: // its next load is of the new version
-		c.hold(i, j, p.active, m.wanted)
-		c.report(Step{At: now, Kind: StepChanged, Model: i, Location: j, From: m.from, To: m.wanted, Reason: "it is cold"})
-		m.counts.Changes++
-		return ""
 	case s != fleet.Up:
 		return fmt.Sprintf("a location is %v", s)
 	}
@@ -209,14 +217,33 @@ func (c *Controller) try(i, j int, now time.Duration) (why string) {
 		return fmt.Sprintf("the second replica of a location is %v", c.fleet.State(next))
 	case together:
 		return "the other locations, which have room for both versions"
-	case c.answering(i)-1 < c.system.Models[i].Least():
-		return fmt.Sprintf("a host has no room for both versions, and %d locations have to answer meanwhile", c.system.Models[i].Least())
+	case c.answering(i)-1 < c.least(i):
+		return fmt.Sprintf("a host has no room for both versions, and %d locations have to answer meanwhile", c.least(i))
 	default:
 		p.change = change{phase: emptying, to: m.wanted, began: now, since: now}
 		c.fleet.Weigh(active, 0)
 	}
 	c.report(Step{At: now, Kind: StepBegun, Model: i, Location: j, From: p.versions[p.active], To: p.to, Reason: p.phase.String()})
 	return ""
+}
+
+// renew has the next load of a location that is cold be of the version that is wanted.
+func (c *Controller) renew(i, j int, now time.Duration) {
+	m := &c.models[i]
+	c.hold(i, j, m.locations[j].active, m.wanted)
+	c.report(Step{At: now, Kind: StepChanged, Model: i, Location: j, From: m.from, To: m.wanted, Reason: "it is cold"})
+	m.counts.Changes++
+}
+
+// least returns at how many of the model's locations something has to answer.
+func (c *Controller) least(i int) int {
+	loaded := 0
+	for j := range c.models[i].locations {
+		if p := &c.models[i].locations[j]; p.phase != steady || c.fleet.State(c.replica(i, j, p.active)) != fleet.Cold {
+			loaded++
+		}
+	}
+	return c.system.Models[i].Least(loaded)
 }
 
 // hold has a replica's next load be of the version, and its answers counted from now on.

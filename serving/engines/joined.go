@@ -23,9 +23,14 @@ func (e *Engines) Join(c control.Controller) {
 // another replica answers the request or none. It is called before [Engines.Start].
 func (e *Engines) OnFailed(f func(replica int)) { e.health.failed = f }
 
-// Fits reports whether the replica can be loaded in addition to what is loaded, and is about to be,
-// on its host. It is called by a controller that is at work.
-func (e *Engines) Fits(replica int) bool { return e.lifecycle.controller.Fits(replica) }
+// Claim returns the claims of a rank of controllers, which observe hears of: see [lifecycle.Claims]. They
+// are used by a controller that is at work, or within [Engines.Do] and [Engines.Look].
+func (e *Engines) Claim(rank lifecycle.Rank, observe func(control.Event)) *lifecycle.Claims {
+	return e.lifecycle.controller.Claim(rank, observe)
+}
+
+// Rolling reports whether the version of what stands at the replica's location is being changed.
+func (e *Engines) Rolling(replica int) bool { return e.lifecycle.controller.Rolling(replica) }
 
 // Do calls f while no controller is at work, and has all woken after it.
 func (e *Engines) Do(f func()) { e.lifecycle.runner.Do(f) }
@@ -42,9 +47,6 @@ func (e *Engines) Asked(ctx context.Context) {
 	e.lifecycle.actuator.Asked(ctx)
 	e.Settle()
 }
-
-// Nudge has the controllers woken soon. It may be called while one is at work.
-func (e *Engines) Nudge() { e.lifecycle.runner.Nudge() }
 
 // Observe hands an event to the controllers. One that changes nothing now, such as a heartbeat that
 // came in time, need not be urgent: controllers see it when they are woken next.
@@ -121,6 +123,9 @@ func (e *Engines) SetSleeps(levels map[string]int) {
 // there are none.
 func (e *Engines) Together() [][]int { return e.lifecycle.actuator.Together() }
 
+// OnlySleeps reports whether the least that the replica's engine can do is to sleep, since it cannot unload.
+func (e *Engines) OnlySleeps(replica int) bool { return e.lifecycle.lowest(replica) == fleet.Warm }
+
 // Driven is the name of the dialect by which the replica's engine is ordered to load its model; empty
 // if nothing drives it.
 func (e *Engines) Driven(replica int) string {
@@ -128,11 +133,6 @@ func (e *Engines) Driven(replica int) string {
 		return b.Lifecycle.Name()
 	}
 	return ""
-}
-
-// Refuses says why the replica's engine cannot do the verb at all; nil if it can.
-func (e *Engines) Refuses(replica int, v control.Verb) error {
-	return e.lifecycle.actuator.Refuses(replica, agents.Order{Verb: v, Level: 1})
 }
 
 // ModelOf is the name of the replica's model in its engine.
@@ -143,11 +143,6 @@ func (e *Engines) Placed(replica int) fleet.State { return e.options.Ledger.Plac
 
 // The following methods are called by a controller that is at work, or within [Engines.Do] and
 // [Engines.Look].
-
-// Want orders a replica into a state, as [lifecycle.Controller.Want] does.
-func (e *Engines) Want(replica int, s fleet.State) error {
-	return e.lifecycle.controller.Want(replica, s, lifecycle.Order{})
-}
 
 // LifecycleOf is how far the replica's order is.
 func (e *Engines) LifecycleOf(replica int) lifecycle.Status {

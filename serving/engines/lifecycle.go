@@ -44,6 +44,7 @@ func newLifecycles(e *Engines) *lifecycles {
 	})
 	x.controller = lifecycle.New(x.ledger, placing{x}, lifecycle.Options{
 		DrainTimeout: e.options.DrainTimeout, Together: x.actuator.Together(), ActionTimeout: max(config.LoadTimeout, config.ActionTimeout) + time.Minute,
+		Lowest: x.lowest, Nudge: func() { x.runner.Nudge() },
 	})
 	x.runner = agents.NewRunner(e.options.Clock, x.controller)
 	x.runner.After = x.woken
@@ -51,6 +52,15 @@ func newLifecycles(e *Engines) *lifecycles {
 		x.placed = append(x.placed, x.ledger.Placed(i))
 	}
 	return x
+}
+
+// lowest is the state that an unload leads to: an engine that can only sleep stays warm.
+func (x *lifecycles) lowest(replica int) fleet.State {
+	refuses := func(v control.Verb) bool { return x.actuator.Refuses(replica, agents.Order{Verb: v, Level: 1}) != nil }
+	if x.actuator.Driven(replica) && refuses(control.Unload) && !refuses(control.Sleep) {
+		return fleet.Warm
+	}
+	return fleet.Cold
 }
 
 // driven is what the actuator has to know of the replicas.

@@ -32,6 +32,9 @@ type Config struct {
 	// variant, whose name is the model's to clients; memory and load times are those of the
 	// table's models, if it has any. Observe must be unset.
 	Engines backend.SimulatedConfig
+	// Versions is how other versions of simulated models than the first are called, with {model} and
+	// {version}; then the table may have two replicas of a variant. Empty: there are no others.
+	Versions string
 	// Shared are models with several inputs, whose variants are models of the server.
 	Shared []Shared
 	// Source, if set, has other models, and Engines is not used.
@@ -102,11 +105,14 @@ func New(c Config) (*Server, error) {
 	source, begun := c.Source, func() {}
 	var warm []string
 	if source == nil {
-		simulated, err := newSimulated(c.Engines)
+		simulated, err := newSimulated(c.Engines, c.Versions)
 		if err != nil {
 			return nil, err
 		}
 		source, begun = simulated, simulated.begin
+		if c.Versions != "" {
+			s.fetch = simulated.fetch
+		}
 		if c.Load == nil {
 			c.Load, warm = simulated.initial()
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,19 +27,24 @@ type simulated struct {
 	engines   *backend.Simulated
 	observers []atomic.Pointer[func(backend.Span)] // by replica
 	running   atomic.Bool
+	pattern   string // of the names of other versions than the first; empty: there are none
+
+	mu       sync.Mutex // protects what follows
+	versions []repository.Model
+	used     []bool // by replica: a model runs on it
 }
 
 // wakeShare is the part of its load time that a model takes to wake from level 1: what
 // vLLM reports is 18 to 200 times as fast as a load.
 const wakeShare = 20
 
-// newSimulated starts the engines.
-func newSimulated(c backend.SimulatedConfig) (*simulated, error) {
+// newSimulated starts the engines. Of two replicas of a variant each runs any version of its model.
+func newSimulated(c backend.SimulatedConfig, pattern string) (*simulated, error) {
 	n := len(c.Table.Replicas)
-	s := &simulated{table: c.Table, models: make([]fleet.Model, n), observers: make([]atomic.Pointer[func(backend.Span)], n)}
+	s := &simulated{table: c.Table, models: make([]fleet.Model, n), observers: make([]atomic.Pointer[func(backend.Span)], n), pattern: pattern, used: make([]bool, n)}
 	for i := range s.models {
 		name := c.Table.Variants[c.Table.Replicas[i].Variant].Name
-		if slices.ContainsFunc(s.models, func(m fleet.Model) bool { return m.Name == name }) {
+		if pattern == "" && slices.ContainsFunc(s.models, func(m fleet.Model) bool { return m.Name == name }) {
 			return nil, fmt.Errorf("cannot make engine server: two replicas of %q; one server has each model once", name)
 		}
 		s.models[i] = modelOf(c.Table, i)
@@ -93,18 +100,73 @@ func (s *simulated) Close() error {
 
 // Models implements [repository.Source].
 func (s *simulated) Models() ([]repository.Model, error) {
-	list := make([]repository.Model, len(s.models))
-	for i, m := range s.models {
-		list[i] = repository.Model{Name: m.Name, Version: m.Version, Memory: m.Memory, Mark: m.Version}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := slices.Clone(s.versions)
+	for _, m := range s.models {
+		if !slices.ContainsFunc(list, func(x repository.Model) bool { return x.Name == m.Name }) {
+			list = append(list, repository.Model{Name: m.Name, Version: m.Version, Memory: m.Memory, Mark: m.Version})
+		}
 	}
 	return list, nil
 }
 
+// version returns the version of the replica's model that has the name.
+func (s *simulated) version(replica int, name string) (version string, ok bool) {
+	m := &s.models[replica]
+	if m.Name == name {
+		return m.Version, true
+	}
+	before, after, _ := strings.Cut(strings.ReplaceAll(s.pattern, "{model}", m.Name), "{version}")
+	rest, ok := strings.CutPrefix(name, before)
+	if !ok || s.pattern == "" {
+		return "", false
+	}
+	version, ok = strings.CutSuffix(rest, after)
+	return version, ok && version != ""
+}
+
+// fetch has a version be there that is asked for.
+func (s *simulated) fetch(_ context.Context, name string) error {
+	for i := range s.models {
+		if version, ok := s.version(i, name); ok {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.versions = append(s.versions, repository.Model{Name: name, Version: version, Memory: s.models[i].Memory, Mark: version})
+			return nil
+		}
+	}
+	return &repository.UnknownError{Name: name}
+}
+
+// take returns a replica on which the model is to run.
+func (s *simulated) take(name string) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.models {
+		if _, ok := s.version(i, name); ok && !s.used[i] {
+			s.used[i] = true
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("no simulated engine is free for %q: unload another version of it", name)
+}
+
+func (s *simulated) release(replica int) {
+	s.mu.Lock()
+	s.used[replica] = false
+	s.mu.Unlock()
+}
+
 // Load implements [repository.Source].
 func (s *simulated) Load(ctx context.Context, m repository.Model, observe func(backend.Span)) (repository.Engine, error) {
-	i := slices.IndexFunc(s.models, func(own fleet.Model) bool { return own.Name == m.Name })
+	i, err := s.take(m.Name)
+	if err != nil {
+		return nil, err
+	}
 	if s.running.Load() {
 		if err := pause(ctx, s.models[i].Load); err != nil {
+			s.release(i)
 			return nil, err
 		}
 	}
@@ -167,4 +229,4 @@ func (e *simulatedEngine) Wake(ctx context.Context, p repository.Part) error {
 }
 
 // Close implements [repository.Engine]. The engine itself stays, for the next load.
-func (e *simulatedEngine) Close() {}
+func (e *simulatedEngine) Close() { e.source.release(e.replica) }

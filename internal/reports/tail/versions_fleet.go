@@ -101,6 +101,9 @@ func (x *rolled) State(r int) fleet.State {
 	return fleet.Up
 }
 
+// Lost implements [rollout.Fleet]: no host is lost.
+func (x *rolled) Lost(int) bool { return false }
+
 // InFlight implements [rollout.Fleet].
 func (x *rolled) InFlight(r int) int { return x.tier.InFlight(r) }
 

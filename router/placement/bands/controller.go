@@ -123,8 +123,8 @@ type barred struct{ number, model, host, until int }
 type Status struct {
 	// Moved counts the moves that are done, Failed those that were given up.
 	Moved, Failed int
-	// UnderWay is how many moves are under way.
-	UnderWay int
+	// Moves are the loads and unloads of moves under way.
+	Moves []control.Action
 	// Beyond is what hosts used beyond bands and limits at the last measurement, as
 	// [Problem.Excess] has it.
 	Beyond float64
@@ -142,7 +142,13 @@ func New(f Fleet, s Settings) *Controller {
 // Status returns what the controller has done so far.
 func (c *Controller) Status() Status {
 	s := c.status
-	s.UnderWay = len(c.moves)
+	for _, m := range c.moves {
+		a := control.Action{Verb: control.Unload, Replica: m.old}
+		if m.phase == loading {
+			a.Verb, a.Replica = control.Load, m.young
+		}
+		s.Moves = append(s.Moves, a)
+	}
 	return s
 }
 
@@ -153,7 +159,7 @@ func (c *Controller) Observe(e control.Event) {
 		case m.phase == loading && e.Replica == m.young && e.Kind == control.Loaded,
 			m.phase == unloading && e.Replica == m.old && e.Kind == control.Unloaded:
 			m.ended = true
-		case e.Kind == control.ActionFailed && (m.phase == loading && e.Replica == m.young || m.phase == unloading && e.Replica == m.old):
+		case (e.Kind == control.ActionFailed || e.Kind == control.Evicted) && (m.phase == loading && e.Replica == m.young || m.phase == unloading && e.Replica == m.old):
 			m.failed = true
 		}
 	}

@@ -193,7 +193,7 @@ func TestHostsComeWithinBands(t *testing.T) {
 				t.Errorf("%+v", c.Status())
 			}
 			f.play(c, 3*time.Hour)
-			if more := c.Status().Moved - moved; more > 2 || c.Status().UnderWay != 0 {
+			if more := c.Status().Moved - moved; more > 2 || len(c.Status().Moves) != 0 {
 				t.Errorf("%d moves in two and a half hours in which nothing changed", more)
 			}
 		})
@@ -206,7 +206,7 @@ func TestLoadsThatNeverEnd(t *testing.T) {
 	f.takes = 1000 * time.Hour
 	c := New(f, Settings{Options: f.o, ActionTimeout: 5 * time.Minute})
 	f.play(c, 4*time.Minute)
-	if s := c.Status(); s.UnderWay != DefaultAtOnce || s.Failed != 0 {
+	if s := c.Status(); len(s.Moves) != DefaultAtOnce || s.Failed != 0 {
 		t.Fatalf("%+v", s)
 	}
 	f.play(c, time.Hour)
@@ -222,7 +222,7 @@ func TestAThresholdLeavesIdleFleetsAlone(t *testing.T) {
 		use[0], use[2] = use[0]/10, use[2]/10
 	}
 	c := New(f, Settings{Options: f.o, Threshold: 0.3})
-	if f.play(c, time.Hour); c.Status().Moved+c.Status().UnderWay != 0 {
+	if f.play(c, time.Hour); c.Status().Moved+len(c.Status().Moves) != 0 {
 		t.Errorf("%+v, want no moves", c.Status())
 	}
 }

@@ -245,53 +245,61 @@ func (m *Module) awaited(host int) (lost bool) {
 func (m *Module) hear(host int, incarnation uint64, list []string) {
 	m.engines.Do(func() {
 		now := m.clock()
+		there := map[int]bool{} // by slot
+		for r := range m.slots {
+			if m.slots[r].host == host && m.found(r, slices.Contains(list, m.engines.ModelOf(r)), now) {
+				there[m.claims.First(r)] = true
+			}
+		}
 		var loaded []int
 		for r := range m.slots {
-			s := &m.slots[r]
-			if s.host != host {
-				continue
+			if s := &m.slots[r]; s.host == host {
+				loaded = append(loaded, m.instances(r, there[r] || m.engines.Rolling(r) && len(s.held) > 0)...)
 			}
-			there := slices.Contains(list, m.engines.ModelOf(r))
-			if !there && m.engines.Placed(r) == fleet.Up && s.since > 0 && now-s.since < m.settling() {
-				there = true // it was sent before the load had ended
-			}
-			loaded = append(loaded, m.found(r, there, now)...)
 		}
 		m.controller.Heard(m.servers[host], incarnation, loaded, now)
 	})
 }
 
-// settling is for how long what an agent says may be older than the end of an order.
+// settling is for how long what an agent says may be older than the end of an action.
 func (m *Module) settling() time.Duration { return 5 * m.options.Controller.Heartbeat }
 
-// found brings a replica to what its engine says, and has the instances that are there by it: those
-// that are known, or else all that it could be.
-func (m *Module) found(r int, there bool, now time.Duration) (loaded []int) {
-	s := &m.slots[r]
+// found brings a replica to what its engine says, and reports whether it is loaded.
+func (m *Module) found(r int, there bool, now time.Duration) bool {
 	placed := m.engines.Placed(r)
+	ended := m.engines.LifecycleOf(r).Ended
 	switch {
+	case ended > 0 && now-ended < m.settling(): // it was sent before that
+		return placed == fleet.Up
 	case there:
 		m.engines.Found(r, fleet.Up, now)
 	case placed == fleet.Up:
 		m.engines.Found(r, fleet.Cold, now)
 	}
+	return there
+}
+
+// instances returns those that are there by what an engine says of their location: those that are known, or else
+// all that it could be.
+func (m *Module) instances(r int, there bool) (loaded []int) {
+	s := &m.slots[r]
 	if !there {
-		if len(s.pending) == 0 {
+		if !m.ordered(r) {
 			s.held = nil
 		}
 		return nil
 	}
-	if len(s.held) == 0 && len(s.pending) == 0 {
+	if len(s.held) == 0 && !m.ordered(r) {
 		m.holdAll(r)
 	}
 	for _, id := range s.held {
-		if !slices.ContainsFunc(s.pending, func(a control.Action) bool { return a.Replica == id }) {
+		if !slices.ContainsFunc(m.orders, func(o order) bool { return o.Replica == id }) {
 			loaded = append(loaded, id)
 		}
 	}
-	for _, a := range s.pending {
-		if a.Verb == control.Unload {
-			loaded = append(loaded, a.Replica)
+	for _, o := range m.orders {
+		if o.slot == r && o.Verb == control.Unload {
+			loaded = append(loaded, o.Replica)
 		}
 	}
 	return loaded

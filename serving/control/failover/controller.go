@@ -11,8 +11,8 @@ import (
 
 // This file is the module as a [control.Controller]: the engines' runner wakes it.
 
-// Observe implements [control.Controller]. Evidence is of hosts; how orders have ended is read off
-// the lifecycles in Wake.
+// Observe implements [control.Controller]. Evidence is of hosts; how orders have ended comes by
+// the claims.
 func (m *Module) Observe(e control.Event) {
 	m.changed = m.changed || e.Kind == control.Slept || e.Kind == control.Woken // the file has levels of sleeps
 	if e.Kind > control.ProbePassed || e.Host < 0 || e.Host >= len(m.servers) || m.servers[e.Host] < 0 {
@@ -39,6 +39,7 @@ func (m *Module) Wake(now time.Duration) time.Duration {
 	if m.reconcile(now) {
 		due = min(due, now+1)
 	}
+	m.claim()
 	if m.changed {
 		m.changed = false
 		m.keep()

@@ -42,6 +42,7 @@ type engine struct {
 	quieted     bool // its agent does not report, though it answers
 	thawed      chan struct{}
 	incarnation uint64
+	unloading   time.Duration
 	epoch       uint64 // the newest that an order came with
 	orders      []string
 	served      int
@@ -206,7 +207,7 @@ func (e *engine) order(w http.ResponseWriter, r *http.Request, model, verb strin
 	old := epoch < e.epoch
 	e.epoch = max(e.epoch, epoch)
 	e.orders = append(e.orders, verb+" "+model)
-	takes := e.takes[model]
+	takes, unloading := e.takes[model], e.unloading
 	double := verb == "load" && e.state[model] != "UNAVAILABLE"
 	e.mu.Unlock()
 	switch {
@@ -214,6 +215,7 @@ func (e *engine) order(w http.ResponseWriter, r *http.Request, model, verb strin
 		w.WriteHeader(http.StatusConflict)
 		_, _ = fmt.Fprintf(w, `{"error":{"message":"the order is of epoch %d, and one of a newer epoch has been seen"}}`, epoch)
 	case verb == "unload":
+		time.Sleep(unloading)
 		e.set(model, "UNAVAILABLE")
 	case double:
 	default:

@@ -18,6 +18,7 @@ import (
 
 	"gearshift/router/failover"
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 	"gearshift/serving"
 	"gearshift/serving/control/statefile"
 	"gearshift/serving/engines"
@@ -72,10 +73,13 @@ type Module struct {
 	asks        sync.WaitGroup // questions to engines
 
 	// What follows is the runner's: it is used while it is locked.
-	resumed  State           // of an earlier run
-	begun    bool            // woken before
-	changed  bool            // something has happened that the file does not have yet
-	orders   uint64          // given since the start
+	resumed  State // of an earlier run
+	begun    bool  // woken before
+	changed  bool  // something has happened that the file does not have yet
+	claims   *lifecycle.Claims
+	orders   []order         // that have not ended
+	kept     []int           // scratch
+	given    uint64          // orders since the start
 	saved    uint64          // orders that may be carried out
 	began    time.Duration   // of the last failover
 	failover int             // its number
@@ -154,6 +158,7 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.agents = newAgents(m)
 	m.engines.SetStamp(m.agents.stamp)
 	m.engines.OnEnded(m.agents.ended)
+	m.claims = m.engines.Claim(lifecycle.Failover, m.reported)
 	m.engines.Join(m)
 	m.rebase()
 	m.takeOver()
@@ -177,8 +182,9 @@ func (m *Module) rebase() {
 func (m *Module) takeOver() {
 	for _, id := range m.controller.Loaded() {
 		if r := m.slotOf[id]; r >= 0 {
-			m.slots[r].hold(id)
-			m.engines.Found(r, fleet.Up, 0)
+			if m.slots[r].hold(id); !m.claims.Up(r) {
+				m.engines.Found(m.claims.Next(r), fleet.Up, 0)
+			}
 		}
 	}
 	m.engines.SetSleeps(m.resumed.Sleeps)

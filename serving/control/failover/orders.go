@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,18 +8,22 @@ import (
 
 	"gearshift/router/control"
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 )
 
-// slot is a replica, which several instances may share: applications that have its variant. It is
+// slot is a location, which several instances may share: applications that have its variant. It is
 // loaded for the first of them and unloaded after the last.
 type slot struct {
-	host    int
-	held    []int            // instances that are loaded, or being loaded
-	pending []control.Action // actions of instances that have not ended
-	want    fleet.State      // of the pending actions
-	ordered bool             // the engine's lifecycle has the order
-	needs   uint64           // orders that the file must have first
-	since   time.Duration    // when the last order ended
+	host int
+	held []int // instances that are loaded, or being loaded
+}
+
+// order is an action of an instance that its location has to do something for.
+type order struct {
+	control.Action
+	slot  int
+	needs uint64 // orders that the file must have first
+	want  uint64 // the number of what is wanted for it; 0 before
 }
 
 func (s *slot) hold(instance int) {
@@ -75,59 +78,126 @@ func (m actuator) Act(a control.Action) error {
 	if r < 0 {
 		return errors.New("there is no such replica: " + m.nameOf(a.Replica))
 	}
-	s := &m.slots[r]
+	s, idle := &m.slots[r], !m.ordered(r)
 	m.changed = true
-	if a.Verb == control.Unload {
-		s.release(a.Replica)
-		if len(s.held) > 0 || m.lowest(r) == fleet.Warm && m.othersHeld(r) { // others need it
+	switch {
+	case a.Verb == control.Unload:
+		if s.release(a.Replica); len(s.held) > 0 || m.engines.OnlySleeps(r) && m.othersHeld(r) || m.engines.Driven(r) == "" {
+			// Others need it, or nothing unloads it.
 			m.ended(a, nil)
 			return nil
 		}
-		m.order(s, a, m.lowest(r))
-		return nil
-	}
-	s.hold(a.Replica)
-	if len(s.pending) == 0 && m.engines.Placed(r) == fleet.Up && m.engines.LifecycleOf(r).Doing == "" {
+	case idle && m.claims.Up(r) && m.engines.LifecycleOf(m.claims.Next(r)).Doing == "":
+		s.hold(a.Replica)
 		m.ended(a, nil)
 		return nil
+	default:
+		s.hold(a.Replica)
+		m.supersede(r)
 	}
-	m.order(s, a, fleet.Up)
+	m.given++
+	if m.orders = append(m.orders, order{Action: a, slot: r, needs: m.given}); m.file == nil {
+		m.saved = m.given
+	}
 	return nil
 }
 
-// order notes an action that the replica's engine has to do something for. Earlier ones with
-// another aim are over: what they were to bring about is not wanted any more.
-func (m *Module) order(s *slot, a control.Action, want fleet.State) {
-	if s.want != want {
-		for _, earlier := range s.pending {
-			m.ended(earlier, nil)
+// supersede ends the unloads of a location that is to be loaded: nobody wants them any more.
+func (m *Module) supersede(slot int) {
+	m.orders = slices.DeleteFunc(m.orders, func(o order) bool {
+		over := o.slot == slot && o.Verb == control.Unload
+		if over {
+			m.claims.Withdraw(o.want)
+			m.ended(o.Action, nil)
 		}
-		s.pending = nil
-	}
-	m.orders++
-	s.pending, s.want, s.ordered, s.needs = append(s.pending, a), want, false, m.orders
-	if m.file == nil {
-		m.saved = m.orders
-	}
+		return over
+	})
 }
 
-// lowest is the state that an unload leads to: an engine that can only sleep stays warm.
-func (m *Module) lowest(replica int) fleet.State {
-	if m.engines.Driven(replica) != "" && m.engines.Refuses(replica, control.Unload) != nil && m.engines.Refuses(replica, control.Sleep) == nil {
-		return fleet.Warm
+// ordered reports whether an action of the location has not ended.
+func (m *Module) ordered(slot int) bool {
+	return slices.ContainsFunc(m.orders, func(o order) bool { return o.slot == slot })
+}
+
+// propose wants what has been ordered and the file has.
+func (m *Module) propose() {
+	for k := range m.orders {
+		o := &m.orders[k]
+		if o.want != 0 || o.needs > m.saved {
+			continue
+		}
+		var err error
+		if o.want, err = m.claims.Propose(lifecycle.Want{Replica: o.slot, State: o.Verb.State()}); err != nil {
+			m.settle(o, err)
+		}
 	}
-	return fleet.Cold
+	m.orders = slices.DeleteFunc(m.orders, func(o order) bool { return o.needs == 0 })
+}
+
+// reported takes in how what was wanted has ended, or that what is held has been unloaded.
+func (m *Module) reported(e control.Event) {
+	if e.Want == 0 {
+		s := &m.slots[e.Replica]
+		for _, id := range s.held {
+			_, _, server := m.system.Of(id)
+			m.controller.Observe(control.Event{At: e.At, Kind: control.Unloaded, Replica: id, Host: server, Reason: e.Reason})
+		}
+		s.held = nil
+		return
+	}
+	for k := range m.orders {
+		if o := &m.orders[k]; o.want == e.Want {
+			var err error
+			if e.Kind == control.ActionFailed || e.Kind == control.Evicted {
+				err = errors.New(e.Reason)
+			}
+			m.settle(o, err)
+		}
+	}
+	m.orders = slices.DeleteFunc(m.orders, func(o order) bool { return o.needs == 0 })
+}
+
+// settle reports how an order has ended, which is over then.
+func (m *Module) settle(o *order, err error) {
+	switch s := &m.slots[o.slot]; {
+	case err != nil && o.Verb == control.Load:
+		s.release(o.Replica)
+	case err != nil:
+		s.hold(o.Replica) // it is still there
+	}
+	m.ended(o.Action, err)
+	o.needs = 0
+}
+
+// claim holds what is loaded for instances and what room is kept for, and has the controller know what others
+// take of its servers.
+func (m *Module) claim() {
+	m.kept = m.kept[:0]
+	for r := range m.slots {
+		if len(m.slots[r].held) > 0 {
+			m.kept = append(m.kept, r)
+		}
+	}
+	for _, id := range m.controller.Kept() {
+		if r := m.slotOf[id]; r >= 0 {
+			m.kept = append(m.kept, r)
+		}
+	}
+	m.claims.Hold(m.kept, nil)
+	for i, host := range m.hosts {
+		m.controller.Occupy(i, float64(m.claims.Others(host)))
+	}
 }
 
 // othersHeld reports whether instances need a replica that sleeps and wakes with this one.
 func (m *Module) othersHeld(replica int) bool {
 	together := m.engines.Together()
-	return together != nil && slices.ContainsFunc(together[replica], m.Holds)
+	return together != nil && slices.ContainsFunc(together[replica], func(r int) bool { return len(m.slots[r].held) > 0 || m.ordered(r) })
 }
 
 // idle reports whether a replica that nothing needs is awake, of an engine that can sleep.
 func (m *Module) idle(replica int) bool {
-	if m.engines.Placed(replica) != fleet.Up || m.lowest(replica) != fleet.Warm || m.othersHeld(replica) {
+	if m.engines.Placed(replica) != fleet.Up || !m.engines.OnlySleeps(replica) || m.othersHeld(replica) {
 		return false
 	}
 	server, status := m.servers[m.slots[replica].host], m.engines.LifecycleOf(replica)
@@ -169,94 +239,15 @@ func (m *Module) ended(a control.Action, err error) {
 	m.controller.Observe(e)
 }
 
-// reconcile gives the lifecycles what is due and reports what has ended. It reports whether the
-// controller has to see something.
+// reconcile wants what is due, and takes in what nothing needs. It reports whether the controller has to see
+// something.
 func (m *Module) reconcile(now time.Duration) (news bool) {
-	ordered := false
+	m.propose()
 	for r := range m.slots {
-		s := &m.slots[r]
-		switch {
-		case len(s.pending) > 0:
-			n, o := m.follow(r, s, now)
-			news, ordered = news || n, ordered || o
-		case len(s.held) > 0 && m.vanished(r):
-			m.drop(r, s, now)
-			news = true
-		case len(s.held) == 0 && m.idle(r):
+		if s := &m.slots[r]; len(s.held) == 0 && !m.ordered(r) && m.idle(r) {
 			m.adopt(r, s, now)
 			news = news || len(s.held) > 0
 		}
 	}
-	if ordered { // the lifecycles come before this controller
-		m.engines.Nudge()
-	}
 	return news
-}
-
-// Holds reports whether applications need the replica, so that nothing else may unload it. It is
-// called while the engines' controllers are locked.
-func (m *Module) Holds(replica int) bool {
-	return len(m.slots[replica].held)+len(m.slots[replica].pending) > 0
-}
-
-// vanished reports whether a replica that instances need is not loaded any more.
-func (m *Module) vanished(replica int) bool {
-	switch m.engines.Placed(replica) {
-	case fleet.Up, fleet.Loading, fleet.Draining:
-		return false
-	}
-	return m.engines.LifecycleOf(replica).Doing == ""
-}
-
-// drop reports instances as gone that something else has unloaded.
-func (m *Module) drop(replica int, s *slot, now time.Duration) {
-	for _, id := range s.held {
-		_, _, server := m.system.Of(id)
-		m.controller.Observe(control.Event{At: now, Kind: control.Unloaded, Replica: id, Host: server, Reason: m.engines.Placed(replica).String()})
-	}
-	s.held = nil
-}
-
-// follow gives the order for the pending actions of a replica, or sees how it has ended.
-func (m *Module) follow(r int, s *slot, now time.Duration) (news, ordered bool) {
-	status := m.engines.LifecycleOf(r)
-	placed := m.engines.Placed(r)
-	switch {
-	case status.Doing == "" && placed == s.want:
-		m.settle(s, now, nil)
-		return true, false
-	case s.ordered && status.Doing != "":
-		return false, false
-	case s.ordered:
-		m.settle(s, now, cmp.Or(status.Err, fmt.Errorf("it is %v", placed)))
-		return true, false
-	case m.saved < s.needs: // the file comes first
-		return false, false
-	case status.Doing != "" && status.Target == s.want: // by an order of an operator
-		s.ordered = true
-		return false, false
-	}
-	if err := m.engines.Want(r, s.want); err != nil {
-		if status.Doing != "" || placed == fleet.Loading || placed == fleet.Draining {
-			return false, false // another order has to end first
-		}
-		m.settle(s, now, err)
-		return true, false
-	}
-	s.ordered = true
-	return false, true
-}
-
-// settle reports how the pending actions have ended.
-func (m *Module) settle(s *slot, now time.Duration, err error) {
-	for _, a := range s.pending {
-		switch {
-		case err != nil && a.Verb == control.Load:
-			s.release(a.Replica)
-		case err != nil:
-			s.hold(a.Replica) // it is still there
-		}
-		m.ended(a, err)
-	}
-	s.pending, s.ordered, s.since = nil, false, now
 }

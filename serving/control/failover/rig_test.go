@@ -3,6 +3,7 @@ package failover_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -71,6 +72,8 @@ type rig struct {
 	t       *testing.T
 	engines []*engine
 	state   string // file
+	memory  int64  // of a host
+	seconds int    // 1: versions change, in replicas that take turns
 	change  func(*failover.Options, *serving.Options)
 
 	mu     sync.Mutex
@@ -84,6 +87,13 @@ func newRig(t *testing.T, change ...func(*failover.Options, *serving.Options)) *
 	for _, f := range change {
 		g.change = f
 	}
+	g.open()
+	return g
+}
+
+// open starts the rig's engines and its router.
+func (g *rig) open() {
+	t := g.t
 	for i, h := range hosts {
 		g.engines = append(g.engines, newEngine(h, i, models[i+1]))
 	}
@@ -94,7 +104,6 @@ func newRig(t *testing.T, change ...func(*failover.Options, *serving.Options)) *
 		done.Go(func() { e.agent(ctx, g.admin) })
 	}
 	t.Cleanup(func() { g.end(); cancel(); done.Wait() })
-	return g
 }
 
 // Write has the log be the rig's.
@@ -104,7 +113,8 @@ func (g *rig) Write(b []byte) (int, error) {
 	return g.logs.Write(b)
 }
 
-func table(t *testing.T) *fleet.Table {
+// table is the fleet, whose replicas take turns with others if seconds is 1.
+func table(t *testing.T, memory int64, seconds int) *fleet.Table {
 	var list []fleet.Host
 	var replicas []fleet.Replica
 	var variants []fleet.Variant
@@ -114,7 +124,7 @@ func table(t *testing.T) *fleet.Table {
 		weights = append(weights, fleet.Model{Name: name, Memory: memoryOf(v)})
 	}
 	for h, name := range hosts {
-		list = append(list, fleet.Host{Name: name, Memory: 1000})
+		list = append(list, fleet.Host{Name: name, Memory: memory})
 		for v, model := range models {
 			r := fleet.Replica{Name: model + "@" + name, Variant: v, Host: h, Limit: 8, Initial: fleet.Cold}
 			if v == h+1 {
@@ -122,6 +132,10 @@ func table(t *testing.T) *fleet.Table {
 			}
 			replicas = append(replicas, r)
 		}
+	}
+	for _, r := range replicas[:len(replicas)*seconds] {
+		r.Name, r.Initial = r.Name+"#2", fleet.Cold
+		replicas = append(replicas, r)
 	}
 	var answered []fleet.Task
 	for i, name := range tasks {
@@ -163,10 +177,10 @@ func memoryOf(variant int) int64 {
 	return 600
 }
 
-func system() *control.System {
+func system(memory float64) *control.System {
 	s := &control.System{Resources: []string{"memory"}, Shared: true}
 	for _, name := range hosts {
-		s.Servers = append(s.Servers, control.Server{Name: name, Capacity: []float64{1000}})
+		s.Servers = append(s.Servers, control.Server{Name: name, Capacity: []float64{memory}})
 	}
 	for i, name := range tasks {
 		s.Applications = append(s.Applications, control.Application{Name: name, Primary: i, Full: 1, Rate: 1, Variants: []control.Variant{
@@ -180,13 +194,14 @@ func system() *control.System {
 // start starts a router.
 func (g *rig) start() {
 	g.t.Helper()
-	x := table(g.t)
+	g.memory = cmp.Or(g.memory, 1000)
+	x := table(g.t, g.memory, g.seconds)
 	core, err := router.New(router.Config{Ledger: fleet.NewLedger(x), Fallback: wants{}, Balancer: emptiest{}})
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(g, nil))
-	o := failover.Options{System: system(), Table: x, Log: log, StateFile: g.state, Token: fleetToken, Controller: control.DefaultOptions()}
+	o := failover.Options{System: system(float64(g.memory)), Table: x, Log: log, StateFile: g.state, Token: fleetToken, Controller: control.DefaultOptions()}
 	o.Controller.Headroom, o.Controller.Alpha, o.Controller.Confirm = 0.4, 0, confirm
 	o.Dial = g.dial
 	c := config.Default()

@@ -46,7 +46,7 @@ func newSaver(m *Module) *statefile.Saver[savedState] {
 // keep has the state as it is now be written. Orders that have been given wait for it.
 func (m *Module) keep() {
 	if m.saver != nil {
-		m.saver.Keep(savedState{m.state(), m.orders})
+		m.saver.Keep(savedState{m.state(), m.given})
 	}
 }
 

@@ -116,19 +116,19 @@ func TestControllerThatDiesInALoad(t *testing.T) {
 // Two controllers do not have one state file.
 func TestTwoControllers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "failover.db")
-	o := failover.Options{System: system(), Table: table(t), StateFile: path, Controller: control.DefaultOptions()}
+	o := failover.Options{System: system(1000), Table: table(t, 1000, 0), StateFile: path, Controller: control.DefaultOptions()}
 	first, err := failover.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.System = system()
+	o.System = system(1000)
 	if _, err = failover.New(o); !errors.Is(err, statefile.ErrHeld) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v, want in one line that another controller holds the file", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	o.System = system()
+	o.System = system(1000)
 	second, err := failover.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,8 @@
 package rebalancing
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"gearshift/router/control"
@@ -17,7 +19,16 @@ func (f fleetOf) Act(a control.Action) error {
 	if a.Verb != control.Load && a.Verb != control.Unload {
 		return nil
 	}
-	return f.order(a)
+	if a.Replica < 0 {
+		return errors.New("the fleet has no replica of the model on that host")
+	}
+	name := f.options.Table.Replicas[a.Replica].Name
+	if err := f.claims.Act(a); err != nil {
+		f.log.Warn("cannot move a replica", "replica", name, "verb", a.Verb.String(), "error", err)
+		return err
+	}
+	f.log.Info("rebalancing", "replica", name, "verb", a.Verb.String())
+	return nil
 }
 
 // Replica implements [bands.Fleet]; −1 where the table has none.
@@ -43,23 +54,23 @@ func (f fleetOf) Measure() *bands.Measurement {
 	m := &bands.Measurement{Problem: bands.Problem{May: f.may}}
 	for h := range t.Hosts {
 		x := &t.Hosts[h]
-		m.Problem.Hosts = append(m.Problem.Hosts, bands.Host{
-			Capacity: []float64{busy: 1, memory: float64(x.Memory), bandwidth: x.Bandwidth}, Other: make([]float64, len(resources())),
-		})
+		other := make([]float64, len(resources()))
+		other[memory] = float64(f.claims.Reserved(h))
+		m.Problem.Hosts = append(m.Problem.Hosts, bands.Host{Capacity: []float64{busy: 1, memory: float64(x.Memory), bandwidth: x.Bandwidth}, Other: other})
 	}
 	for i := range t.Replicas {
 		r := &t.Replicas[i]
 		f.measure(i, (now - max(since, f.loaded[i])).Seconds())
+		number, placed := f.Replica(r.Variant, r.Host), f.engines.Placed(i)
 		switch {
-		case f.engines.Placed(i) == fleet.Cold:
-		case f.Replica(r.Variant, r.Host) != i:
+		case placed == fleet.Cold:
+		case number != i && (f.claims.First(i) != number || f.engines.Placed(number) != fleet.Cold):
 			for k, u := range f.use[i] {
 				m.Problem.Hosts[r.Host].Other[k] += u
 			}
 		default:
 			m.Problem.Replicas = append(m.Problem.Replicas, bands.Replica{Model: r.Variant, Host: r.Host, Fixed: f.fixed(i), Use: append([]float64(nil), f.use[i]...)})
-			placed := f.engines.Placed(i)
-			m.Numbers, m.Unknown = append(m.Numbers, i), append(m.Unknown, false)
+			m.Numbers, m.Unknown = append(m.Numbers, number), append(m.Unknown, false)
 			m.Moving = append(m.Moving, placed == fleet.Loading || placed == fleet.Draining)
 		}
 	}
@@ -81,15 +92,18 @@ func (f fleetOf) measure(i int, passed float64) {
 	}
 }
 
-// may reports whether the host can get a replica of the variant.
+// may reports whether the host can get a replica of the variant: nothing of it is loaded there, and nothing of a
+// higher rank has its place.
 func (f fleetOf) may(variant, host int) bool {
 	i := f.Replica(variant, host)
-	return i >= 0 && f.engines.Driven(i) != "" && f.engines.Placed(i) == fleet.Cold && !f.pinned(i)
+	if i < 0 || f.engines.Driven(i) == "" || f.claims.Taken(i) {
+		return false
+	}
+	return !slices.ContainsFunc(f.options.Table.ReplicasOn(host), func(j int) bool { return f.claims.First(j) == i && f.engines.Placed(j) != fleet.Cold })
 }
 
-// fixed reports whether a replica stays: it is not up, nothing drives it, or it is pinned.
+// fixed reports whether a replica stays: it is not up, nothing drives it, or failover or a change of version has
+// its place.
 func (f fleetOf) fixed(i int) bool {
-	return f.engines.LifecycleOf(i).State != fleet.Up || f.engines.Driven(i) == "" || f.pinned(i)
+	return f.engines.LifecycleOf(i).State != fleet.Up || f.engines.Driven(i) == "" || f.claims.Taken(i)
 }
-
-func (f fleetOf) pinned(i int) bool { return f.options.Pinned != nil && f.options.Pinned(i) }

@@ -4,7 +4,6 @@
 package rebalancing
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 
 	"gearshift/router/control"
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 	"gearshift/router/placement/bands"
 	"gearshift/serving"
 	"gearshift/serving/engines"
@@ -27,10 +27,7 @@ type Options struct {
 	// Work is how long a request with so many tokens of prompt and answer keeps the replica's host
 	// busy, alone.
 	Work func(replica, prompt, tokens int) time.Duration
-	// Pinned reports whether a replica is not to be moved, since another controller holds it.
-	// Nil is none.
-	Pinned func(replica int) bool
-	Log    *slog.Logger
+	Log  *slog.Logger
 }
 
 // Module is the rebalancing of a server. It implements [serving.Module], and joins one server.
@@ -38,6 +35,7 @@ type Module struct {
 	options    Options
 	controller *bands.Controller
 	engines    *engines.Engines
+	claims     *lifecycle.Claims
 	clock      func() time.Duration
 	log        *slog.Logger
 	replicas   map[[2]int]int // by variant and host
@@ -47,7 +45,6 @@ type Module struct {
 	measured time.Duration
 	loaded   []time.Duration // by replica, when it was loaded last by a move
 	use      [][]float64     // by replica, at the last measurement
-	pending  []control.Action
 }
 
 // count is what a replica has done since the last measurement.
@@ -99,6 +96,7 @@ func resources() []bands.Resource {
 // Join implements [serving.Module].
 func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.engines, m.clock = s.Engines(), s.Clock()
+	m.claims = m.engines.Claim(lifecycle.Balancing, m.ended)
 	m.engines.Join(m)
 	return serving.Parts{Observer: m, Metrics: m.metrics(), Routes: []serving.Route{
 		{Method: http.MethodGet, Path: "/admin/rebalancing", Access: serving.AdminRead, About: "what replicas use of their hosts, and which are being moved", Handler: m.serveStatus},
@@ -120,66 +118,25 @@ func (m *Module) Over(a *serving.Account) {
 	}
 }
 
-// Observe implements [control.Controller]. How orders have ended is read off the lifecycles in
-// Wake.
+// Observe implements [control.Controller]. The ends of what the controller wants come by its claims.
 func (m *Module) Observe(control.Event) {}
+
+// ended follows the end of a load or an unload.
+func (m *Module) ended(e control.Event) {
+	switch name := m.options.Table.Replicas[e.Replica].Name; e.Kind {
+	case control.Loaded:
+		m.loaded[e.Replica] = e.At
+	case control.ActionFailed, control.Evicted:
+		m.log.Warn("a replica was not moved", "replica", name, "error", e.Reason)
+	}
+	m.controller.Observe(e)
+}
 
 // Wake implements [control.Controller].
 func (m *Module) Wake(now time.Duration) time.Duration {
-	m.settle(now)
 	next := m.controller.Wake(now)
-	if m.settle(now) {
-		next = min(next, now+1)
-	}
 	if fault := m.controller.Status().Fault; fault != nil {
 		m.log.Warn("cannot rebalance", "error", fault)
 	}
 	return next
-}
-
-// errNoReplica is why a move is not begun.
-var errNoReplica = errors.New("the fleet has no replica of the model on that host")
-
-// order has a replica brought into a state, and notes the action until that has ended.
-func (m *Module) order(a control.Action) error {
-	if a.Replica < 0 {
-		return errNoReplica
-	}
-	want := a.Verb.State()
-	if err := m.engines.Want(a.Replica, want); err != nil {
-		m.log.Warn("cannot move a replica", "replica", m.options.Table.Replicas[a.Replica].Name, "verb", a.Verb.String(), "error", err)
-		return err
-	}
-	m.log.Info("rebalancing", "replica", m.options.Table.Replicas[a.Replica].Name, "verb", a.Verb.String())
-	m.pending = append(m.pending, a)
-	m.engines.Nudge() // the lifecycles come before this controller
-	return nil
-}
-
-// settle reports to the controller which orders have ended, and whether any has.
-func (m *Module) settle(now time.Duration) (news bool) {
-	kept := m.pending[:0]
-	for _, a := range m.pending {
-		status := m.engines.LifecycleOf(a.Replica)
-		placed := m.engines.Placed(a.Replica)
-		if status.Doing != "" || placed == fleet.Loading || placed == fleet.Draining {
-			kept = append(kept, a)
-			continue
-		}
-		e := control.Event{At: now, Kind: a.Verb.Done(), Replica: a.Replica, Host: m.options.Table.Replicas[a.Replica].Host, Action: a}
-		if placed != a.Verb.State() {
-			e.Kind, e.Reason = control.ActionFailed, fmt.Sprintf("it is %v", placed)
-			if status.Err != nil {
-				e.Reason = status.Err.Error()
-			}
-			m.log.Warn("a replica was not moved", "replica", m.options.Table.Replicas[a.Replica].Name, "error", e.Reason)
-		}
-		if e.Kind == control.Loaded {
-			m.loaded[a.Replica] = now
-		}
-		m.controller.Observe(e)
-		news = true
-	}
-	m.pending = kept
-	return news
 }

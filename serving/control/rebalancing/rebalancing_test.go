@@ -17,7 +17,9 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/balance"
+	"gearshift/router/control"
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 	"gearshift/router/placement/bands"
 	"gearshift/serving"
 	"gearshift/serving/config"
@@ -217,10 +219,12 @@ func TestAReplicaMovesWhileItAnswers(t *testing.T) {
 	})
 }
 
-// TestPinnedReplicasStay: what another controller holds is not moved.
-func TestPinnedReplicasStay(t *testing.T) {
+// TestWhatFailoverHoldsStays: what a controller of a higher rank holds is not moved.
+func TestWhatFailoverHoldsStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, func(o *rebalancing.Options) { o.Pinned = func(replica int) bool { return replica < 3 } })
+		g := newRig(t, func(*rebalancing.Options) {})
+		e := g.server.Engines()
+		e.Do(func() { e.Claim(lifecycle.Failover, func(control.Event) {}).Hold([]int{0, 1, 2}, nil) })
 		g.load(t, 45*time.Second)
 		if s := g.module.Situation(); !slices.Equal(on(s, 0), []string{"one@h1", "two@h1", "three@h1"}) || s.Moved+s.Failed > 0 {
 			t.Errorf("%+v", s)

@@ -63,7 +63,7 @@ func (m *Module) situation() Situation {
 		}
 		s.Hosts = append(s.Hosts, x)
 	}
-	for _, a := range m.pending {
+	for _, a := range status.Moves {
 		s.Moves = append(s.Moves, Transfer{t.Replicas[a.Replica].Name, a.Verb.String()})
 	}
 	return s

@@ -14,6 +14,7 @@ import (
 
 	"gearshift/router/control"
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 	"gearshift/router/rollout"
 	"gearshift/router/signals"
 	"gearshift/serving"
@@ -60,15 +61,17 @@ type Module struct {
 	saver      *statefile.Saver[rollout.State]
 	counts     []counter
 	locations  []location // of all models
+	live       []int      // replicas of models that are updated in real time, which stay
 	base       []string   // by replica, what its engine calls the first version
 	hidden     atomic.Pointer[split]
 
 	// What follows is the runner's: it is used while it is locked.
-	parts   []float64 // by replica, of the requests of its location
-	orders  []order   // by replica
-	busy    []busy    // by host
-	changed bool      // something has happened that the file does not have yet
-	resumed bool
+	claims   *lifecycle.Claims
+	changing []int     // a replica of each location that is being changed
+	parts    []float64 // by replica, of the requests of its location
+	busy     []busy    // by host
+	changed  bool      // something has happened that the file does not have yet
+	resumed  bool
 }
 
 // location is where a model answers, as its requests see it.
@@ -90,7 +93,7 @@ func New(o Options) (*Module, error) {
 	n := len(table.Replicas)
 	m := &Module{
 		options: o, ledger: o.Ledger, table: table, log: o.Log, counts: make([]counter, n), base: make([]string, n),
-		parts: make([]float64, n), orders: make([]order, n), busy: make([]busy, len(table.Hosts)),
+		parts: make([]float64, n), busy: make([]busy, len(table.Hosts)),
 	}
 	m.metrics = newMetrics(m)
 	m.findLocations()
@@ -129,7 +132,9 @@ func (m *Module) findLocations() {
 					m.base[r] = name.Get()
 				}
 			}
-			m.parts[x.Replicas[0]] = 1
+			if m.parts[x.Replicas[0]] = 1; m.options.System.Models[i].RealTime {
+				m.live = append(m.live, x.Replicas[0])
+			}
 		}
 	}
 	for _, x := range m.locations {
@@ -142,6 +147,13 @@ func (m *Module) findLocations() {
 // Join implements [serving.Module].
 func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.engines, m.clock, m.reported = s.Engines(), s.Clock(), s.LoadOf
+	m.claims = m.engines.Claim(lifecycle.Versions, m.controller.Observe)
+	for _, x := range m.locations {
+		if x.replicas[1] >= 0 {
+			m.claims.TakeTurns(x.replicas[0], x.replicas[1])
+		}
+	}
+	m.claim()
 	if m.resumed {
 		m.takeOver()
 	}
@@ -176,15 +188,20 @@ func (m *Module) newController() (err error) {
 
 // takeOver brings the fleet to what the controller takes it for at the start.
 func (m *Module) takeOver() {
-	for _, r := range m.controller.Active() { // what the engines have is for them to say
-		m.engines.Found(r, fleet.Up, 0)
-	}
 	for _, x := range m.locations {
-		for _, r := range x.replicas {
-			if r >= 0 && m.parts[r] == 0 {
-				m.engines.Found(r, fleet.Cold, 0)
-			}
+		if first := x.replicas[0]; m.engines.Placed(first) == fleet.Up && m.parts[first] == 0 {
+			m.engines.Found(first, fleet.Cold, 0)
+			m.engines.Found(x.replicas[1], fleet.Up, 0) // what the engines have is for them to say
 		}
+	}
+}
+
+// claim holds what is being changed, and has locations be loaded next as the controller has them.
+func (m *Module) claim() {
+	m.changing = m.controller.Changing()
+	m.claims.Hold(m.live, m.changing)
+	for _, r := range m.controller.Active() {
+		m.claims.Turn(r)
 	}
 }
 
@@ -204,7 +221,7 @@ func (m *Module) Close() error {
 	return errors.Join(err, m.file.Close())
 }
 
-// Observe implements [control.Controller]. How orders have ended is read off the lifecycles in Wake.
+// Observe implements [control.Controller]. The ends of what the controller wants come by its claims.
 func (m *Module) Observe(control.Event) {}
 
 // sampling is how often hosts are looked at.
@@ -213,11 +230,8 @@ const sampling = 500 * time.Millisecond
 // Wake implements [control.Controller].
 func (m *Module) Wake(now time.Duration) time.Duration {
 	m.sample(now)
-	m.follow(now)
 	next := min(m.controller.Wake(now), now+sampling)
-	if m.follow(now) {
-		next = now + 1
-	}
+	m.claim()
 	m.split()
 	if m.changed {
 		m.changed = false

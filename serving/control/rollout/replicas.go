@@ -1,9 +1,8 @@
 package rollout
 
 import (
-	"errors"
-	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"gearshift/router/control"
@@ -12,37 +11,32 @@ import (
 	"gearshift/router/signals"
 )
 
-// order is what a replica's lifecycle is to do, or does.
-type order struct {
-	action control.Action
-	want   fleet.State
-	given  bool // the lifecycle has it
-	open   bool // it has not ended
-}
-
 // replicas is the fleet as the controller sees it. It implements [rollout.Fleet].
 type replicas struct{ *Module }
 
 var _ rollout.Fleet = replicas{}
 
-// Act implements [control.Actuator]. The lifecycle gets the order within the module's Wake.
-func (m replicas) Act(a control.Action) error {
-	o := &m.orders[a.Replica]
-	if o.open {
-		return errors.New("another order has not ended")
+// Act implements [control.Actuator].
+func (m replicas) Act(a control.Action) error { return m.claims.Act(a) }
+
+// State implements [rollout.Fleet]. What is not loaded on a host that is down is cold there too.
+func (m replicas) State(r int) fleet.State {
+	if m.ledger.Placed(r) == fleet.Cold {
+		return fleet.Cold
 	}
-	*o = order{action: a, want: a.Verb.State(), open: true}
-	return nil
+	return m.ledger.State(r)
 }
 
-// State implements [rollout.Fleet].
-func (m replicas) State(r int) fleet.State { return m.ledger.State(r) }
+// Lost implements [rollout.Fleet].
+func (m replicas) Lost(host int) bool {
+	return !slices.ContainsFunc(m.table.ReplicasOn(host), func(r int) bool { return m.ledger.State(r) != fleet.Down })
+}
 
 // InFlight implements [rollout.Fleet].
 func (m replicas) InFlight(r int) int { return m.ledger.InFlightOn(r) }
 
 // Fits implements [rollout.Fleet].
-func (m replicas) Fits(r int) bool { return m.engines.Fits(r) }
+func (m replicas) Fits(r int) bool { return m.claims.Fits(r) }
 
 // Busy implements [rollout.Fleet].
 func (m replicas) Busy(host int) float64 { return m.busy[host].mean }
@@ -65,64 +59,6 @@ func (m replicas) Weigh(r int, part float64) {
 
 // Count implements [rollout.Fleet].
 func (m replicas) Count(r int) rollout.Count { return m.counts[r].get() }
-
-// Holds reports whether the replica is of a model whose versions change, so that nothing else may
-// unload it.
-func (m *Module) Holds(replica int) bool {
-	for _, x := range m.locations {
-		if x.replicas[0] == replica || x.replicas[1] == replica {
-			return true
-		}
-	}
-	return false
-}
-
-// follow gives lifecycles their orders and reports to the controller how they have ended. It reports
-// whether any has.
-func (m *Module) follow(now time.Duration) (news bool) {
-	nudge := false
-	for r := range m.orders {
-		o := &m.orders[r]
-		if !o.open {
-			continue
-		}
-		status, placed := m.engines.LifecycleOf(r), m.engines.Placed(r)
-		switch {
-		case status.Doing == "" && placed == o.want && (o.given || o.want == fleet.Cold):
-			m.ended(o, nil, now)
-			news = true
-		case o.given && status.Doing != "":
-		case o.given:
-			err := status.Err
-			if err == nil {
-				err = fmt.Errorf("it is %v", placed)
-			}
-			m.ended(o, err, now)
-			news = true
-		default:
-			if err := m.engines.Want(r, o.want); err != nil {
-				m.ended(o, err, now)
-				news = true
-				continue
-			}
-			o.given, nudge = true, true
-		}
-	}
-	if nudge { // the lifecycles come before this controller
-		m.engines.Nudge()
-	}
-	return news
-}
-
-func (m *Module) ended(o *order, err error, now time.Duration) {
-	o.open = false
-	a := o.action
-	e := control.Event{At: now, Kind: a.Verb.Done(), Replica: a.Replica, Host: m.table.Replicas[a.Replica].Host, Action: a}
-	if err != nil {
-		e.Kind, e.Reason = control.ActionFailed, err.Error()
-	}
-	m.controller.Observe(e)
-}
 
 // busy is how busy a host has been lately.
 type busy struct {

@@ -33,7 +33,7 @@ func (m *Module) split() {
 		changing := false
 		if b >= 0 {
 			r.second, r.neither = m.parts[b], m.parts[a]+m.parts[b] == 0
-			changing = m.ledger.Placed(a) != fleet.Cold && m.ledger.Placed(b) != fleet.Cold || m.orders[a].open || m.orders[b].open
+			changing = m.ledger.Placed(a) != fleet.Cold && m.ledger.Placed(b) != fleet.Cold || slices.Contains(m.changing, a)
 		}
 		if changing || r.neither {
 			s.rules = append(s.rules, r)
