@@ -98,31 +98,50 @@ func (s *Simulator) begin(a control.Action) (time.Duration, error) {
 }
 
 // lack returns how many bytes of memory the replica's host is short of to load or wake it;
-// zero where the table does not say how much the host has. A replica that sleeps takes
-// none, which is also what the lifecycle's controller assumes by default.
+// zero where the table does not say how much the host has.
 func (s *Simulator) lack(replica int) int64 {
 	host := s.locations[replica].host
 	if s.table.Hosts[host].Memory == 0 {
 		return 0
 	}
-	taken := s.table.MemoryOf(replica)
+	return max(0, s.Taken(host)+s.table.MemoryOf(replica)-s.table.Hosts[host].Memory)
+}
+
+// Taken returns how many bytes of a host's memory its replicas take. One that sleeps takes
+// none, which is also what the lifecycle's controller assumes by default.
+func (s *Simulator) Taken(host int) (taken int64) {
 	for _, r := range s.table.ReplicasOn(host) {
-		if is := s.engineStates[r].is; r != replica && is != fleet.Cold && is != fleet.Warm {
+		if is := s.engineStates[r].is; is != fleet.Cold && is != fleet.Warm {
 			taken += s.table.MemoryOf(r)
 		}
 	}
-	return max(0, taken-s.table.Hosts[host].Memory)
+	return taken
+}
+
+// breakAt has a request break at a time.
+func (s *Simulator) breakAt(id uint64, at time.Duration) {
+	s.breaking++
+	s.agenda.Add(agenda.Item{At: at, Kind: requestBreaks, Index: int(id)})
 }
 
 // stop breaks at once all requests that wait or run on the replica's engine.
 func (s *Simulator) stop(replica int) {
 	p := s.locations[replica]
-	s.hosts[p.host].Stop(p.engine, func(id uint64) {
-		s.breaking++
-		s.agenda.Add(agenda.Item{At: s.now, Kind: requestBreaks, Index: int(id)})
-	})
+	s.laws[p.host].Break(p.engine, s.now, func(id uint64) { s.breakAt(id, s.now) })
 	s.order.fix(p.host)
 	s.marginal.revise(s, p.host)
+}
+
+// proceed goes on with the action under way on a replica, whose time is over. A load may take
+// work of its host in addition.
+func (s *Simulator) proceed(replica int, at time.Duration) {
+	p := s.locations[replica]
+	if s.engineStates[replica].action.Verb == control.Load && s.loadWork != nil && s.loadWork[replica] > 0 {
+		s.laws[p.host].(Loader).Load(p.engine, s.loadWork[replica], at)
+		s.order.fix(p.host)
+		return
+	}
+	s.complete(replica, at)
 }
 
 // complete ends the action under way on a replica, and reports it to the controllers.

@@ -18,6 +18,7 @@ const (
 	actionEnds
 	requestBreaks
 	hostProbed
+	loadsMeasured
 	controllersWake // which has no item: [Simulator.wakeDue]
 	gaugesRead
 	beliefsFade
@@ -97,13 +98,22 @@ func (s *Simulator) do(x agenda.Item, dst []Outcome) ([]Outcome, error) {
 	case hostLost:
 		return s.lose(x.Index, dst)
 	case actionEnds:
-		s.complete(x.Index, x.At)
+		s.proceed(x.Index, x.At)
 	case requestBreaks:
 		s.breaking--
+		if s.follower != nil {
+			s.ended++
+			s.follower.Broken(uint64(x.Index), x.At)
+			return dst, nil
+		}
 		o, err := s.broken(uint64(x.Index), x.At)
 		return append(dst, o), err
 	case hostProbed:
 		s.probe(x.Index, x.At)
+	case loadsMeasured:
+		if s.follower.Measure(x.At); s.period > 0 {
+			s.agenda.Add(agenda.Item{At: x.At + s.period, Kind: loadsMeasured})
+		}
 	case hostBack:
 		s.markLoss(x.Index, x.At)
 	case gaugesRead:

@@ -57,6 +57,14 @@ type Config struct {
 	// KnownRate gives the policy the workload's true rate instead of the estimate
 	// (LBE-19).
 	KnownRate bool
+	// Laws, if set, are what hosts work by, made for one run, in place of engines by Profiles and
+	// KVTokens. Their requests are a [Follower]'s.
+	Laws []Law
+	// Period is how often a follower measures; zero is never.
+	Period time.Duration
+	// LoadWork is what loads take of their hosts, by replica, after LoadTimes. It is for hosts
+	// whose law is a [Loader]. Nil is nothing.
+	LoadWork []time.Duration
 	// Losses are the hosts that are lost during every episode.
 	Losses []HostLoss
 	// DrawLosses, if set, returns the losses of the episode of a seed. It replaces Losses.
@@ -105,11 +113,16 @@ func (c *Config) Quickest() []*profile.Profile {
 
 func (c *Config) validate() error {
 	var found faults.List
-	if c.Table == nil || c.Balancer == nil || c.Open == nil {
+	if c.Table == nil || c.Laws == nil && (c.Balancer == nil || c.Open == nil) {
 		return errors.New("cannot make environment: Table, Balancer and Open are required")
 	}
 	n := len(c.Table.Replicas)
-	found.If(len(c.Profiles) != n || len(c.KVTokens) != n, "%d profiles and %d KV sizes for %d replicas", len(c.Profiles), len(c.KVTokens), n)
+	if c.Laws == nil {
+		found.If(len(c.Profiles) != n || len(c.KVTokens) != n, "%d profiles and %d KV sizes for %d replicas", len(c.Profiles), len(c.KVTokens), n)
+	} else {
+		found.If(len(c.Laws) != len(c.Table.Hosts), "%d laws for %d hosts", len(c.Laws), len(c.Table.Hosts))
+		found.If(len(c.Profiles) > 0 || c.Marginal, "laws of hosts, and profiles of engines or marginal rewards: these are of engines")
+	}
 	found.If(c.Declared != nil && len(c.Declared) != len(c.Profiles), "%d declared profiles for %d replicas", len(c.Declared), len(c.Profiles))
 	found.If(c.Slowdowns != nil && len(c.Slowdowns) != len(c.Table.Hosts), "%d slowdowns for %d hosts", len(c.Slowdowns), len(c.Table.Hosts))
 	for i, s := range c.Slowdowns {

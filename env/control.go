@@ -53,9 +53,9 @@ func (s *Simulator) startControllers(c *Config, l *fleet.Ledger, seed uint64) {
 		return
 	}
 	s.controllers = control.NewSet(c.Controllers(ControlAccess{Ledger: l, Actuator: s, Seed: seed, Fail: func(err error) { s.fault = err }})...)
-	for h := range s.hosts {
+	for h := range s.laws {
 		if c.Evidence.on() { // one after the other, as a server's are
-			s.agenda.Add(agenda.Item{At: c.Evidence.Probe * time.Duration(h) / time.Duration(len(s.hosts)), Kind: hostProbed, Index: h})
+			s.agenda.Add(agenda.Item{At: c.Evidence.Probe * time.Duration(h) / time.Duration(len(s.laws)), Kind: hostProbed, Index: h})
 		}
 	}
 }
@@ -117,8 +117,7 @@ func (s *Simulator) refuse(id uint64, replica int, now time.Duration) {
 		now += s.evidence.Connect
 	}
 	s.jobs[id].refused = true
-	s.breaking++
-	s.agenda.Add(agenda.Item{At: now, Kind: requestBreaks, Index: int(id)})
+	s.breakAt(id, now)
 }
 
 // broken ends a request as failed at a time, and returns its outcome.

@@ -59,16 +59,17 @@ func (e *Environment) CopyFrom(o *Environment, rest workloads.Stream) {
 func (s *Simulator) copyFrom(o *Simulator, ledgerOf func(decision int) *fleet.Ledger) {
 	into := *s
 	*s = *o
-	s.hosts = into.hosts
+	s.hosts, s.laws = into.hosts, into.laws
 	for len(s.hosts) < len(o.hosts) {
-		s.hosts = append(s.hosts, new(engine.Host))
+		host := new(engine.Host)
+		s.hosts, s.laws = append(s.hosts, host), append(s.laws, host)
 	}
-	s.hosts = s.hosts[:len(o.hosts)]
+	s.hosts, s.laws = s.hosts[:len(o.hosts)], s.laws[:len(o.hosts)]
 	for h := range o.hosts {
 		s.hosts[h].CopyFrom(o.hosts[h])
 	}
 	s.order = into.order
-	s.order.copyFrom(&o.order, s.hosts)
+	s.order.copyFrom(&o.order, s.laws)
 	s.jobs = append(into.jobs[:0], o.jobs...)
 	for i := range s.jobs {
 		s.jobs[i].lease = s.jobs[i].lease.On(ledgerOf(s.jobs[i].outcome.Decision))
@@ -85,9 +86,9 @@ func (s *Simulator) copyFrom(o *Simulator, ledgerOf func(decision int) *fleet.Le
 	s.event = into.event[:0]
 }
 
-func (q *hostHeap) copyFrom(o *hostHeap, hosts []*engine.Host) {
-	q.hosts = hosts
+func (q *hostHeap) copyFrom(o *hostHeap, laws []Law) {
+	q.laws = laws
 	q.at = append(q.at[:0], o.at...)
-	q.heap = append(q.heap[:0], o.heap...)
+	q.order = append(q.order[:0], o.order...)
 	q.index = append(q.index[:0], o.index...)
 }

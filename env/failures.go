@@ -80,7 +80,11 @@ func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 	}
 	s.markLoss(l.Host, l.From)
 	var err error
-	s.hosts[l.Host].Crash(func(id uint64) {
+	s.laws[l.Host].Break(-1, l.From, func(id uint64) {
+		if s.follower != nil {
+			s.breakAt(id, l.From)
+			return
+		}
 		var o Outcome
 		if o, err = s.broken(id, l.From); err == nil {
 			dst = append(dst, o)

@@ -66,7 +66,11 @@ func BenchmarkHostOrder(b *testing.B) {
 }
 
 func heaped(hosts []*engine.Host) func(time.Duration) {
-	q := newHostHeap(hosts)
+	var laws []Law
+	for _, h := range hosts {
+		laws = append(laws, h)
+	}
+	q := newHostHeap(laws)
 	for h := range hosts {
 		q.fix(h)
 	}

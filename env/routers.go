@@ -161,9 +161,9 @@ func (s *Simulator) engineOf(replica int) *engine.Engine {
 
 // each calls f for each request that has not ended, with the tokens that it has generated.
 func (s *Simulator) each(f func(o *Outcome, generated int)) {
-	for h := range s.hosts {
+	for h := range s.laws {
 		for i := range s.table.ReplicasOn(h) {
-			s.hosts[h].Each(i, func(id uint64, generated int) { f(&s.jobs[id].outcome, generated) })
+			s.laws[h].Each(i, func(id uint64, generated int) { f(&s.jobs[id].outcome, generated) })
 		}
 	}
 }

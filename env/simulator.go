@@ -64,7 +64,8 @@ func (o *Outcome) Deadlines(t *fleet.Task) fleet.Deadlines {
 // them the items of the agenda.
 type Simulator struct {
 	table      *fleet.Table
-	hosts      []*engine.Host
+	laws       []Law
+	hosts      []*engine.Host // the same, where engines are their law; nil under another
 	order      hostHeap
 	locations  []location // by replica
 	inputKinds [][]int    // of the tasks' input, by replica and task; nil where its engine has none
@@ -79,6 +80,8 @@ type Simulator struct {
 	drift    *driftFeed      // may be nil
 	marginal *marginalReward // may be nil
 	routers  *routerReplicas // may be nil
+	follower Follower        // of requests that no ledger counts; may be nil
+	period   time.Duration   // in which it measures
 
 	agenda   agenda.Agenda
 	losses   []HostLoss // in the order in which they begin; read-only
@@ -92,6 +95,7 @@ type Simulator struct {
 	evidence     Evidence
 	engineStates []engineState   // by replica
 	loads, wakes []time.Duration // by replica, what these take; read-only
+	loadWork     []time.Duration // by replica, of its host; nil is none; read-only
 	breaking     int             // requests that have broken, and not ended yet
 	reached      time.Duration   // how far the engines have got
 }
@@ -112,21 +116,19 @@ func NewSimulator(c *Config) (*Simulator, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	s := &Simulator{table: c.Table, locations: make([]location, len(c.Table.Replicas)), check: c.Check, marginal: newMarginalReward(c), losses: byStart(c.Losses)}
+	s := &Simulator{table: c.Table, locations: make([]location, len(c.Table.Replicas)), check: c.Check, marginal: newMarginalReward(c), losses: byStart(c.Losses), loadWork: c.LoadWork, period: c.Period}
 	for h := range c.Table.Hosts {
-		var engines []*engine.Engine
-		for _, r := range c.Table.ReplicasOn(h) {
-			e, err := engine.New(c.Engine, c.Profiles[r], c.KVTokens[r])
-			if err != nil {
-				return nil, fmt.Errorf("replica %s: %w", c.Table.Replicas[r].Name, err)
-			}
-			s.locations[r] = location{h, len(engines)}
-			engines = append(engines, e)
+		for i, r := range c.Table.ReplicasOn(h) {
+			s.locations[r] = location{h, i}
 		}
-		s.hosts = append(s.hosts, engine.NewHost(engines...))
+	}
+	if s.laws = c.Laws; s.laws == nil {
+		if err := s.makeEngines(c); err != nil {
+			return nil, err
+		}
 	}
 	s.inputKinds = c.inputKinds()
-	s.order = newHostHeap(s.hosts)
+	s.order = newHostHeap(s.laws)
 	s.engineStates, s.evidence = make([]engineState, len(c.Table.Replicas)), c.Evidence
 	for i, r := range c.Table.Replicas {
 		if s.engineStates[i].is = r.Initial; c.Initial != nil {
@@ -138,6 +140,23 @@ func NewSimulator(c *Config) (*Simulator, error) {
 		s.agenda.Add(agenda.Item{At: l.From, Kind: hostLost, Index: i})
 	}
 	return s, nil
+}
+
+// makeEngines makes hosts whose replicas have an engine each.
+func (s *Simulator) makeEngines(c *Config) error {
+	for h := range c.Table.Hosts {
+		var engines []*engine.Engine
+		for _, r := range c.Table.ReplicasOn(h) {
+			e, err := engine.New(c.Engine, c.Profiles[r], c.KVTokens[r])
+			if err != nil {
+				return fmt.Errorf("replica %s: %w", c.Table.Replicas[r].Name, err)
+			}
+			engines = append(engines, e)
+		}
+		host := engine.NewHost(engines...)
+		s.hosts, s.laws = append(s.hosts, host), append(s.laws, host)
+	}
+	return nil
 }
 
 // Now returns the time of the last event or arrival.
@@ -220,6 +239,9 @@ func (s *Simulator) lostRequests() error {
 
 // runEngines processes what the engines do up to and including time until.
 func (s *Simulator) runEngines(until time.Duration, dst []Outcome) ([]Outcome, error) {
+	if s.follower != nil {
+		return dst, s.runSteps(until)
+	}
 	before := len(dst)
 	for at, ok := s.order.first(); ok && at <= until; at, ok = s.order.first() {
 		var err error

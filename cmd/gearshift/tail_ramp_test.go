@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/env/tier"
+	"gearshift/env/clients"
 	"gearshift/router/balance"
+	"gearshift/router/fleet"
 	"gearshift/router/signals"
 )
 
@@ -238,17 +239,17 @@ func counters(l signals.Load) signals.Counters {
 // simulate plays a ramp of the scheme in the simulator, with the costs that were measured.
 func (x *tailTier) simulate(t *testing.T, s *tailScheme, pollTakes, length time.Duration, seed uint64) tailRun {
 	t.Helper()
-	c := tier.Config{
+	c := clients.Config{
 		Clients: tailClients, Chooser: s.chooser, PollTakes: pollTakes, PollWork: tailPoll, Timeout: x.timeout(), Length: length, Seed: seed, Turns: true,
 		RateAt: func(now time.Duration) float64 { return loadAt(min(now, length), length) * x.capacity() }, Period: time.Second,
 	}
 	for _, cores := range tailCores {
-		c.Hosts = append(c.Hosts, tier.Host{Cores: cores})
+		c.Hosts = append(c.Hosts, fleet.Host{Compute: cores})
 	}
 	for i := range tailModels {
-		c.Models = append(c.Models, tier.Model{Name: tailModels[i].Name, Share: 1, Mean: x.cost[i], Work: tier.Always(x.cost[i]), Replicas: s.placed[i]})
+		c.Models = append(c.Models, clients.Demand{Model: fleet.Model{Name: tailModels[i].Name}, Share: 1, Mean: x.cost[i], Work: clients.Always(x.cost[i]), Replicas: s.placed[i]})
 	}
-	result, err := tier.Run(&c)
+	result, err := clients.Run(&c)
 	if err != nil {
 		t.Fatal(err)
 	}

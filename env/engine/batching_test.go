@@ -255,7 +255,7 @@ func TestBatchingCopyAndCrash(t *testing.T) {
 		h.Submit(0, Sequence{ID: id}, time.Second)
 	}
 	var lost []uint64
-	h.Crash(func(id uint64) { lost = append(lost, id) })
+	h.Break(-1, 0, func(id uint64) { lost = append(lost, id) })
 	if _, busy := h.Next(); busy || e.Load() != 0 || len(lost) != 5 {
 		t.Errorf("after a crash busy %t with %d sequences, %v lost", busy, e.Load(), lost)
 	}

@@ -1,21 +1,18 @@
 package engine
 
-// Crash drops everything on the host at once, as when the machine is lost: the
-// steps in progress never end, and its engines are empty and idle again, ready
-// for new sequences. It calls f, in an order that repeats, for each sequence
-// that was waiting or running.
-func (h *Host) Crash(f func(id uint64)) {
-	for i, e := range h.engines {
-		h.Each(i, func(id uint64, _ int) { f(id) })
-		e.reset()
-	}
-	h.next = -1
-}
+import "time"
 
-// Stop is Crash for one engine, while the others of the host go on.
-func (h *Host) Stop(engine int, f func(id uint64)) {
-	h.Each(engine, func(id uint64, _ int) { f(id) })
-	h.engines[engine].reset()
+// Break drops at once what an engine has, or what all have if engine is −1, as when the
+// machine is lost: the steps in progress never end, and the engine is empty and idle again,
+// ready for new sequences. It calls f, in an order that repeats, for each sequence that was
+// waiting or running.
+func (h *Host) Break(engine int, _ time.Duration, f func(id uint64)) {
+	for i, e := range h.engines {
+		if engine < 0 || i == engine {
+			h.Each(i, func(id uint64, _ int) { f(id) })
+			e.reset()
+		}
+	}
 	h.findNext()
 }
 

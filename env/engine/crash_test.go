@@ -32,7 +32,7 @@ func TestCrashLeavesNothingBehind(t *testing.T) {
 					}
 				}
 			}
-			w.Crash(func(id uint64) {
+			w.Break(-1, 0, func(id uint64) {
 				if !known[id] {
 					t.Errorf("round %d: %d is lost twice, or had ended", round, id)
 				}
@@ -68,7 +68,7 @@ func TestCrashTakesTheWholeHost(t *testing.T) {
 			w.Submit(int(id%2), engine.Sequence{ID: id, PromptTokens: 10, OutputTokens: 5}, 0)
 		}
 		w.step()
-		w.Crash(func(id uint64) { ids = append(ids, id) })
+		w.Break(-1, 0, func(id uint64) { ids = append(ids, id) })
 		return ids
 	}
 	ids := crash()

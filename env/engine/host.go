@@ -13,6 +13,8 @@ type EventKind uint8
 const (
 	FirstToken EventKind = iota
 	Finished
+	// Loaded is of a replica, not of a sequence: the work of its load is done.
+	Loaded
 )
 
 // Event is something that the end of a step brought about.

@@ -10,6 +10,10 @@ type Sequence struct {
 	// Kind is the kind of its input, by its index in the cost model of an engine that runs
 	// batches to their end. There, an answer may have no output tokens.
 	Kind int
+
+	// Of hosts that share their cores: Work is what it takes of one, Expected what it counts as
+	// among the work that the host has, and Since when its client began with it.
+	Work, Expected, Since time.Duration
 }
 
 // sequence is a Sequence inside an engine.

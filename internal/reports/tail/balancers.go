@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"gearshift/env/clients"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/tier"
 	"gearshift/router/balance"
 	"gearshift/router/signals"
 )
@@ -65,13 +65,13 @@ func (s *study) balancers(ctx context.Context, r *report.Report) error {
 }
 
 // played is what comes of each rule at the load of even, by rule, number of clients and seed.
-func (s *study) played(ctx context.Context, list []rule) ([][][]*tier.Result, error) {
-	results := make([][][]*tier.Result, len(list))
+func (s *study) played(ctx context.Context, list []rule) ([][][]*clients.Result, error) {
+	results := make([][][]*clients.Result, len(list))
 	var jobs []job
 	for i := range list {
-		results[i] = make([][]*tier.Result, len(s.clients))
+		results[i] = make([][]*clients.Result, len(s.clients))
 		for k, n := range s.clients {
-			results[i][k] = make([]*tier.Result, len(s.seeds))
+			results[i][k] = make([]*clients.Result, len(s.seeds))
 			for j, seed := range s.seeds {
 				jobs = append(jobs, func(context.Context) error {
 					x, err := s.play(list[i], n, even, seed)
@@ -87,7 +87,7 @@ func (s *study) played(ctx context.Context, list []rule) ([][][]*tier.Result, er
 }
 
 // brief is the result without all times but a hundred quantiles: there are many.
-func brief(x *tier.Result) *tier.Result {
+func brief(x *clients.Result) *clients.Result {
 	short := *x
 	short.Times = nil
 	for q := range 1000 {
@@ -97,7 +97,7 @@ func brief(x *tier.Result) *tier.Result {
 }
 
 // evenTable has timeouts and p99 at equal load, and how they differ from ours on the same tiers.
-func (s *study) evenTable(list []rule, results [][][]*tier.Result) (report.Table, error) {
+func (s *study) evenTable(list []rule, results [][][]*clients.Result) (report.Table, error) {
 	t := report.Table{
 		ID: "equal-load", Title: fmt.Sprintf("At a load of %.2f", even),
 		Columns: []report.Column{
@@ -108,13 +108,13 @@ func (s *study) evenTable(list []rule, results [][][]*tier.Result) (report.Table
 		},
 		Note: "Means over the tiers with 95 % bootstrap intervals; differences are paired.",
 	}
-	timeouts := func(x *tier.Result) float64 { return x.TimeoutShare() }
-	p99 := func(x *tier.Result) float64 { return 1000 * x.Quantile(0.99).Seconds() }
+	timeouts := func(x *clients.Result) float64 { return x.TimeoutShare() }
+	p99 := func(x *clients.Result) float64 { return 1000 * x.Quantile(0.99).Seconds() }
 	ours := results[len(list)-1]
 	for i := range list {
 		for k, n := range s.clients {
 			row := []report.Cell{report.Text(list[i].name), report.Number(float64(n))}
-			for _, f := range []func(*tier.Result) float64{timeouts, p99} {
+			for _, f := range []func(*clients.Result) float64{timeouts, p99} {
 				a, b := each(results[i][k], f), each(ours[k], f)
 				x, err := evaluation.Paired(a, b)
 				if err != nil {
@@ -123,7 +123,7 @@ func (s *study) evenTable(list []rule, results [][][]*tier.Result) (report.Table
 				m := evaluation.Bootstrap(a)
 				row = append(row, report.Interval(m.Mean, m.Lo, m.Hi), report.Interval(x.Mean, x.Lo, x.Hi))
 			}
-			tail := evaluation.Bootstrap(each(results[i][k], (*tier.Result).Tail)).Mean
+			tail := evaluation.Bootstrap(each(results[i][k], (*clients.Result).Tail)).Mean
 			asked := evaluation.Bootstrap(each(results[i][k], asked)).Mean
 			t.Rows = append(t.Rows, append(row, report.Number(tail), report.Number(asked)))
 		}
@@ -132,9 +132,9 @@ func (s *study) evenTable(list []rule, results [][][]*tier.Result) (report.Table
 }
 
 // asked is how many replicas were asked for their load for each request.
-func asked(x *tier.Result) float64 { return float64(x.Polls+x.Probes) / float64(max(1, x.Sent)) }
+func asked(x *clients.Result) float64 { return float64(x.Polls+x.Probes) / float64(max(1, x.Sent)) }
 
-func each(list []*tier.Result, f func(*tier.Result) float64) (values []float64) {
+func each(list []*clients.Result, f func(*clients.Result) float64) (values []float64) {
 	for _, x := range list {
 		values = append(values, f(x))
 	}

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"gearshift/env/tier"
+	"gearshift/env/clients"
 	"gearshift/router/balance"
 	"gearshift/router/placement/bands"
 	"gearshift/router/signals"
@@ -87,8 +87,8 @@ const perDay = 48
 
 // uneven is a tier of three kinds of hosts, whose models are more or less than was expected of
 // them when they were placed, and ask for more or less of their memory's bandwidth.
-func (s *study) uneven(seed uint64) tier.Drawing {
-	return tier.Drawing{
+func (s *study) uneven(seed uint64) clients.Drawing {
+	return clients.Drawing{
 		Hosts: 42, Kinds: []float64{2, 4, 8}, Models: 24, Skew: 0.8, Replicas: 110, Error: 0.3,
 		Fastest: 5 * time.Millisecond, Slowest: 40 * time.Millisecond, Spread: 0.5,
 		Memory: 6 << 30, Smallest: 1 << 30, Largest: 8 << 30,
@@ -102,7 +102,7 @@ func (s *study) dayTakes() time.Duration { return 2 * s.length }
 
 // playDay runs a day: a load of 1 is as many requests at the peak as all cores can do. It ends
 // early, if wanted, where too many requests time out for the load to be carried.
-func (s *study) playDay(m measure, load float64, seed uint64, early bool) (*tier.Result, error) {
+func (s *study) playDay(m measure, load float64, seed uint64, early bool) (*clients.Result, error) {
 	c, err := s.uneven(seed).Draw()
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (s *study) playDay(m measure, load float64, seed uint64, early bool) (*tier
 	length := s.dayTakes()
 	c.Clients, c.Chooser, c.PollTakes, c.PollWork, c.Timeout, c.Seed = 1000, m.chooser, pollTakes, pollWork, timeout, seed
 	c.Length, c.Warmup, c.Period = length, length/8, length/perDay
-	tier.Day{Length: length, Peak: load * c.Capacity(), Floor: 0.4, Swing: 0.25, Hogs: 6, Hogged: 0.4, Seed: seed}.Apply(c)
+	clients.Day{Length: length, Peak: load * c.Capacity(), Floor: 0.4, Swing: 0.25, Hogs: 6, Hogged: 0.4, Seed: seed}.Apply(c)
 	if m.places != asExpected {
 		balanced(c, m.places)
 	}
@@ -121,7 +121,7 @@ func (s *study) playDay(m measure, load float64, seed uint64, early bool) (*tier
 		}
 		c.Most = 1 + int(1.05*most*requests)
 	}
-	return tier.Run(c)
+	return clients.Run(c)
 }
 
 // dayCarried is the highest load of a day, in steps of two hundredths, at which few enough of

@@ -4,12 +4,12 @@ import (
 	"math"
 	"slices"
 
+	"gearshift/env/clients"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/tier"
 )
 
 // peak is the utilisation of hosts in the evening of a day, in order.
-func peak(r *tier.Result) []float64 {
+func peak(r *clients.Result) []float64 {
 	hosts := make([]float64, len(r.Utilisation))
 	n := 0.0
 	for _, m := range r.Series {
@@ -34,7 +34,7 @@ func quantile(list []float64, q float64) float64 {
 }
 
 // variation is the coefficient of variation of the requests that hosts answered for each core.
-func variation(r *tier.Result, cores []float64) float64 {
+func variation(r *clients.Result, cores []float64) float64 {
 	var sum, squares float64
 	for i, n := range r.Answered {
 		x := float64(n) / cores[i]
@@ -76,13 +76,13 @@ func (d *measured) busy(cores []float64) report.Table {
 	for i := range d.list {
 		row := []report.Cell{report.Text(d.list[i].name)}
 		for _, q := range shown {
-			row = append(row, report.Number(mean(d.least[i], func(r *tier.Result) float64 { return quantile(peak(r), q.at) })))
+			row = append(row, report.Number(mean(d.least[i], func(r *clients.Result) float64 { return quantile(peak(r), q.at) })))
 		}
-		tail := func(r *tier.Result) float64 { return busiestOf(peak(r)) }
+		tail := func(r *clients.Result) float64 { return busiestOf(peak(r)) }
 		t.Rows = append(t.Rows, append(row, report.Number(mean(d.least[i], tail)),
-			report.Number(100*mean(d.least[i], func(r *tier.Result) float64 { return max(0, tail(r)/target-1) })),
-			report.Number(mean(d.least[i], func(r *tier.Result) float64 { return variation(r, cores) })),
-			report.Number(mean(d.least[i], func(r *tier.Result) float64 { return float64(r.Loads) }))))
+			report.Number(100*mean(d.least[i], func(r *clients.Result) float64 { return max(0, tail(r)/target-1) })),
+			report.Number(mean(d.least[i], func(r *clients.Result) float64 { return variation(r, cores) })),
+			report.Number(mean(d.least[i], func(r *clients.Result) float64 { return float64(r.Loads) }))))
 	}
 	return t
 }
@@ -97,7 +97,7 @@ var shown = []struct {
 func (d *measured) figures() (list []report.Figure) {
 	for _, x := range []struct {
 		id, title string
-		run       *tier.Result
+		run       *clients.Result
 	}{{"before", "Before: hosts over the day", d.least[0][0]}, {"after", "After: with all measures, at the same load", d.least[d.all][0]}} {
 		f := report.Figure{ID: "day-" + x.id, Title: x.title, Half: true, X: report.Axis{Label: "part of the day"}, Y: report.Axis{Label: "utilisation", Range: &report.Range{Min: 0, Max: 1}}}
 		for _, q := range []struct {

@@ -3,8 +3,8 @@ package tail
 import (
 	"context"
 
+	"gearshift/env/clients"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/tier"
 )
 
 // headroom is what has to be bought for the sake of the busiest hosts, as load grows (META-20).
@@ -13,12 +13,12 @@ func (s *study) headroom(ctx context.Context, r *report.Report) error {
 	list = []measure{list[0], list[len(list)-1]}
 	list[1].name = "all measures"
 	seeds := s.seeds[:min(len(s.seeds), 5)]
-	runs := make([][][]*tier.Result, len(list)) // by measure, load and seed
+	runs := make([][][]*clients.Result, len(list)) // by measure, load and seed
 	var jobs []job
 	for i := range list {
-		runs[i] = make([][]*tier.Result, len(loads))
+		runs[i] = make([][]*clients.Result, len(loads))
 		for k, load := range loads {
-			runs[i][k] = make([]*tier.Result, len(seeds))
+			runs[i][k] = make([]*clients.Result, len(seeds))
 			for j, seed := range seeds {
 				jobs = append(jobs, func(context.Context) (err error) {
 					runs[i][k][j], err = s.summed(list[i], load, seed)
@@ -38,7 +38,7 @@ func (s *study) headroom(ctx context.Context, r *report.Report) error {
 	for i := range list {
 		for k, load := range loads {
 			at := func(f func(hosts []float64) float64) float64 {
-				return mean(runs[i][k], func(r *tier.Result) float64 { return f(peak(r)) })
+				return mean(runs[i][k], func(r *clients.Result) float64 { return f(peak(r)) })
 			}
 			t.Rows = append(t.Rows, []report.Cell{report.Text(list[i].name), report.Number(load),
 				report.Number(at(func(x []float64) float64 { return quantile(x, 0.5) })), report.Number(at(func(x []float64) float64 { return quantile(x, 0.95) })),
@@ -50,4 +50,4 @@ func (s *study) headroom(ctx context.Context, r *report.Report) error {
 }
 
 // busiestOf is the mean of the busiest twentieth of hosts.
-func busiestOf(hosts []float64) float64 { return (&tier.Result{Utilisation: hosts}).Tail() }
+func busiestOf(hosts []float64) float64 { return (&clients.Result{Utilisation: hosts}).Tail() }

@@ -4,18 +4,18 @@ import (
 	"context"
 	"fmt"
 
+	"gearshift/env/clients"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/tier"
 )
 
 // loads is what requests see at loads from half to nearly full.
 func (s *study) loads(ctx context.Context, r *report.Report) error {
 	list, at := rules(), []float64{0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95}
 	const n = 1000
-	results := make([][]*tier.Result, len(list))
+	results := make([][]*clients.Result, len(list))
 	var jobs []job
 	for i := range list {
-		results[i] = make([]*tier.Result, len(at))
+		results[i] = make([]*clients.Result, len(at))
 		for k, load := range at {
 			jobs = append(jobs, func(context.Context) (err error) {
 				results[i][k], err = s.play(list[i], n, load, s.seeds[0])

@@ -1,9 +1,9 @@
 package tail
 
 import (
+	"gearshift/env/clients"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/tier"
 )
 
 // statement is that one measure is better than another, as the text has it.
@@ -68,7 +68,7 @@ func (d *measured) better(a, b int, by by) evaluation.Interval {
 		x, y := d.most[a][j], d.most[b][j]
 		f := p99
 		if by == busiest {
-			x, y, f = d.least[a][j], d.least[b][j], (*tier.Result).Tail
+			x, y, f = d.least[a][j], d.least[b][j], (*clients.Result).Tail
 		}
 		list = append(list, 1-f(x)/f(y))
 	}

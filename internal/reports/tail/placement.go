@@ -1,7 +1,7 @@
 package tail
 
 import (
-	"gearshift/env/tier"
+	"gearshift/env/clients"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/placement/bands"
@@ -9,8 +9,8 @@ import (
 
 // placed is a simulated tier as a controller of placements sees it.
 type placed struct {
-	*tier.Tier
-	config    *tier.Config
+	*clients.Fleet
+	config    *clients.Config
 	bandwidth bool // whether it is a resource
 }
 
@@ -19,7 +19,7 @@ func (p placed) Measure() *bands.Measurement {
 	x := &bands.Measurement{}
 	for h, host := range p.config.Hosts {
 		load := p.HostLoad(h)
-		y := bands.Host{Capacity: p.vector(host.Cores, float64(host.Memory), host.Bandwidth)}
+		y := bands.Host{Capacity: p.vector(host.Compute, float64(host.Memory), host.Bandwidth)}
 		cpu, bandwidth := load.CPU, load.Bandwidth
 		for m := range p.config.Models {
 			number := p.Replica(m, h)
@@ -46,12 +46,12 @@ func (p placed) vector(cpu, memory, bandwidth float64) []float64 {
 }
 
 // balanced has a controller move replicas of the tier in each of its periods.
-func balanced(c *tier.Config, p places) {
+func balanced(c *clients.Config, p places) {
 	o := bands.DefaultOptions()
 	if !p.bandwidth {
 		o.Resources = o.Resources[:2]
 	}
-	c.Control = func(t *tier.Tier) control.Controller {
-		return bands.New(placed{Tier: t, config: c, bandwidth: p.bandwidth}, bands.Settings{Options: o, Period: c.Period, Threshold: p.threshold, AtOnce: p.atOnce})
+	c.Control = func(f *clients.Fleet) control.Controller {
+		return bands.New(placed{Fleet: f, config: c, bandwidth: p.bandwidth}, bands.Settings{Options: o, Period: c.Period, Threshold: p.threshold, AtOnce: p.atOnce})
 	}
 }

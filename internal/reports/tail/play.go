@@ -7,18 +7,18 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"gearshift/env/tier"
+	"gearshift/env/clients"
 )
 
 // play runs one tier at a load: 1 is all that its cores can do.
-func (s *study) play(c rule, clients int, load float64, seed uint64) (*tier.Result, error) {
+func (s *study) play(c rule, n int, load float64, seed uint64) (*clients.Result, error) {
 	config, err := drawn(seed).Draw()
 	if err != nil {
 		return nil, err
 	}
-	config.Clients, config.Chooser, config.Rate = clients, c.chooser, load*config.Capacity()
+	config.Clients, config.Chooser, config.Rate = n, c.chooser, load*config.Capacity()
 	config.Length, config.Warmup, config.Timeout, config.PollTakes, config.PollWork, config.Seed = s.length, s.length/4, timeout, pollTakes, pollWork, seed
-	return tier.Run(config)
+	return clients.Run(config)
 }
 
 // carried is the highest load, in hundredths, at which few enough requests time out. More load

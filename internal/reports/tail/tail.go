@@ -8,8 +8,8 @@ import (
 	"io"
 	"time"
 
+	"gearshift/env/clients"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/tier"
 	"gearshift/internal/reports"
 	"gearshift/workloads"
 )
@@ -106,8 +106,8 @@ const (
 )
 
 // drawn is the tier of a seed.
-func drawn(seed uint64) tier.Drawing {
-	return tier.Drawing{
+func drawn(seed uint64) clients.Drawing {
+	return clients.Drawing{
 		Hosts: 40, Kinds: []float64{2, 4}, Models: 12, Skew: 0.8, Replicas: 160,
 		Fastest: 5 * time.Millisecond, Slowest: 40 * time.Millisecond, Spread: 0.5, Seed: seed,
 	}

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"gearshift/env/clients"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/tier"
 	"gearshift/router/balance"
+	"gearshift/router/fleet"
 )
 
 // closedForms holds the simulator against what is known in closed form.
@@ -27,7 +28,7 @@ func (s *study) closedForms(ctx context.Context, r *report.Report) error {
 	var jobs []job
 	for i, x := range cases {
 		jobs = append(jobs, func(context.Context) error {
-			result, err := tier.Run(s.supermarket(x.chooser, x.load))
+			result, err := clients.Run(s.supermarket(x.chooser, x.load))
 			if err == nil {
 				means[i] = result.Mean().Seconds()
 			}
@@ -52,14 +53,14 @@ func (s *study) closedForms(ctx context.Context, r *report.Report) error {
 }
 
 // supermarket is the tier of theory: alike hosts of one core, one model, exponential work.
-func (s *study) supermarket(c balance.Chooser, load float64) *tier.Config {
+func (s *study) supermarket(c balance.Chooser, load float64) *clients.Config {
 	const hosts = 500
-	x := &tier.Config{
-		Models:  []tier.Model{{Name: "m", Share: 1, Work: tier.Exponential(time.Second), Mean: time.Second}},
+	x := &clients.Config{
+		Models:  []clients.Demand{{Model: fleet.Model{Name: "m"}, Share: 1, Work: clients.Exponential(time.Second), Mean: time.Second}},
 		Clients: 1, Rate: load * hosts, Chooser: c, Length: s.theory, Warmup: s.theory / 4, Seed: s.seeds[0],
 	}
 	for i := range hosts {
-		x.Hosts, x.Models[0].Replicas = append(x.Hosts, tier.Host{Cores: 1}), append(x.Models[0].Replicas, i)
+		x.Hosts, x.Models[0].Replicas = append(x.Hosts, fleet.Host{Compute: 1}), append(x.Models[0].Replicas, i)
 	}
 	return x
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"gearshift/env/clients"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/tier"
 	"gearshift/router/balance"
 	"gearshift/router/control"
 	"gearshift/router/rollout"
@@ -67,7 +67,7 @@ func changes() []change {
 
 // changed is what came of a run.
 type changed struct {
-	*tier.Result
+	*clients.Result
 	stale time.Duration // from the order to the end; zero where there was none, or it has not come
 	ended bool
 }
@@ -84,7 +84,7 @@ func (s *study) change(x change, seed uint64) (changed, error) {
 	}
 	next := c.Models[0]
 	next.Version, next.Share, next.Replicas = "2", 0, nil
-	next.LoadTime, next.LoadWork, next.Cold, next.Coldness = readTakes, loadTakes, coldCount, coldFactor
+	next.Load, next.LoadWork, next.Cold, next.Coldness = readTakes, loadTakes, coldCount, coldFactor
 	c.Models[0].Version = "1"
 	c.Models = append(c.Models, next)
 	capacity := c.Capacity()
@@ -93,17 +93,17 @@ func (s *study) change(x change, seed uint64) (changed, error) {
 	c.Length, c.Warmup, c.Timeout, c.Period, c.Seed = s.day.length, s.day.order/3, timeout, time.Second, seed
 	var by *rolled
 	var fault error
-	c.Control = func(t *tier.Tier) control.Controller {
+	c.Control = func(f *clients.Fleet) control.Controller {
 		if x.options == nil {
 			return control.NewSet()
 		}
-		if by, fault = roll(t, c, 0, len(c.Models)-1, s.day.order, *x.options); fault != nil {
+		if by, fault = roll(f, c, 0, len(c.Models)-1, s.day.order, *x.options); fault != nil {
 			return control.NewSet()
 		}
 		return by
 	}
 	out := changed{}
-	if out.Result, err = tier.Run(c); err == nil {
+	if out.Result, err = clients.Run(c); err == nil {
 		err, out.Times = fault, nil // which many runs have no memory for
 	}
 	if by != nil && by.done > 0 {

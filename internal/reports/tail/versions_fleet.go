@@ -4,18 +4,18 @@ import (
 	"math"
 	"time"
 
-	"gearshift/env/tier"
+	"gearshift/env/clients"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/rollout"
 )
 
-// rolled is the fleet of a tier as the controller of versions sees it: the old version of a model and
-// the new one are two models of the tier. What a location gives the new version of its requests becomes
+// rolled is the fleet as the controller of versions sees it: the old version of a model and
+// the new one are two models of it. What a location gives the new version of its requests becomes
 // a part of all requests for the name, by the cores of hosts.
 type rolled struct {
-	tier       *tier.Tier
-	config     *tier.Config
+	deployed   *clients.Fleet
+	config     *clients.Config
 	old, next  int // the versions
 	controller *rollout.Controller
 	parts      []float64 // by replica
@@ -34,12 +34,12 @@ var (
 
 // roll makes a controller that replaces the old version of a model by the next one in the list, from a
 // time on.
-func roll(t *tier.Tier, c *tier.Config, old, next int, order time.Duration, o rollout.Options) (*rolled, error) {
-	x := &rolled{tier: t, config: c, old: old, next: next, order: order, parts: make([]float64, len(c.Models)*len(c.Hosts)), busy: make([]float64, len(c.Hosts))}
+func roll(f *clients.Fleet, c *clients.Config, old, next int, order time.Duration, o rollout.Options) (*rolled, error) {
+	x := &rolled{deployed: f, config: c, old: old, next: next, order: order, parts: make([]float64, len(c.Models)*len(c.Hosts)), busy: make([]float64, len(c.Hosts))}
 	m := rollout.Model{Name: c.Models[old].Name, Version: c.Models[old].Version}
 	for _, h := range c.Models[old].Replicas {
-		m.Locations = append(m.Locations, rollout.Location{Host: h, Replicas: [2]int{t.Replica(old, h), t.Replica(next, h)}})
-		x.parts[t.Replica(old, h)] = 1
+		m.Locations = append(m.Locations, rollout.Location{Host: h, Replicas: [2]int{f.Replica(old, h), f.Replica(next, h)}})
+		x.parts[f.Replica(old, h)] = 1
 	}
 	o.Report = func(s rollout.Step) {
 		if s.Kind == rollout.StepDone {
@@ -55,7 +55,7 @@ func roll(t *tier.Tier, c *tier.Config, old, next int, order time.Duration, o ro
 // that the controller gives it.
 func (x *rolled) Observe(e control.Event) {
 	if e.Kind == control.Loaded {
-		if err := x.tier.Act(control.Action{Verb: control.Activate, Replica: e.Replica}); err != nil {
+		if err := x.deployed.Act(control.Action{Verb: control.Activate, Replica: e.Replica}); err != nil {
 			e.Kind, e.Reason = control.ActionFailed, err.Error()
 		}
 	}
@@ -68,7 +68,7 @@ func (x *rolled) Wake(now time.Duration) time.Duration {
 	if !x.ordered && now >= x.order {
 		x.ordered = true
 		if err := x.controller.Roll(0, x.config.Models[x.next].Version, now); err != nil {
-			panic(err) // the tier has the version
+			panic(err) // the fleet has the version
 		}
 	}
 	next := min(x.controller.Wake(now), now+x.config.Period)
@@ -85,17 +85,17 @@ func (x *rolled) look(now time.Duration) {
 	passed := (now - x.looked).Seconds()
 	weight := max(1-math.Exp(-passed/remembered.Seconds()), passed/max(now.Seconds(), 1e-9)) // at first a plain mean
 	for h := range x.busy {
-		x.busy[h] += (x.tier.HostLoad(h).CPU/x.config.Hosts[h].Cores - x.busy[h]) * weight
+		x.busy[h] += (x.deployed.HostLoad(h).CPU/x.config.Hosts[h].Compute - x.busy[h]) * weight
 	}
 	x.looked = now
 }
 
 // Act implements [control.Actuator].
-func (x *rolled) Act(a control.Action) error { return x.tier.Act(a) }
+func (x *rolled) Act(a control.Action) error { return x.deployed.Act(a) }
 
 // State implements [rollout.Fleet]. One that gets no requests is up all the same.
 func (x *rolled) State(r int) fleet.State {
-	if s := x.tier.State(r); s != fleet.Draining {
+	if s := x.deployed.State(r); s != fleet.Draining {
 		return s
 	}
 	return fleet.Up
@@ -105,13 +105,13 @@ func (x *rolled) State(r int) fleet.State {
 func (x *rolled) Lost(int) bool { return false }
 
 // InFlight implements [rollout.Fleet].
-func (x *rolled) InFlight(r int) int { return x.tier.InFlight(r) }
+func (x *rolled) InFlight(r int) int { return x.deployed.InFlight(r) }
 
 // Fits implements [rollout.Fleet].
 func (x *rolled) Fits(r int) bool {
-	h := x.tier.Host(r)
+	h := x.deployed.Host(r)
 	limit := x.config.Hosts[h].Memory
-	return limit == 0 || x.tier.HostLoad(h).Memory+x.config.Models[x.tier.Model(r)].Memory <= limit
+	return limit == 0 || x.deployed.HostLoad(h).Memory+x.config.Models[x.deployed.Model(r)].Memory <= limit
 }
 
 // Busy implements [rollout.Fleet].
@@ -125,19 +125,19 @@ func (x *rolled) Count(int) rollout.Count { return rollout.Count{} }
 
 // Weigh implements [rollout.Fleet].
 func (x *rolled) Weigh(r int, part float64) {
-	if (part == 0) != (x.parts[r] == 0) || x.tier.Model(r) == x.next && x.tier.State(r) == fleet.Cold {
-		x.tier.SetDrained(r, part == 0)
+	if (part == 0) != (x.parts[r] == 0) || x.deployed.Model(r) == x.next && x.deployed.State(r) == fleet.Cold {
+		x.deployed.SetDrained(r, part == 0)
 	}
 	x.parts[r] = part
 	var given [2]float64
 	for _, h := range x.config.Models[x.old].Replicas {
 		for k, model := range []int{x.old, x.next} {
-			given[k] += x.config.Hosts[h].Cores * x.parts[x.tier.Replica(model, h)]
+			given[k] += x.config.Hosts[h].Compute * x.parts[x.deployed.Replica(model, h)]
 		}
 	}
 	if given != x.given && given[0]+given[1] > 0 {
 		x.given = given
-		x.tier.SetPart(x.old, given[0])
-		x.tier.SetPart(x.next, given[1])
+		x.deployed.SetPart(x.old, given[0])
+		x.deployed.SetPart(x.next, given[1])
 	}
 }

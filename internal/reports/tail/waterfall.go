@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"gearshift/env/clients"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/tier"
 )
 
 // measured is the runs of measures, by measure and seed.
@@ -17,7 +17,7 @@ type measured struct {
 	carried [][]float64
 	// least and most are runs at the load that the first measure carries, and at the one that all
 	// steps together do, on the same tier.
-	least, most [][]*tier.Result
+	least, most [][]*clients.Result
 }
 
 // measured runs all measures on all tiers.
@@ -26,7 +26,7 @@ func (s *study) measured(ctx context.Context, steps, others []measure) (*measure
 	var jobs []job
 	for i := range d.list {
 		d.carried = append(d.carried, make([]float64, len(s.seeds)))
-		d.least, d.most = append(d.least, make([]*tier.Result, len(s.seeds))), append(d.most, make([]*tier.Result, len(s.seeds)))
+		d.least, d.most = append(d.least, make([]*clients.Result, len(s.seeds))), append(d.most, make([]*clients.Result, len(s.seeds)))
 		for j, seed := range s.seeds {
 			jobs = append(jobs, func(ctx context.Context) (err error) {
 				d.carried[i][j], err = s.dayCarried(ctx, d.list[i], seed)
@@ -53,7 +53,7 @@ func (s *study) measured(ctx context.Context, steps, others []measure) (*measure
 }
 
 // summed is a day of whose response times only the one is kept within which 99 % were answered.
-func (s *study) summed(m measure, load float64, seed uint64) (*tier.Result, error) {
+func (s *study) summed(m measure, load float64, seed uint64) (*clients.Result, error) {
 	r, err := s.playDay(m, load, seed, false)
 	if err == nil {
 		r.Times = []time.Duration{r.Quantile(0.99)}
@@ -62,7 +62,7 @@ func (s *study) summed(m measure, load float64, seed uint64) (*tier.Result, erro
 }
 
 // mean is that of what is worked out of the runs.
-func mean(runs []*tier.Result, f func(r *tier.Result) float64) float64 {
+func mean(runs []*clients.Result, f func(r *clients.Result) float64) float64 {
 	sum := 0.0
 	for _, r := range runs {
 		sum += f(r) / float64(len(runs))
@@ -70,7 +70,7 @@ func mean(runs []*tier.Result, f func(r *tier.Result) float64) float64 {
 	return sum
 }
 
-func p99(r *tier.Result) float64 { return 1000 * r.Quantile(0.99).Seconds() }
+func p99(r *clients.Result) float64 { return 1000 * r.Quantile(0.99).Seconds() }
 
 // gain is how much more one measure carries than another, relative to that, over the tiers.
 func (d *measured) gain(of, over int) evaluation.Interval {
@@ -125,9 +125,9 @@ func (d *measured) table(id, title string, from, to int) report.Table {
 		t.Rows = append(t.Rows, []report.Cell{
 			report.Text(d.list[i].name), report.Interval(carried.Mean, carried.Lo, carried.Hi),
 			report.Interval(100*gain.Mean, 100*gain.Lo, 100*gain.Hi),
-			report.Number(mean(d.least[i], (*tier.Result).TimeoutShare)), report.Number(mean(d.least[i], p99)),
-			report.Number(mean(d.most[i], (*tier.Result).TimeoutShare)), report.Number(mean(d.most[i], p99)),
-			report.Number(mean(d.most[i], func(r *tier.Result) float64 { return float64(r.Polls+r.Probes) / float64(max(1, r.Requests)) })),
+			report.Number(mean(d.least[i], (*clients.Result).TimeoutShare)), report.Number(mean(d.least[i], p99)),
+			report.Number(mean(d.most[i], (*clients.Result).TimeoutShare)), report.Number(mean(d.most[i], p99)),
+			report.Number(mean(d.most[i], func(r *clients.Result) float64 { return float64(r.Polls+r.Probes) / float64(max(1, r.Requests)) })),
 		})
 	}
 	return t
@@ -140,10 +140,10 @@ func (d *measured) verdict() []string {
 		100*gain.Mean, 100*gain.Lo, 100*gain.Hi, evaluation.Bootstrap(d.carried[d.all]).Mean, evaluation.Bootstrap(d.carried[0]).Mean)}
 	for _, x := range []struct {
 		words string
-		runs  [][]*tier.Result
+		runs  [][]*clients.Result
 	}{{"the load that the first carries", d.least}, {"the load that all carry", d.most}} {
 		lines = append(lines, fmt.Sprintf("At %s, %.5f of the requests time out with all measures and %.5f without; p99 is %.0f and %.0f ms.", x.words,
-			mean(x.runs[d.all], (*tier.Result).TimeoutShare), mean(x.runs[0], (*tier.Result).TimeoutShare), mean(x.runs[d.all], p99), mean(x.runs[0], p99)))
+			mean(x.runs[d.all], (*clients.Result).TimeoutShare), mean(x.runs[0], (*clients.Result).TimeoutShare), mean(x.runs[d.all], p99), mean(x.runs[0], p99)))
 	}
 	return lines
 }

@@ -1,20 +1,14 @@
-package tier
+package shared
 
-import (
-	"time"
+import "gearshift/router/profile"
 
-	"gearshift/router/profile"
-)
-
-// memory is that of a host: what its replicas take of it, and what its cores ask of its
-// bandwidth.
+// memory is that of a host: what its cores ask of its bandwidth.
 type memory struct {
-	taken     int64
 	bandwidth float64
 	asked     float64 // by all requests, were each at full speed
 	hogged    float64 // asked by what is no request
 	moving    float64 // what is in use
-	stalls    *stalls
+	stalls    *Stalls
 }
 
 // stretch is how many times as long work takes as with bandwidth enough, where each request has
@@ -29,20 +23,8 @@ func (m *memory) stretch(share float64) float64 {
 	return s
 }
 
-// turn has a hog begin or end.
-func (r *run) turn(g *Hog, now time.Duration) {
-	h := &r.hosts[g.Host]
-	h.advance(now)
-	if now == g.From {
-		h.memory.hogged += g.Bandwidth
-	} else {
-		h.memory.hogged -= g.Bandwidth
-	}
-	r.schedule(g.Host)
-}
-
-// stalls is a table of the law of bandwidth, which is looked up with each request.
-type stalls struct {
+// Stalls is a table of the law of bandwidth, which is looked up with each request. Hosts share it.
+type Stalls struct {
 	knee  float64
 	table []float64
 }
@@ -51,8 +33,9 @@ type stalls struct {
 // may be asked.
 const grain, most = 256, 16
 
-func newStalls(law profile.Bandwidth) *stalls {
-	s := &stalls{knee: law.Knee}
+// NewStalls makes that of a law.
+func NewStalls(law profile.Bandwidth) *Stalls {
+	s := &Stalls{knee: law.Knee}
 	for i := range most*grain + 2 {
 		s.table = append(s.table, law.Stretch(float64(i)/grain))
 	}
@@ -60,7 +43,7 @@ func newStalls(law profile.Bandwidth) *stalls {
 }
 
 // at is how many times as long work takes where so many times the bandwidth is asked for.
-func (s *stalls) at(asked float64) float64 {
+func (s *Stalls) at(asked float64) float64 {
 	if asked <= s.knee {
 		return 1
 	}

@@ -1,11 +1,11 @@
-package tier_test
+package clients_test
 
 import (
 	"math"
 	"testing"
 	"time"
 
-	"gearshift/env/tier"
+	"gearshift/env/clients"
 	"gearshift/router/balance"
 	"gearshift/router/signals"
 )
@@ -59,7 +59,7 @@ func TestPollsTakeWork(t *testing.T) {
 func TestHedging(t *testing.T) {
 	hedged := balance.Hedged{Chooser: balance.Sampled{K: 1}, Quantile: .95, Start: 3 * time.Second, Most: .1}
 	c := supermarket(20, .4, hedged, 4000*time.Second)
-	c.Models[0].Work, c.Warmup = tier.Always(time.Second), 0
+	c.Models[0].Work, c.Warmup = clients.Always(time.Second), 0
 	r := run(t, c)
 	if share := float64(r.Copies) / float64(r.Requests); share < .03 || share > .07 {
 		t.Errorf("%.3f of the requests have copies, want a twentieth", share)
@@ -84,9 +84,9 @@ func TestHedging(t *testing.T) {
 func TestHostsSayHowBusyTheyWere(t *testing.T) {
 	c := supermarket(8, .8, nil, 1000*time.Second)
 	for i := range c.Hosts {
-		c.Hosts[i].Cores = float64(1 + i%4)
+		c.Hosts[i].Compute = float64(1 + i%4)
 	}
-	c.Models[0].Work, c.Models[0].Mean = tier.Exponential(100*time.Millisecond), 100*time.Millisecond
+	c.Models[0].Work, c.Models[0].Mean = clients.Exponential(100*time.Millisecond), 100*time.Millisecond
 	c.Rate = .8 * c.Capacity()
 	c.Chooser = balance.Weighted{Blackout: 5 * time.Second, Expiry: time.Minute, Update: time.Second}
 	weighted := run(t, c)
@@ -129,9 +129,9 @@ func TestTwoRoutersDoNotChase(t *testing.T) {
 
 // shared plays a tier of three models on twelve hosts whose requests so many routers balance, by
 // a board if that is not zero.
-func shared(t *testing.T, c balance.Chooser, routers int, board time.Duration) *tier.Result {
+func shared(t *testing.T, c balance.Chooser, routers int, board time.Duration) *clients.Result {
 	t.Helper()
-	d := tier.Drawing{Hosts: 12, Kinds: []float64{3}, Models: 3, Skew: .8, Replicas: 36, Fastest: 5 * time.Millisecond, Slowest: 40 * time.Millisecond, Spread: .5, Seed: 4}
+	d := clients.Drawing{Hosts: 12, Kinds: []float64{3}, Models: 3, Skew: .8, Replicas: 36, Fastest: 5 * time.Millisecond, Slowest: 40 * time.Millisecond, Spread: .5, Seed: 4}
 	config, err := d.Draw()
 	if err != nil {
 		t.Fatal(err)

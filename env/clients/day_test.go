@@ -1,4 +1,4 @@
-package tier_test
+package clients_test
 
 import (
 	"math"
@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/env/tier"
+	"gearshift/env/clients"
 	"gearshift/router/balance"
 )
 
-func uneven(seed uint64) tier.Drawing {
-	return tier.Drawing{
+func uneven(seed uint64) clients.Drawing {
+	return clients.Drawing{
 		Hosts: 30, Kinds: []float64{2, 4, 8}, Models: 10, Skew: 0.8, Replicas: 120, Error: 0.5,
 		Fastest: 5 * time.Millisecond, Slowest: 40 * time.Millisecond, Spread: 0.5,
 		Memory: 6, Smallest: 1, Largest: 8, Bandwidth: 10, Lightest: 2, Heaviest: 12,
@@ -22,7 +22,7 @@ func uneven(seed uint64) tier.Drawing {
 // TestUnevenTiersAreDrawn: models are placed by what was expected of them, which is wrong, and
 // where there is memory.
 func TestUnevenTiersAreDrawn(t *testing.T) {
-	spread := func(c *tier.Config) (spread float64) {
+	spread := func(c *clients.Config) (spread float64) {
 		work, all, cores := make([]float64, len(c.Hosts)), 0.0, 0.0
 		for _, m := range c.Models {
 			for _, h := range m.Replicas {
@@ -31,10 +31,10 @@ func TestUnevenTiersAreDrawn(t *testing.T) {
 			all += m.Share * m.Mean.Seconds()
 		}
 		for _, h := range c.Hosts {
-			cores += h.Cores
+			cores += h.Compute
 		}
 		for i, h := range c.Hosts {
-			spread = max(spread, work[i]/h.Cores/(all/cores))
+			spread = max(spread, work[i]/h.Compute/(all/cores))
 		}
 		return spread
 	}
@@ -55,7 +55,7 @@ func TestUnevenTiersAreDrawn(t *testing.T) {
 			}
 		}
 		for i, h := range c.Hosts {
-			if taken[i] > h.Memory || h.Memory != int64(6*h.Cores) || h.Bandwidth != 10*h.Cores {
+			if taken[i] > h.Memory || h.Memory != int64(6*h.Compute) || h.Bandwidth != 10*h.Compute {
 				t.Errorf("%d of memory taken on %+v", taken[i], h)
 			}
 		}
@@ -88,7 +88,7 @@ func TestADay(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Clients, c.Chooser, c.Length, c.Period, c.Seed = 10, balance.Sampled{K: 2, Poll: true}, 40*time.Second, time.Second, 1
-	day := tier.Day{Length: c.Length, Peak: 0.6 * c.Capacity(), Floor: 0.3, Swing: 0.4, Hogs: 4, Hogged: 0.5, Seed: 9}
+	day := clients.Day{Length: c.Length, Peak: 0.6 * c.Capacity(), Floor: 0.3, Swing: 0.4, Hogs: 4, Hogged: 0.5, Seed: 9}
 	day.Apply(c)
 	if night, evening := c.RateAt(2*time.Second), c.RateAt(32*time.Second); math.Abs(night/day.Peak-0.3) > 0.01 || math.Abs(evening/day.Peak-1) > 0.01 {
 		t.Errorf("a rate of %.0f at night, %.0f in the evening of %.0f", night, evening, day.Peak)

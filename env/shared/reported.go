@@ -1,11 +1,11 @@
-package tier
+package shared
 
 import "time"
 
 // reported is what a host says of itself besides what it has: how busy it was of late, and how long
 // requests took.
 type reported struct {
-	takes  [][levels]float32 // seconds, by model and how many requests of it were there
+	takes  [][levels]float32 // seconds, by slot and how many requests of it were there
 	from   time.Duration     // the window began
 	worked float64           // seconds of all cores, in the window
 	done   int               // requests, in the window
@@ -22,10 +22,10 @@ const (
 	newest = 0.2
 )
 
-// answered enters a request that found so many of its model when it came.
-func (t *reported) answered(model, found int32, took time.Duration) {
+// answered enters a request that found so many of its slot when it came.
+func (t *reported) answered(slot int, found int32, took time.Duration) {
 	t.done++
-	x := &t.takes[model][min(found, levels-1)]
+	x := &t.takes[slot][min(found, levels-1)]
 	if *x == 0 {
 		*x = float32(took.Seconds())
 		return
@@ -33,11 +33,12 @@ func (t *reported) answered(model, found int32, took time.Duration) {
 	*x += newest * (float32(took.Seconds()) - *x)
 }
 
-// advance has time pass until now, so many seconds, and begins a new window if the last is over.
-func (t *reported) advance(seconds float64, now time.Duration, h *host) {
-	t.worked += seconds * min(h.cores, float64(len(h.running)))
+// advance has time pass until now, in which cores were busy for so many seconds, and begins a new
+// window if the last is over.
+func (t *reported) advance(busy float64, now time.Duration, cores float64) {
+	t.worked += busy
 	if passed := now - t.from; passed >= window {
-		use, rate := t.worked/h.cores/passed.Seconds(), float64(t.done)/passed.Seconds()
+		use, rate := t.worked/cores/passed.Seconds(), float64(t.done)/passed.Seconds()
 		if t.from > 0 {
 			use, rate = (use+t.use)/2, (rate+t.rate)/2
 		}
@@ -45,14 +46,14 @@ func (t *reported) advance(seconds float64, now time.Duration, h *host) {
 	}
 }
 
-// estimate is how long requests of the model took that found so many, or the nearest number
+// estimate is how long requests of the slot took that found so many, or the nearest number
 // of which there were any.
-func (t *reported) estimate(model, have int) time.Duration {
+func (t *reported) estimate(slot, have int) time.Duration {
 	have = min(have, levels-1)
 	for off := range levels {
 		for _, at := range [2]int{have - off, have + off} {
-			if at >= 0 && at < levels && t.takes[model][at] > 0 {
-				return time.Duration(t.takes[model][at] * float32(time.Second))
+			if at >= 0 && at < levels && t.takes[slot][at] > 0 {
+				return time.Duration(t.takes[slot][at] * float32(time.Second))
 			}
 		}
 	}

@@ -1,7 +1,6 @@
-package tier
+package clients
 
 import (
-	"slices"
 	"time"
 
 	"gearshift/env/agenda"
@@ -11,7 +10,8 @@ import (
 // pair is a request of which a second copy may be sent.
 type pair struct {
 	x             request
-	second        int32 // the replica of the copy; −1 where there is none
+	ids           [2]uint64 // of the copies
+	copied        bool      // there is a second
 	due, answered bool
 }
 
@@ -38,7 +38,7 @@ func (r *run) hedge(x *request, now time.Duration) {
 	at := h.free[len(h.free)-1]
 	h.free = h.free[:len(h.free)-1]
 	x.pair = int32(at + 1)
-	h.pairs[at] = pair{x: *x, second: -1}
+	h.pairs[at] = pair{x: *x}
 	r.agenda.Add(agenda.Item{At: now + after, Kind: hedgeDue, Index: at})
 }
 
@@ -57,49 +57,27 @@ func (r *run) second(at int, now time.Duration) {
 	k.Own[replica]++
 	r.result.Copies++
 	copied := p.x
-	p.second, copied.replica = int32(replica), int32(replica)
-	r.send(copied, now)
+	copied.replica = int32(replica)
+	p.copied, p.ids[1] = true, r.send(copied, now)
 }
 
 // settle ends the other copy of a request that is answered.
-func (r *run) settle(x *request, now time.Duration) {
+func (r *run) settle(x *request, id uint64, now time.Duration) {
 	if x.pair == 0 {
 		return
 	}
 	at := int(x.pair - 1)
 	p := &r.hedges.pairs[at]
-	if p.answered = true; p.second >= 0 {
-		r.cancel(x, p.x.replica+p.second-x.replica, now)
+	if p.answered = true; p.copied {
+		other := p.ids[0]
+		if id == other {
+			other = p.ids[1]
+		}
+		_, of, _ := r.take(other)
+		r.hosts[of.host].Cancel(other, now)
+		r.sim.Cancelled(of.host)
 	}
 	if p.due {
 		r.hedges.free = append(r.hedges.free, at)
 	}
-}
-
-// cancel ends the copy of a request on another replica without an answer.
-func (r *run) cancel(x *request, replica int32, now time.Duration) {
-	r.knowledge(int(x.client), int(x.model)).Own[replica]--
-	on := r.deployed.models[x.model].on[replica]
-	r.slot(int(x.model), on).running--
-	h := &r.hosts[on]
-	h.advance(now)
-	for i := range h.running {
-		if h.running[i].pair == x.pair {
-			gone := h.running.take(i)
-			h.stop(&gone, r.Models)
-			h.forget(&gone, r.Models)
-			break
-		}
-	}
-	r.schedule(on)
-}
-
-// take removes the i-th request.
-func (r *requests) take(i int) request {
-	x := (*r)[i]
-	*r = slices.Delete(*r, i, i+1)
-	for j := len(*r)/2 - 1; j >= 0; j-- {
-		r.sink(j)
-	}
-	return x
 }

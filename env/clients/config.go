@@ -1,10 +1,9 @@
-// Package tier simulates a tier of hosts that answer requests of many models, and the clients
-// that choose a host for each request by what they know. Hosts share their processors, and
-// their memory bandwidth, among all requests that they have. The choice is a
-// [balance.Chooser]'s, and what changes the replicas is a [control.Controller], the code that
-// a router uses; the world around them is what "Taming the tail utilization of ads inference"
-// (Engineering at Meta, 2024) describes.
-package tier
+// Package clients simulates clients that choose a replica for each request by what each of them
+// knows, without a router. Their hosts are those of an [env.Simulator], under the law of package
+// shared. The choice is a [balance.Chooser]'s, and what changes the replicas is a
+// [control.Controller], the code that a router uses; what is simulated is what "Taming the tail
+// utilization of ads inference" (Engineering at Meta, 2024) describes.
+package clients
 
 import (
 	"math/rand/v2"
@@ -12,25 +11,15 @@ import (
 
 	"gearshift/router/balance"
 	"gearshift/router/control"
+	"gearshift/router/fleet"
 	"gearshift/router/profile"
 )
 
-// Host is a machine.
-type Host struct {
-	// Cores is how many requests it works on at full speed; more than that share them.
-	Cores float64
-	// Memory is what its replicas may take together, in bytes. Zero is no limit.
-	Memory int64
-	// Bandwidth is that of its memory, in any unit. Zero has memory slow nothing.
-	Bandwidth float64
-}
-
-// Model is what requests are for.
-type Model struct {
-	Name string
-	// Version distinguishes models of one name, of which one may replace another. The first
-	// in the list gets all requests for the name, until a controller sets other parts.
-	Version string
+// Demand is a model, and what is asked of it. Versions distinguish models of one name, of which
+// one may replace another: the first in the list gets all requests for the name, until a
+// controller sets other parts.
+type Demand struct {
+	fleet.Model
 	// Share is its part of all requests, relative to those of the others. A further version of
 	// a name has none of its own: it is zero there.
 	Share float64
@@ -41,13 +30,10 @@ type Model struct {
 	Mean time.Duration
 	// Replicas are the hosts that have it at the start. On others it is cold.
 	Replicas []int
-	// Memory is what a replica takes, from the beginning of its load on, in bytes.
-	Memory int64
 	// Bandwidth is what a request uses of its host's while it has a core at full speed.
 	Bandwidth float64
-	// LoadTime is how long a replica takes to be read from disk. After that, LoadWork is what
-	// its load takes of a core.
-	LoadTime, LoadWork time.Duration
+	// LoadWork is what a load takes of a core once the replica has been read from disk.
+	LoadWork time.Duration
 	// The first Cold requests on a replica that has been loaded take Coldness times as long.
 	Cold     int
 	Coldness float64
@@ -62,8 +48,10 @@ type Hog struct {
 
 // Config describes a run.
 type Config struct {
-	Hosts  []Host
-	Models []Model
+	// Hosts are the machines. Compute is how many cores each has, of which a request uses one, and
+	// Bandwidth is in any unit; one that is zero has memory slow nothing.
+	Hosts  []fleet.Host
+	Models []Demand
 	// Clients is how many there are, each with a view of its own.
 	Clients int
 	// Rate is that of all requests, per second. RateAt, if there is one, takes its place: it is
@@ -83,9 +71,9 @@ type Config struct {
 	// Stall is the law of memory bandwidth; the zero value is [profile.DefaultBandwidth].
 	Stall   profile.Bandwidth
 	Chooser balance.Chooser
-	// Control makes the controller that changes the replicas, of a tier that begins at 0; nil
-	// has them stay as they are. Several are one as a [control.Set].
-	Control func(t *Tier) control.Controller
+	// Control makes the controller that changes the replicas, of which there may be one of each
+	// model on each host then; nil has them stay as they are. Several are one as a [control.Set].
+	Control func(f *Fleet) control.Controller
 	// Period is how often hosts and replicas are measured. Zero measures nothing in between.
 	Period time.Duration
 	// PollTakes is how much longer a request takes that is preceded by polls.
@@ -125,7 +113,7 @@ func Always(work time.Duration) func(*rand.Rand) time.Duration {
 func (c *Config) Capacity() float64 {
 	var cores, work, shares float64
 	for i := range c.Hosts {
-		cores += c.Hosts[i].Cores
+		cores += c.Hosts[i].Compute
 	}
 	for i := range c.Models {
 		work += c.Models[i].Share * c.Models[i].Mean.Seconds()

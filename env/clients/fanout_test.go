@@ -1,4 +1,4 @@
-package tier_test
+package clients_test
 
 import (
 	"fmt"
@@ -8,20 +8,21 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/env/tier"
+	"gearshift/env/clients"
 	"gearshift/router/balance"
+	"gearshift/router/fleet"
 )
 
 // apart is models of exponential work with a mean of one second, each with many hosts of its own,
 // so that hardly a request waits.
-func apart(models int, rate float64) *tier.Config {
+func apart(models int, rate float64) *clients.Config {
 	const each = 40
-	c := &tier.Config{Clients: 1, Rate: rate, Chooser: balance.Sampled{K: 2, Poll: true}, Length: 20_000 * time.Second, Seed: 3}
+	c := &clients.Config{Clients: 1, Rate: rate, Chooser: balance.Sampled{K: 2, Poll: true}, Length: 20_000 * time.Second, Seed: 3}
 	for m := range models {
-		x := tier.Model{Name: fmt.Sprint(m), Share: 1, Work: tier.Exponential(time.Second), Mean: time.Second}
+		x := clients.Demand{Model: fleet.Model{Name: fmt.Sprint(m)}, Share: 1, Work: clients.Exponential(time.Second), Mean: time.Second}
 		for range each {
 			x.Replicas = append(x.Replicas, len(c.Hosts))
-			c.Hosts = append(c.Hosts, tier.Host{Cores: 1})
+			c.Hosts = append(c.Hosts, fleet.Host{Compute: 1})
 		}
 		c.Models = append(c.Models, x)
 	}
@@ -50,7 +51,7 @@ func TestARequestIsAsSlowAsItsSlowestModel(t *testing.T) {
 // four times the work, whatever the number of requests.
 func TestExamplesAreTheUnitOfWork(t *testing.T) {
 	c := apart(1, 1)
-	c.Models[0].Work = tier.Always(time.Second)
+	c.Models[0].Work = clients.Always(time.Second)
 	c.Examples = func(*rand.Rand) int { return 4 }
 	r := run(t, c)
 	if got := r.Mean().Seconds(); math.Abs(got-4) > 0.05 {
@@ -68,7 +69,7 @@ func TestExamplesAreTheUnitOfWork(t *testing.T) {
 func TestBadFanouts(t *testing.T) {
 	c := apart(2, 1)
 	c.Fanout = 3
-	if _, err := tier.Run(c); err == nil || !strings.Contains(err.Error(), "a request asks 3 models of 2") {
+	if _, err := clients.Run(c); err == nil || !strings.Contains(err.Error(), "a request asks 3 models of 2") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package tier
+package clients
 
 import (
 	"cmp"
@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"gearshift/internal/splitmix"
+	"gearshift/router/fleet"
 )
 
-// Drawing describes a tier whose models are drawn.
+// Drawing describes hosts and models that are drawn.
 type Drawing struct {
 	// Hosts is how many there are. Their cores are those of Kinds, in turn.
 	Hosts int
@@ -63,7 +64,7 @@ func (d Drawing) Draw() (*Config, error) {
 	c := &Config{}
 	for i := range d.Hosts {
 		cores := d.Kinds[i%len(d.Kinds)]
-		c.Hosts = append(c.Hosts, Host{Cores: cores, Memory: int64(cores * float64(d.Memory)), Bandwidth: cores * d.Bandwidth})
+		c.Hosts = append(c.Hosts, fleet.Host{Compute: cores, Memory: int64(cores * float64(d.Memory)), Bandwidth: cores * d.Bandwidth})
 	}
 	var parts, guesses []float64
 	sum := 0.0
@@ -83,7 +84,7 @@ func (d Drawing) Draw() (*Config, error) {
 	for k, part := range parts {
 		mean := time.Duration(between(float64(d.Fastest), float64(d.Slowest), random))
 		n := min(d.Hosts, max(2, int(math.Round(guesses[k]/sum*float64(d.Replicas)))))
-		m := Model{Name: fmt.Sprintf("m%d", k+1), Share: part / mean.Seconds(), Work: Varying(mean, d.Spread), Mean: mean, LoadTime: d.LoadTime, LoadWork: d.LoadWork}
+		m := Demand{Model: fleet.Model{Name: fmt.Sprintf("m%d", k+1), Load: d.LoadTime}, Share: part / mean.Seconds(), Work: Varying(mean, d.Spread), Mean: mean, LoadWork: d.LoadWork}
 		if d.Memory > 0 {
 			m.Memory = int64(between(float64(d.Smallest), float64(d.Largest), others))
 		}
@@ -100,7 +101,7 @@ func (d Drawing) Draw() (*Config, error) {
 			place.left[on] -= m.Memory
 		}
 		if len(m.Replicas) < 2 {
-			return nil, fmt.Errorf("cannot draw the tier: the hosts have no memory for two replicas of model %d", k)
+			return nil, fmt.Errorf("cannot draw the hosts: the hosts have no memory for two replicas of model %d", k)
 		}
 		c.Models = append(c.Models, m)
 	}
@@ -122,13 +123,13 @@ type placing struct {
 
 // emptiest is the host with the least expected work for each core that has no replica of the
 // model yet, and the memory for it; any of equals. It is −1 if there is none.
-func (p *placing) emptiest(m *Model) int {
+func (p *placing) emptiest(m *Demand) int {
 	best := -1
 	for _, i := range p.random.Perm(len(p.c.Hosts)) {
 		if slices.Contains(m.Replicas, i) || p.c.Hosts[i].Memory > 0 && p.left[i] < m.Memory {
 			continue
 		}
-		if best < 0 || cmp.Less(p.expected[i]/p.c.Hosts[i].Cores, p.expected[best]/p.c.Hosts[best].Cores) {
+		if best < 0 || cmp.Less(p.expected[i]/p.c.Hosts[i].Compute, p.expected[best]/p.c.Hosts[best].Compute) {
 			best = i
 		}
 	}

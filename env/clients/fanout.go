@@ -1,4 +1,4 @@
-package tier
+package clients
 
 import (
 	"slices"
@@ -68,17 +68,17 @@ func (r *run) part(number int32, now time.Duration, answered bool) {
 		r.result.Requests++
 		r.result.Failed++
 	default:
-		r.count(now - f.arrived)
+		r.enter(now - f.arrived)
 	}
 }
 
 // carry draws the examples that a request carries to a model, and their work.
-func (r *run) carry(x *request, m *Model) {
-	x.carries = 1
+func (r *run) carry(x *request, m *Demand) {
+	x.examples = 1
 	if r.Examples != nil {
-		x.carries = int32(max(1, r.Examples(r.random)))
+		x.examples = int32(max(1, r.Examples(r.random)))
 	}
-	for range x.carries {
+	for range x.examples {
 		x.work += m.Work(r.random)
 	}
 }

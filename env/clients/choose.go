@@ -1,4 +1,4 @@
-package tier
+package clients
 
 import (
 	"math"
@@ -34,7 +34,7 @@ func newViews(r *run) views {
 	for i := range r.Models {
 		var power []float64
 		for _, on := range r.deployed.models[i].on {
-			power = append(power, r.Hosts[on].Cores)
+			power = append(power, r.Hosts[on].Compute)
 		}
 		v.models = append(v.models, balance.Replicas{Hosts: r.deployed.models[i].on, Power: power, Mean: r.Models[i].Mean})
 	}
@@ -65,7 +65,7 @@ func (r *run) knowledge(client, model int) *balance.Knowledge {
 // choose has the client choose a replica of the model, and reports how long it waited for
 // those that it asked.
 func (r *run) choose(client, model int, now time.Duration) (replica int, waited time.Duration) {
-	k, on := r.knowledge(client, model), r.deployed.models[model].on
+	k := r.knowledge(client, model)
 	r.compare(now)
 	polled := r.views.polled[:0]
 	for {
@@ -75,7 +75,7 @@ func (r *run) choose(client, model int, now time.Duration) (replica int, waited 
 			break
 		}
 		for _, i := range polled[asked:] {
-			k.Hear(i, r.poll(on[i], model, now), balance.Polled, now)
+			k.Hear(i, r.poll(model, i, now), balance.Polled, now)
 		}
 		waited += r.PollTakes
 	}
@@ -109,36 +109,26 @@ func (r *run) probe(p probe, now time.Duration) {
 func (r *run) probed(at int, now time.Duration) {
 	p := r.views.probes[at]
 	r.views.probes[at], r.views.free = probe{}, append(r.views.free, at)
-	p.k.Hear(p.replica, r.poll(r.deployed.models[p.model].on[p.replica], p.model, now), balance.Probed, now)
+	p.k.Hear(p.replica, r.poll(p.model, p.replica, now), balance.Probed, now)
 }
 
-// poll has the host say its counters to a client that asks for them.
-func (r *run) poll(on, model int, now time.Duration) signals.Counters {
-	h := &r.hosts[on]
+// poll has a replica say its counters to a client that asks for them.
+func (r *run) poll(model, replica int, now time.Duration) signals.Counters {
+	x := r.replica(model, replica)
 	if r.PollWork > 0 {
-		h.advance(now)
-		h.polled(r.PollWork)
-		r.schedule(on)
+		r.hosts[x.host].Poll(r.PollWork, now)
+		r.sim.Changed(x.host)
 	}
-	return h.counters(model)
-}
-
-// answered has the client learn from the answer to its request.
-func (r *run) answered(x *request, now time.Duration) {
-	k, model := r.knowledge(int(x.client), int(x.model)), int(x.model)
-	k.Own[x.replica]--
-	if r.Board == 0 {
-		k.Hear(int(x.replica), r.hosts[r.deployed.models[model].on[x.replica]].counters(model), balance.WithAnswer, now)
-	}
-	k.Answered(int(x.replica), now-x.arrived, now)
+	return r.hosts[x.host].Counters(x.slot)
 }
 
 // write has all clients learn what all replicas say.
 func (r *run) write(now time.Duration) {
 	for model := range r.Models {
 		k := r.knowledge(0, model)
-		for replica, on := range r.deployed.models[model].on {
-			k.Hear(replica, r.hosts[on].counters(model), balance.Published, now)
+		for i := range r.deployed.models[model].on {
+			x := r.replica(model, i)
+			k.Hear(i, r.hosts[x.host].Counters(x.slot), balance.Published, now)
 		}
 	}
 	if now+r.Board < r.Length {
@@ -156,8 +146,8 @@ func (r *run) compare(now time.Duration) {
 		return
 	}
 	mean, square := 0.0, 0.0
-	for i := range r.hosts {
-		w := float64(r.hosts[i].work) / r.hosts[i].cores
+	for _, h := range r.hosts {
+		w := float64(h.Work()) / h.Cores
 		mean += w / float64(len(r.hosts))
 		square += w * w / float64(len(r.hosts))
 	}

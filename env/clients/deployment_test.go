@@ -1,4 +1,4 @@
-package tier_test
+package clients_test
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/env/tier"
+	"gearshift/env/clients"
 	"gearshift/router/balance"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
@@ -42,16 +42,16 @@ func (s *script) Wake(now time.Duration) time.Duration {
 }
 
 // two is two hosts of one core, with a model on the first.
-func two() *tier.Config {
-	return &tier.Config{
-		Hosts: []tier.Host{{Cores: 1, Memory: 10}, {Cores: 1, Memory: 10}},
-		Models: []tier.Model{{Name: "m", Version: "1", Share: 1, Work: tier.Always(10 * time.Millisecond), Mean: 10 * time.Millisecond, Replicas: []int{0},
-			Memory: 6, LoadTime: 2 * time.Second, LoadWork: time.Second}},
+func two() *clients.Config {
+	return &clients.Config{
+		Hosts: []fleet.Host{{Compute: 1, Memory: 10}, {Compute: 1, Memory: 10}},
+		Models: []clients.Demand{{Model: fleet.Model{Name: "m", Version: "1", Memory: 6, Load: 2 * time.Second}, Share: 1, Work: clients.Always(10 * time.Millisecond),
+			Mean: 10 * time.Millisecond, Replicas: []int{0}, LoadWork: time.Second}},
 		Clients: 3, Rate: 20, Chooser: balance.Sampled{K: 2, Poll: true}, Length: 20 * time.Second, Period: time.Second, Timeout: 100 * time.Millisecond, Seed: 1,
 	}
 }
 
-func act(t *testing.T, w *tier.Tier, v control.Verb, replica int, epoch uint64) {
+func act(t *testing.T, w *clients.Fleet, v control.Verb, replica int, epoch uint64) {
 	t.Helper()
 	if err := w.Act(control.Action{Verb: v, Replica: replica, Epoch: epoch}); err != nil {
 		t.Error(err)
@@ -65,7 +65,7 @@ func TestAReplicaIsLoadedAndUnloaded(t *testing.T) {
 	c := two()
 	s := &script{}
 	var first []time.Duration // when events came
-	c.Control = func(w *tier.Tier) control.Controller {
+	c.Control = func(w *clients.Fleet) control.Controller {
 		is := func(replica int, want fleet.State, memory int64) {
 			t.Helper()
 			if w.State(replica) != want || w.HostLoad(w.Host(replica)).Memory != memory {
@@ -123,9 +123,9 @@ func TestAReplicaIsLoadedAndUnloaded(t *testing.T) {
 // begun, and says why.
 func TestActionsAreRefused(t *testing.T) {
 	c := two()
-	c.Models = append(c.Models, tier.Model{Name: "n", Share: 1, Work: tier.Always(time.Millisecond), Mean: time.Millisecond, Replicas: []int{1}, Memory: 6})
+	c.Models = append(c.Models, clients.Demand{Model: fleet.Model{Name: "n", Memory: 6}, Share: 1, Work: clients.Always(time.Millisecond), Mean: time.Millisecond, Replicas: []int{1}})
 	s := &script{}
-	c.Control = func(w *tier.Tier) control.Controller {
+	c.Control = func(w *clients.Fleet) control.Controller {
 		for _, x := range []struct {
 			verb    control.Verb
 			replica int
@@ -135,8 +135,8 @@ func TestActionsAreRefused(t *testing.T) {
 			{control.Load, w.Replica(0, 1), 1, "its host lacks 2 bytes of memory"},
 			{control.Load, w.Replica(0, 0), 1, "it is up"},
 			{control.Activate, w.Replica(0, 1), 1, "it is cold"},
-			{control.Sleep, w.Replica(0, 0), 1, "simulated hosts know load, activate and unload alone"},
-			{control.Load, 99, 1, "cannot load replica 99: the tier has 4, counted from 0"},
+			{control.Sleep, w.Replica(0, 0), 1, "replicas are loaded, activated and unloaded, and nothing else"},
+			{control.Load, 99, 1, "there is no replica 99: the fleet has 4, counted from 0"},
 		} {
 			if err := w.Act(control.Action{Verb: x.verb, Replica: x.replica, Epoch: x.epoch}); err == nil || !strings.Contains(err.Error(), x.words) {
 				t.Errorf("%v: %v, want %q", x.verb, err, x.words)
@@ -172,7 +172,7 @@ func TestAVersionTakesOver(t *testing.T) {
 	next.Cold, next.Coldness = 3, 5
 	c.Models, c.Rate = append(c.Models, next), 50
 	s := &script{}
-	c.Control = func(w *tier.Tier) control.Controller {
+	c.Control = func(w *clients.Fleet) control.Controller {
 		count := func(want float64) {
 			t.Helper()
 			a, b := float64(w.ModelLoad(0).Answered), float64(w.ModelLoad(1).Answered)
@@ -196,9 +196,9 @@ func TestAVersionTakesOver(t *testing.T) {
 // answered.
 func TestUnloadBreaksRequests(t *testing.T) {
 	c := two()
-	c.Models[0].Work, c.Models[0].Mean, c.Models[0].Replicas, c.Rate = tier.Always(time.Second), time.Second, []int{0, 1}, 2
+	c.Models[0].Work, c.Models[0].Mean, c.Models[0].Replicas, c.Rate = clients.Always(time.Second), time.Second, []int{0, 1}, 2
 	broken := 0
-	c.Control = func(w *tier.Tier) control.Controller {
+	c.Control = func(w *clients.Fleet) control.Controller {
 		return &script{steps: []step{{10 * time.Second, func() {
 			broken = w.InFlight(0)
 			act(t, w, control.Unload, 0, 1)
@@ -215,7 +215,7 @@ func TestUnloadBreaksRequests(t *testing.T) {
 func TestBandwidthIsShared(t *testing.T) {
 	c := two()
 	c.Hosts[0].Bandwidth, c.Models[0].Bandwidth, c.Rate = 100, 60, 5
-	c.Hogs = []tier.Hog{{Host: 0, Bandwidth: 50, From: 10 * time.Second, To: 20 * time.Second}}
+	c.Hogs = []clients.Hog{{Host: 0, Bandwidth: 50, From: 10 * time.Second, To: 20 * time.Second}}
 	r := run(t, c)
 	fastest, slowest := r.Quantile(0).Seconds(), r.Quantile(0.9).Seconds()
 	if stretch := profile.DefaultBandwidth.Stretch(1.1); math.Abs(fastest-0.01) > 1e-6 || slowest < 0.01*stretch*0.999 {
@@ -229,9 +229,9 @@ func TestBandwidthIsShared(t *testing.T) {
 // TestTheRateFollowsTheDay: as many requests come as the rate has it, for the models whose
 // share it is then, and the same each time.
 func TestTheRateFollowsTheDay(t *testing.T) {
-	day := func() *tier.Config {
+	day := func() *clients.Config {
 		c := two()
-		c.Models = append(c.Models, tier.Model{Name: "n", Share: 1, Work: tier.Exponential(time.Millisecond), Mean: time.Millisecond, Replicas: []int{1}})
+		c.Models = append(c.Models, clients.Demand{Model: fleet.Model{Name: "n"}, Share: 1, Work: clients.Exponential(time.Millisecond), Mean: time.Millisecond, Replicas: []int{1}})
 		c.RateAt = func(now time.Duration) float64 { return 50 + 40*math.Sin(2*math.Pi*now.Seconds()/20) }
 		c.ShareAt = func(model int, now time.Duration) float64 {
 			if model == 1 && now < 10*time.Second {
@@ -254,19 +254,19 @@ func TestTheRateFollowsTheDay(t *testing.T) {
 }
 
 func TestBadDeployments(t *testing.T) {
-	for words, spoil := range map[string]func(c *tier.Config){
-		`version "2" of model "m" has a share of 1; want 0`:              func(c *tier.Config) { m := c.Models[0]; m.Version = "2"; c.Models = append(c.Models, m) },
-		"host 0 has 5 bytes of memory, of which its replicas take 6":     func(c *tier.Config) { c.Hosts[0].Memory = 5 },
-		`model "m" is on host 0 twice`:                                   func(c *tier.Config) { c.Models[0].Replicas = []int{0, 0} },
-		"hog 0 takes a bandwidth of 1 from 1s to 1s":                     func(c *tier.Config) { c.Hogs = []tier.Hog{{Bandwidth: 1, From: time.Second, To: time.Second}} },
-		"hog 0 is on host 2 of 2":                                        func(c *tier.Config) { c.Hogs = []tier.Hog{{Host: 2, Bandwidth: 1, To: time.Second}} },
-		"host 1 has a bandwidth of -1":                                   func(c *tier.Config) { c.Hosts[1].Bandwidth = -1 },
-		`model "m" has memory, times or bandwidth below 0`:               func(c *tier.Config) { c.Models[0].LoadTime = -1 },
-		"shares change at the times of a period, of which there is none": func(c *tier.Config) { c.Period, c.ShareAt = 0, func(int, time.Duration) float64 { return 1 } },
+	for words, spoil := range map[string]func(c *clients.Config){
+		`version "2" of model "m" has a share of 1; want 0`:              func(c *clients.Config) { m := c.Models[0]; m.Version = "2"; c.Models = append(c.Models, m) },
+		"host 0 has 5 bytes of memory, of which its replicas take 6":     func(c *clients.Config) { c.Hosts[0].Memory = 5 },
+		`model "m" is on host 0 twice`:                                   func(c *clients.Config) { c.Models[0].Replicas = []int{0, 0} },
+		"hog 0 takes a bandwidth of 1 from 1s to 1s":                     func(c *clients.Config) { c.Hogs = []clients.Hog{{Bandwidth: 1, From: time.Second, To: time.Second}} },
+		"hog 0 is on host 2 of 2":                                        func(c *clients.Config) { c.Hogs = []clients.Hog{{Host: 2, Bandwidth: 1, To: time.Second}} },
+		"host 1 has a bandwidth of -1":                                   func(c *clients.Config) { c.Hosts[1].Bandwidth = -1 },
+		`model "m" has memory, times or bandwidth below 0`:               func(c *clients.Config) { c.Models[0].Load = -1 },
+		"shares change at the times of a period, of which there is none": func(c *clients.Config) { c.Period, c.ShareAt = 0, func(int, time.Duration) float64 { return 1 } },
 	} {
 		c := two()
 		spoil(c)
-		if _, err := tier.Run(c); err == nil || !strings.Contains(err.Error(), words) {
+		if _, err := clients.Run(c); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%v, want %q", err, words)
 		}
 	}

@@ -1,10 +1,10 @@
-package tier_test
+package clients_test
 
 import (
 	"testing"
 	"time"
 
-	"gearshift/env/tier"
+	"gearshift/env/clients"
 	"gearshift/router/balance"
 	"gearshift/router/signals"
 )
@@ -12,7 +12,7 @@ import (
 // BenchmarkRun simulates requests of a tier of 30 hosts with memory bandwidth, with choices
 // that cost little, and reports how many per second.
 //
-//	go test -bench Run ./env/tier
+//	go test -bench Run ./env/clients
 func BenchmarkRun(b *testing.B) {
 	for _, x := range []struct {
 		name    string
@@ -31,7 +31,7 @@ func BenchmarkRun(b *testing.B) {
 			c.Clients, c.Chooser, c.Rate, c.Length, c.Period = x.clients, x.chooser, 0.6*c.Capacity(), 30*time.Second, time.Second
 			n := 0
 			for b.Loop() {
-				r, err := tier.Run(c)
+				r, err := clients.Run(c)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -46,7 +46,7 @@ func BenchmarkRun(b *testing.B) {
 // reports how many requests per second. Each client makes its own knowledge of each model as it
 // first asks for it, which takes longer than the rest.
 //
-//	go test -run '^$' -bench ManyClients ./env/tier
+//	go test -run '^$' -bench ManyClients ./env/clients
 func BenchmarkManyClients(b *testing.B) {
 	for _, x := range []struct {
 		name    string
@@ -56,7 +56,7 @@ func BenchmarkManyClients(b *testing.B) {
 		{"polled", balance.Sampled{K: 2, Counter: signals.ByWork, Poll: true}},
 	} {
 		b.Run(x.name, func(b *testing.B) {
-			d := tier.Drawing{
+			d := clients.Drawing{
 				Hosts: 40, Kinds: []float64{2, 4}, Models: 12, Skew: 0.8, Replicas: 160,
 				Fastest: 5 * time.Millisecond, Slowest: 40 * time.Millisecond, Spread: 0.5, Seed: 1,
 			}
@@ -68,7 +68,7 @@ func BenchmarkManyClients(b *testing.B) {
 			c.Timeout, c.PollTakes, c.PollWork, c.Seed = 250*time.Millisecond, time.Millisecond, 100*time.Microsecond, 1
 			n := 0
 			for b.Loop() {
-				r, err := tier.Run(c)
+				r, err := clients.Run(c)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -1,36 +1,37 @@
-package tier_test
+package clients_test
 
 import (
 	"math"
 	"testing"
 	"time"
 
-	"gearshift/env/tier"
+	"gearshift/env/clients"
 	"gearshift/router/balance"
+	"gearshift/router/fleet"
 	"gearshift/router/signals"
 )
 
 // supermarket is n hosts of one core, each with the one model, and requests of a mean of one
 // second: the supermarket model of Mitzenmacher (1996), whose mean response times are known
 // in the limit of many hosts.
-func supermarket(n int, load float64, c balance.Chooser, length time.Duration) *tier.Config {
+func supermarket(n int, load float64, c balance.Chooser, length time.Duration) *clients.Config {
 	all := make([]int, n)
 	for i := range all {
 		all[i] = i
 	}
-	config := &tier.Config{
-		Models:  []tier.Model{{Name: "m", Share: 1, Work: tier.Exponential(time.Second), Mean: time.Second, Replicas: all}},
+	config := &clients.Config{
+		Models:  []clients.Demand{{Model: fleet.Model{Name: "m"}, Share: 1, Work: clients.Exponential(time.Second), Mean: time.Second, Replicas: all}},
 		Clients: 1, Rate: load * float64(n), Chooser: c, Length: length, Warmup: length / 4, Seed: 1,
 	}
 	for range all {
-		config.Hosts = append(config.Hosts, tier.Host{Cores: 1})
+		config.Hosts = append(config.Hosts, fleet.Host{Compute: 1})
 	}
 	return config
 }
 
-func run(t *testing.T, c *tier.Config) *tier.Result {
+func run(t *testing.T, c *clients.Config) *clients.Result {
 	t.Helper()
-	r, err := tier.Run(c)
+	r, err := clients.Run(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,12 +118,12 @@ func TestAllWorkIsDone(t *testing.T) {
 // TestASharedHostIsFair: two requests on one core take twice as long as each alone, on two
 // cores no longer.
 func TestASharedHostIsFair(t *testing.T) {
-	fixed := func(seconds float64) tier.Model {
+	fixed := func(seconds float64) clients.Demand {
 		d := time.Duration(seconds * 1e9)
-		return tier.Model{Name: "m", Share: 1, Work: tier.Always(d), Mean: d, Replicas: []int{0}}
+		return clients.Demand{Model: fleet.Model{Name: "m"}, Share: 1, Work: clients.Always(d), Mean: d, Replicas: []int{0}}
 	}
 	for _, x := range []struct{ cores float64 }{{1}, {2}} {
-		c := &tier.Config{Hosts: []tier.Host{{Cores: x.cores}}, Models: []tier.Model{fixed(1)}, Clients: 1, Rate: 1, Chooser: balance.Sampled{K: 1}, Length: 4000 * time.Second, Seed: 3}
+		c := &clients.Config{Hosts: []fleet.Host{{Compute: x.cores}}, Models: []clients.Demand{fixed(1)}, Clients: 1, Rate: 1, Chooser: balance.Sampled{K: 1}, Length: 4000 * time.Second, Seed: 3}
 		c.Rate = .9 * c.Capacity()
 		r := run(t, c)
 		if r.Quantile(0) < time.Second-time.Microsecond {
@@ -135,19 +136,19 @@ func TestASharedHostIsFair(t *testing.T) {
 		}
 	}
 	// M/D/1 with processor sharing takes 1/(1−ρ) in the mean, whatever the distribution.
-	c := &tier.Config{Hosts: []tier.Host{{Cores: 1}}, Models: []tier.Model{fixed(1)}, Clients: 1, Rate: .5, Chooser: balance.Sampled{K: 1}, Length: 100000 * time.Second, Warmup: 100 * time.Second, Seed: 4}
+	c := &clients.Config{Hosts: []fleet.Host{{Compute: 1}}, Models: []clients.Demand{fixed(1)}, Clients: 1, Rate: .5, Chooser: balance.Sampled{K: 1}, Length: 100000 * time.Second, Warmup: 100 * time.Second, Seed: 4}
 	if got := run(t, c).Mean().Seconds(); math.Abs(got-2) > .06 {
 		t.Errorf("a shared core at half load takes %.3f s in the mean, want 2", got)
 	}
 }
 
 func TestBadTiers(t *testing.T) {
-	if _, err := tier.Run(&tier.Config{}); err == nil {
+	if _, err := clients.Run(&clients.Config{}); err == nil {
 		t.Error("a tier without hosts runs")
 	}
 	c := supermarket(2, .5, balance.Sampled{K: 1}, time.Second)
 	c.Models[0].Replicas = []int{0, 7}
-	if _, err := tier.Run(c); err == nil {
+	if _, err := clients.Run(c); err == nil {
 		t.Error("a model on a host that is not there runs")
 	}
 }
