@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,21 +16,30 @@ import (
 // A report that is listed has a subcommand with its flags, and its model becomes the files.
 func TestAReportRegistersItself(t *testing.T) {
 	madeUp := reports.Report{
-		Name: "made-up", Short: "A report of nothing", Example: "--out x --depth 3",
-		Flags: func(f *reports.Flags) reports.Make {
+		Name: "made-up", Short: "A report of nothing", Example: "--out x --depth 3", Seeds: reports.Seeds{Usual: 2, Quick: 2, Of: "runs"},
+		New: func(f *reports.Flags, r *reports.Run) reports.Study {
 			depth := f.Int("depth", 1, "how deep")
-			return func(_ context.Context, out string, _ reports.Program, _ io.Writer) (*report.Report, error) {
-				if err := f.Refuse("here", "out"); *depth > 3 {
-					return nil, err
-				}
-				return &report.Report{
-					Title: "Nothing", Scenario: "none", Repeat: "again", Verdict: []string{"One.", "Two.", "Three."}, Summary: "| a |",
-					Files: []report.File{{Name: "more.txt", Content: []byte(out)}},
-					Sections: []report.Section{{ID: "depth", Title: "Depth", Tables: []report.Table{{
+			return reports.Study{
+				Run: r,
+				Check: func() error {
+					if *depth > 3 {
+						return f.Refuse("here", "out")
+					}
+					return nil
+				},
+				Open: func(context.Context) (*report.Report, error) {
+					return &report.Report{
+						Title: "Nothing", Scenario: "none", Verdict: []string{"One.", "Two.", "Three."}, Summary: "| a |",
+						Files: []report.File{{Name: "more.txt", Content: []byte(r.Out)}},
+					}, nil
+				},
+				Sections: []reports.Section{{ID: "depth", Title: "Depth", Make: func(_ context.Context, p *reports.Part) error {
+					p.Tables = []report.Table{{
 						ID: "how-deep", Title: "How deep", Columns: []report.Column{{Key: "depth", Title: "Depth", Kind: report.KindNumber}},
 						Rows: [][]report.Cell{{report.Number(float64(*depth))}},
-					}}}},
-				}, nil
+					}}
+					return nil
+				}}},
 			}
 		},
 	}

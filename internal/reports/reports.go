@@ -1,5 +1,6 @@
-// Package reports says what a report of `gearshift paper` is. Each system has a folder
-// below this one that makes its own; the command lists them.
+// Package reports makes the reports of `gearshift paper`: it declares the flags that all have, plays
+// settings over seeds, keeps their runs and lays out sections. Each system has a folder below this
+// one with the sections of its own; the command lists them.
 package reports
 
 import (
@@ -23,8 +24,11 @@ type Report struct {
 	Short   string // a line of help
 	Long    string
 	Example string // arguments of the subcommand
-	// Flags declares the report's own flags, besides --out, and returns what makes it once
-	// they are read.
+	Quick   string // what --quick does
+	Seeds   Seeds
+	// New declares the report's own flags, and returns the study that reads them once they are given.
+	New func(f *Flags, r *Run) Study
+	// Flags is nil where there is New.
 	Flags func(f *Flags) Make
 }
 
@@ -80,6 +84,11 @@ func Write(ctx context.Context, of Make, out string, by Program, stdout, stderr 
 	if err != nil {
 		return err
 	}
+	return write(r, out, stdout)
+}
+
+// write writes the report into the folder and prints its verdict.
+func write(r *report.Report, out string, stdout io.Writer) error {
 	if err := r.Write(out); err != nil {
 		return err
 	}

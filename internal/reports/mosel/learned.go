@@ -8,7 +8,7 @@ import (
 
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
-	"gearshift/router/modality"
+	"gearshift/internal/reports"
 )
 
 // disturbance is what is not as the table has it.
@@ -28,53 +28,29 @@ var disturbances = []disturbance{
 	{"both", "estimates of 50 %, and latencies vary by 50 %", 0.5, 0.5},
 }
 
-// rivals are those that the learned policy is compared with. The last is the plan that advises it, with
-// the cautions that are part of it, and without departures.
-func (p *paper) rivals() []policy {
-	return []policy{compared[optimized], compared[ours], {"its plan alone", func(t *modality.Table, _ uint64) (modality.Policy, error) {
-		return modality.NewCautious(t, p.network.Cautions), nil
-	}}}
-}
-
-// learnedPlays is how many policies the section plays, if the report has played days or not.
-func learnedPlays(days bool) int {
-	n := 4 * len(models) * (len(deadlines) + len(disturbances))
-	if days { // which have three of the four
-		n -= 3 * len(models) * len(deadlines)
-	}
-	return n
-}
-
-// learned compares what a request is worth under the learned policy and under the plans. Without days
-// all are played here.
-func (p *paper) learned(ctx context.Context, all days) (report.Section, []string, error) {
-	section := report.Section{ID: "learned", Title: "The learned policy",
-		Text: "What a request is worth in the mean: its quality if it is answered in time, -1 if it is late or dropped. The differences are paired by day. The policy: " + p.trained + ". Its plan's cautions: " + p.network.Cautions.String() + "."}
+// learned compares what a request is worth under the learned policy and under the plans.
+func (p *paper) learned(ctx context.Context, part *reports.Part) error {
+	part.Text = "What a request is worth in the mean: its quality if it is answered in time, -1 if it is late or dropped. The differences are paired by day. The policy: " + p.trained + ". Its plan's cautions: " + p.network.Cautions.String() + "."
 	v := []verdict{{than: "optimized"}, {than: "foresight"}, {than: "its plan alone"}}
-	for i, deadline := range deadlines {
-		s := setting{deadline: deadline, estimate: 1}
-		var played [][]*run
-		if all != nil {
-			played = all[i]
+	add := func(id, title string, s setting) error {
+		t, err := p.compareLearned(ctx, id, title, s, v)
+		part.Tables = append(part.Tables, t)
+		return err
+	}
+	for _, deadline := range deadlines {
+		if err := add(fmt.Sprint(deadline.Milliseconds()), fmt.Sprintf("deadline %v", deadline), setting{deadline: deadline, estimate: 1}); err != nil {
+			return err
 		}
-		t, err := p.compareLearned(ctx, fmt.Sprint(deadline.Milliseconds()), fmt.Sprintf("deadline %v", deadline), s, played, v)
-		if err != nil {
-			return section, nil, err
-		}
-		section.Tables = append(section.Tables, t)
 	}
 	for _, d := range disturbances {
-		t, err := p.compareLearned(ctx, d.key, d.title, setting{deadline: time.Second, estimate: d.estimate, noise: d.noise}, nil, v)
-		if err != nil {
-			return section, nil, err
+		if err := add(d.key, d.title, setting{deadline: time.Second, estimate: d.estimate, noise: d.noise}); err != nil {
+			return err
 		}
-		section.Tables = append(section.Tables, t)
 	}
-	var sentences []string
 	for i := range v {
-		sentences = append(sentences, v[i].String())
+		part.Head("%s", &v[i])
 	}
-	return section, sentences, nil
+	return nil
 }
 
 // verdict counts where the learned policy is worth more than another, and less.
@@ -104,37 +80,26 @@ func (v *verdict) String() string {
 	return text + "."
 }
 
-// compareLearned makes the table of a setting, of whose days some are played.
-func (p *paper) compareLearned(ctx context.Context, id, title string, s setting, played [][]*run, v []verdict) (report.Table, error) {
+// compareLearned makes the table of a setting.
+func (p *paper) compareLearned(ctx context.Context, id, title string, s setting, v []verdict) (report.Table, error) {
 	t := report.Table{ID: "learned-" + id, Title: title, Columns: []report.Column{report.TextColumn("model", "model"),
 		report.IntervalColumn("learned", "learned", "", 4), report.IntervalColumn("optimized", "optimized", "", 4), report.IntervalColumn("foresight", "foresight", "", 4), report.IntervalColumn("plan", "its plan alone", "", 4),
 		report.IntervalColumn("more", "learned less optimized", "", 4), report.IntervalColumn("over", "learned less foresight", "", 4), report.IntervalColumn("departures", "learned less its plan", "", 4)}}
-	for j := range models {
-		s.model = &models[j]
-		list := append([]policy{compared[learned]}, p.rivals()...)
-		runs := make([]*run, len(list))
-		if played != nil {
-			copy(runs, []*run{played[j][learned], played[j][optimized], played[j][ours]})
-		}
-		row := []report.Cell{report.Text(s.model.name)}
-		for k := range list {
-			var err error
-			if runs[k] == nil {
-				if runs[k], err = p.play(ctx, s, list[k]); err != nil {
-					return t, err
-				}
+	all, err := p.each(ctx, s, learned, optimized, ours, alone)
+	for j := range all {
+		name := models[j].name
+		row, differences := []report.Cell{report.Text(name)}, []report.Cell{}
+		its := reports.Values(all[j][0], worth)
+		for k, runs := range all[j] {
+			other := reports.Values(runs, worth)
+			row = append(row, reports.Mean(other))
+			if k > 0 {
+				more := reports.Less(its, other)
+				differences = append(differences, reports.Cell(more))
+				v[k-1].add(name+", "+title, more)
 			}
-			row = append(row, cell(evaluation.Bootstrap(runs[k].worth)))
 		}
-		for k, other := range runs[1:] {
-			more, err := evaluation.Paired(runs[0].worth, other.worth)
-			if err != nil {
-				return t, err
-			}
-			row = append(row, cell(more))
-			v[k].add(s.model.name+", "+title, more)
-		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, append(row, differences...))
 	}
-	return t, nil
+	return t, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
 	"gearshift/internal/reports"
 	"gearshift/router/modality"
 )
@@ -66,22 +67,23 @@ func TestProfilesFollowFromThePaper(t *testing.T) {
 	}
 }
 
+// small is a study of short days.
+func small(day time.Duration, only ...string) reports.Study {
+	p := &paper{Run: &reports.Run{Seeds: 2, Only: only}, day: day, decisions: 1000, validation: 8, comparisons: 10, multiple: 8}
+	return p.study()
+}
+
 // TestReport: a short report is whole, and the same twice.
 func TestReport(t *testing.T) {
-	made := func() any {
-		p := &paper{seeds: 2, day: 10 * time.Second, program: reports.Program{Version: "test"}, repeat: "gearshift paper mosel", decisions: 1000, validation: 8, comparisons: 10, multiple: 8}
-		if err := p.train(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		r, err := p.report(t.Context())
+	made := func() *report.Report {
+		s := small(10 * time.Second)
+		r, err := s.Make(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.Repeat = "again"
 		if err := r.Validate(); err != nil {
 			t.Fatal(err)
-		}
-		if p.played != p.plays {
-			t.Errorf("%d policies played, announced %d", p.played, p.plays)
 		}
 		return r
 	}
@@ -92,26 +94,20 @@ func TestReport(t *testing.T) {
 
 // TestOnlyTheLearnedPolicy: the section alone is that of the whole report.
 func TestOnlyTheLearnedPolicy(t *testing.T) {
-	p := &paper{only: true, seeds: 2, day: 5 * time.Second, program: reports.Program{Version: "test"}, repeat: "gearshift paper mosel", decisions: 1000, validation: 8, comparisons: 10}
-	if err := p.train(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	alone, err := p.report(t.Context())
+	s := small(5*time.Second, "learned")
+	alone, err := s.Make(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := alone.Validate(); err != nil || p.played != p.plays {
-		t.Errorf("%v; %d policies played, announced %d", err, p.played, p.plays)
-	}
-	days, err := p.days(t.Context())
+	s = small(5*time.Second, "violations", "learned")
+	both, err := s.Make(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	section, verdict, err := p.learned(t.Context(), days)
-	if err != nil || len(alone.Sections) != 1 || !reflect.DeepEqual(alone.Sections[0], section) || !slices.Equal(alone.Verdict, verdict) {
-		t.Errorf("%v; %d sections, %q; in the report %q", err, len(alone.Sections), alone.Verdict, verdict)
+	if len(alone.Sections) != 1 || !reflect.DeepEqual(alone.Sections[0], both.Sections[1]) || !slices.Equal(alone.Verdict, both.Verdict[1:]) {
+		t.Errorf("%d sections, %q; after another %q", len(alone.Sections), alone.Verdict, both.Verdict)
 	}
-	if got := len(section.Tables) * len(models); got != 45 {
+	if got := len(alone.Sections[0].Tables) * len(models); got != 45 {
 		t.Errorf("%d settings, want 45", got)
 	}
 }

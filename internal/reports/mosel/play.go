@@ -3,11 +3,8 @@ package mosel
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math/rand/v2"
-	"runtime"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	envjobs "gearshift/env/jobs"
@@ -23,7 +20,7 @@ type policy struct {
 	make func(t *modality.Table, seed uint64) (modality.Policy, error)
 }
 
-// compared are the policies of the report. One without a make is the paper's network.
+// compared are the policies of the report. One without a make has the network of the report.
 var compared = []policy{
 	{"optimized", func(t *modality.Table, _ uint64) (modality.Policy, error) {
 		return modality.NewPlanner(t, modality.PrefixSafe)
@@ -66,51 +63,50 @@ const (
 	others    = 5
 	drop      = 8
 	none      = 9
+	alone     = 10 // the plan that advises the learned policy, with its cautions and without departures
 )
 
-// setting is what is played.
+// setting is what is played, which does not change while it is.
 type setting struct {
 	model    *model
+	with     int // policy: an index of compared, or alone
 	deadline time.Duration
-	estimate float64 // the table's latencies are so many times the real ones
-	fixed    bool    // and are not corrected
-	faster   float64 // how many times as fast the model is; 0 is 1
-	clients  bool    // jobs of recorded clients, in place of a day
-	noise    float64 // standard deviation of the logarithm of what a batch takes
-	constant float64 // rate, in place of a day
+	estimate float64       // the table's latencies are so many times the real ones
+	fixed    bool          // and are not corrected
+	halved   bool          // the model is as fast as with FP16
+	clients  bool          // jobs of recorded clients, in place of a day
+	noise    float64       // standard deviation of the logarithm of what a batch takes
+	constant float64       // rate, in units of the model's capacity, in place of a day
+	day      time.Duration // 0 is the report's
+	once     bool          // the first seed only
 }
 
 // load is that of a setting.
 func (p *paper) load(s setting) jobs.Load {
 	l := jobs.Load{
-		Length: p.day, Least: 5, Most: 2 * s.model.capacity, Mean: 1, Spread: 6, Largest: largest,
+		Length: cmp.Or(s.day, p.day), Least: 5, Most: 2 * s.model.capacity, Mean: 1, Spread: 6, Largest: largest,
 		Deadline: s.deadline, FloorLow: leastQuality, FloorHigh: bestQuality,
 	}
 	if s.constant > 0 {
-		l.Shape, l.Least, l.Most = jobs.Constant, s.constant, s.constant
+		rate := s.constant * s.model.capacity
+		l.Shape, l.Least, l.Most = jobs.Constant, rate, rate
 	}
 	return l
 }
 
-// run is the results of a policy, by seed, and the mean time from arrival to end of the jobs
-// answered, in seconds.
-type run struct {
-	results []*envjobs.Result
-	took    []float64
-	worth   []float64 // of a request, in the mean, by [envjobs.Outcome.Worth]
+// played is the results of a run.
+type played struct {
+	*envjobs.Result
+	took  float64 // mean time from arrival to end of the jobs answered, in seconds
+	worth float64 // of a request, in the mean, by [envjobs.Outcome.Worth]
 }
 
-// of is a quantity of the results, by seed.
-func (r *run) of(f func(*envjobs.Result) float64) []float64 {
-	list := make([]float64, len(r.results))
-	for i, result := range r.results {
-		list[i] = f(result)
-	}
-	return list
-}
+func worth(r played) float64 { return r.worth }
+func took(r played) float64  { return r.took }
 
 // draw draws a day's jobs.
-func (p *paper) draw(s setting, load *jobs.Load, seed uint64) ([]jobs.Arrival, error) {
+func (p *paper) draw(s setting, seed uint64) ([]jobs.Arrival, error) {
+	load := p.load(s)
 	if s.clients {
 		return load.DrawFrom(p.clients, s.model.capacity, seed)
 	}
@@ -118,76 +114,86 @@ func (p *paper) draw(s setting, load *jobs.Load, seed uint64) ([]jobs.Arrival, e
 }
 
 // decides makes the policy.
-func (p *paper) decides(with policy, t *modality.Table, seed uint64) (modality.Policy, error) {
-	if with.make == nil {
+func (p *paper) decides(with int, t *modality.Table, seed uint64) (modality.Policy, error) {
+	switch with {
+	case learned:
 		return modality.NewLearned(t, p.network)
+	case alone:
+		return modality.NewCautious(t, p.network.Cautions), nil
 	}
-	return with.make(t, seed)
+	return compared[with].make(t, seed)
 }
 
-// play runs a policy on all seeds of a setting.
-func (p *paper) play(ctx context.Context, s setting, with policy) (*run, error) {
-	table, err := modality.NewTable(s.model.options(s.estimate/cmp.Or(s.faster, 1)), modality.Mixed, largest)
-	if err != nil {
-		return nil, err
+// open prepares a setting, whose runs share the table of the estimates and what batches take.
+func (p *paper) open(s setting) (int, func(context.Context, int) (played, error), error) {
+	faster := 1.0
+	if s.halved {
+		faster = s.model.halved()
 	}
-	one := playing{paper: p, setting: s, with: with, table: table, real: s.model.options(1 / cmp.Or(s.faster, 1))}
-	r := &run{results: make([]*envjobs.Result, p.seeds), took: make([]float64, p.seeds), worth: make([]float64, p.seeds)}
-	faults := make([]error, p.seeds)
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(p.seeds, runtime.GOMAXPROCS(0)) {
-		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(p.seeds) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				faults[i] = one.play(int(i), r)
-			}
-		})
+	table, err := modality.NewTable(s.model.options(s.estimate/faster), modality.Mixed, largest)
+	real, seeds := s.model.options(1/faster), p.Seeds
+	if s.once {
+		seeds = 1
 	}
-	all.Wait()
-	if err := errors.Join(append(faults, ctx.Err())...); err != nil {
-		return nil, err
-	}
-	p.played++
-	p.count(p.played, p.plays)
-	return r, nil
+	return seeds, func(_ context.Context, i int) (played, error) {
+		return p.play(s, table, real, workloads.Seed(workloads.Evaluation, uint64(i)))
+	}, err
 }
 
-// playing is a policy in a setting, whose runs share nothing that changes.
-type playing struct {
-	*paper
-	setting setting
-	with    policy
-	table   *modality.Table   // of the estimates
-	real    []modality.Option // what batches take
-}
-
-// play runs a seed, and writes what comes of it where its number is.
-func (p *playing) play(i int, r *run) error {
-	seed := workloads.Seed(workloads.Evaluation, uint64(i))
-	load := p.load(p.setting)
-	arrivals, err := p.draw(p.setting, &load, seed)
+// play runs a seed.
+func (p *paper) play(s setting, table *modality.Table, real []modality.Option, seed uint64) (r played, err error) {
+	arrivals, err := p.draw(s, seed)
 	if err != nil {
-		return err
+		return r, err
 	}
-	decides, err := p.decides(p.with, p.table, seed)
+	decides, err := p.decides(s.with, table, seed)
 	if err != nil {
-		return err
+		return r, err
 	}
-	d := modality.NewDispatcher(p.table, decides)
-	d.Fixed = p.setting.fixed
-	var took, worth float64
+	d := modality.NewDispatcher(table, decides)
+	d.Fixed = s.fixed
 	answered := 0
-	noise := jobtraining.Noise(p.setting.noise, rand.New(rand.NewPCG(seed, 8)))
-	r.results[i], err = envjobs.Run(envjobs.Config{Dispatcher: d, Window: window, Options: p.real, Noise: noise}, arrivals, func(o envjobs.Outcome) {
-		worth += o.Worth()
+	noise := jobtraining.Noise(s.noise, rand.New(rand.NewPCG(seed, 8)))
+	r.Result, err = envjobs.Run(envjobs.Config{Dispatcher: d, Window: window, Options: real, Noise: noise}, arrivals, func(o envjobs.Outcome) {
+		r.worth += o.Worth()
 		if !o.Dropped {
-			took += (o.Finished - o.At).Seconds()
+			r.took += (o.Finished - o.At).Seconds()
 			answered++
 		}
 	})
 	if err != nil {
-		return err
+		return r, err
 	}
-	r.took[i], r.worth[i] = took/float64(max(1, answered)), worth/float64(max(1, r.results[i].Requests))
-	return nil
+	r.took, r.worth = r.took/float64(max(1, answered)), r.worth/float64(max(1, r.Requests))
+	return r, nil
+}
+
+// each plays policies on all models, as the setting says otherwise: runs by model and policy.
+func (p *paper) each(ctx context.Context, s setting, with ...int) ([][][]played, error) {
+	var list []setting
+	for j := range models {
+		for _, s.with = range with {
+			s.model = &models[j]
+			list = append(list, s)
+		}
+	}
+	runs, err := p.sweep.Play(ctx, list...)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Collect(slices.Chunk(runs, len(with))), nil
+}
+
+// everyone is all policies that are compared.
+func everyone() []int {
+	all := make([]int, len(compared))
+	for k := range all {
+		all[k] = k
+	}
+	return all
+}
+
+// days plays all policies on days with a deadline: runs by model and policy.
+func (p *paper) days(ctx context.Context, deadline time.Duration) ([][][]played, error) {
+	return p.each(ctx, setting{deadline: deadline, estimate: 1}, everyone()...)
 }

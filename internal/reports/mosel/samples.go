@@ -1,12 +1,14 @@
 package mosel
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"gearshift/env/evaluation/report"
 	envjobs "gearshift/env/jobs"
+	"gearshift/internal/reports"
 )
 
 // window is the time of a sample (MOSEL-26).
@@ -16,9 +18,10 @@ const window = 4 * time.Second
 var quantiles = []float64{0.05, 0.25, 0.5, 0.75, 0.95}
 
 // samples shows what a box plot of the paper's samples would.
-func (p *paper) samples(all days) report.Section {
-	section := report.Section{ID: "samples", Title: "Samples of 4 s",
-		Text: "Quantiles over all windows of 4 s of all days, at a deadline of 1 s, as the paper's box plots show them (MOSEL-26)."}
+func (p *paper) samples(ctx context.Context, part *reports.Part) error {
+	shown := []int{optimized, ours, learned, others + 2, none}
+	all, err := p.each(ctx, setting{deadline: time.Second, estimate: 1}, shown...)
+	part.Text = "Quantiles over all windows of 4 s of all days, at a deadline of 1 s, as the paper's box plots show them (MOSEL-26)."
 	for _, s := range []struct {
 		id, title, unit string
 		of              func(envjobs.Sample) (float64, bool)
@@ -35,10 +38,10 @@ func (p *paper) samples(all days) report.Section {
 		for _, q := range quantiles {
 			t.Columns = append(t.Columns, report.Column{Key: fmt.Sprintf("q%02.0f", 100*q), Title: fmt.Sprintf("%.0f %%", 100*q), Unit: s.unit, Kind: report.KindNumber, Decimals: 3})
 		}
-		for j := range models {
-			for _, k := range []int{optimized, ours, learned, others + 2, none} {
+		for j := range all {
+			for i, k := range shown {
 				var values []float64
-				for _, r := range all[standard][j][k].results {
+				for _, r := range all[j][i] {
 					for _, sample := range r.Samples {
 						if x, ok := s.of(sample); ok {
 							values = append(values, x)
@@ -53,7 +56,7 @@ func (p *paper) samples(all days) report.Section {
 				t.Rows = append(t.Rows, row)
 			}
 		}
-		section.Tables = append(section.Tables, t)
+		part.Tables = append(part.Tables, t)
 	}
-	return section
+	return err
 }

@@ -9,39 +9,22 @@ import (
 
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
-	envjobs "gearshift/env/jobs"
+	"gearshift/internal/reports"
 )
 
 // deadlines are those of the jobs, from their arrival. The paper gives none (MOSEL-19).
 var deadlines = []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}
 
-// days are the runs by deadline, model and policy.
-type days [][][]*run
+// standard is the deadline of most tables.
+const standard = time.Second
 
-func (p *paper) days(ctx context.Context) (days, error) {
-	all := make(days, len(deadlines))
-	for i, deadline := range deadlines {
-		all[i] = make([][]*run, len(models))
-		for j := range models {
-			for _, with := range compared {
-				r, err := p.play(ctx, setting{model: &models[j], deadline: deadline, estimate: 1}, with)
-				if err != nil {
-					return nil, err
-				}
-				all[i][j] = append(all[i][j], r)
-			}
-		}
+// columns are the model and policies.
+func columns(decimals int, unit string, policies ...int) []report.Column {
+	list := []report.Column{report.TextColumn("model", "model")}
+	for _, k := range policies {
+		list = append(list, report.IntervalColumn(key(compared[k].name), compared[k].name, unit, decimals))
 	}
-	return all, nil
-}
-
-// standard is the index of the deadline of a second.
-const standard = 1
-
-func cell(i evaluation.Interval) report.Cell { return report.Interval(i.Mean, i.Lo, i.Hi) }
-
-func beside(i evaluation.Interval, paper float64) report.Cell {
-	return report.BesideInterval(i.Mean, i.Lo, i.Hi, paper)
+	return list
 }
 
 // relative is the geometric mean of a by b, which are by seed: a day on which b is close to
@@ -61,43 +44,53 @@ func relative(a, b []float64) (i evaluation.Interval, ok bool) {
 // relativeCell is the cell of [relative].
 func relativeCell(a, b []float64) report.Cell {
 	if i, ok := relative(a, b); ok {
-		return cell(i)
+		return reports.Cell(i)
 	}
 	return report.Cell{}
 }
 
 // throughput compares requests answered per second with those of none.
-func (p *paper) throughput(all days) (report.Section, string) {
+func (p *paper) throughput(ctx context.Context, part *reports.Part) error {
 	work := report.Table{
 		ID: "gains", Title: "Requests answered in time per second, relative to none (geometric mean over the days)",
-		Columns: []report.Column{report.TextColumn("model", "model"), {Key: "gain", Title: "ours, deadline 1 s", Unit: "×", Kind: report.KindBeside, Decimals: 2},
+		Columns: []report.Column{report.TextColumn("model", "model"), report.BesideColumn("gain", "ours, deadline 1 s", "×", 2),
 			report.IntervalColumn("half", "0.5 s", "×", 2), report.IntervalColumn("two", "2 s", "×", 2), report.IntervalColumn("done", "all work, late or not, 1 s", "×", 2)},
 		Note: "The paper counts throughput without saying whether late answers count. Arrivals are at most twice the capacity, so a gain above 2 can only be of work in time, next to a policy that answers late jobs too (MOSEL-20). Days on which none answers nothing in time are left out.",
 	}
 	var gains []string
-	for j, m := range models {
-		row := []report.Cell{report.Text(m.name)}
-		for _, i := range []int{standard, 0, 2} {
-			runs := all[i][j]
-			mine, its := runs[ours].of((*envjobs.Result).Goodput), runs[none].of((*envjobs.Result).Goodput)
-			if gain, ok := relative(mine, its); i == standard && ok {
-				row = append(row, beside(gain, m.gain))
-				gains = append(gains, fmt.Sprintf("%s %.2f", m.name, gain.Mean))
-				continue
-			}
-			row = append(row, relativeCell(mine, its))
-		}
-		runs := all[standard][j]
-		row = append(row, relativeCell(runs[ours].of((*envjobs.Result).Throughput), runs[none].of((*envjobs.Result).Throughput)))
-		work.Rows = append(work.Rows, row)
+	for _, m := range models {
+		work.Rows = append(work.Rows, []report.Cell{report.Text(m.name)})
 	}
-	return report.Section{ID: "throughput", Title: "Throughput", Tables: []report.Table{work, admission(all)}},
-		"answers in time per second on days, relative to none, at a deadline of 1 s: " + strings.Join(gains, ", ") + "."
+	for _, deadline := range []time.Duration{standard, deadlines[0], deadlines[2]} {
+		all, err := p.each(ctx, setting{deadline: deadline, estimate: 1}, ours, none)
+		if err != nil {
+			return err
+		}
+		for j, m := range models {
+			mine, its := reports.Values(all[j][0], played.Goodput), reports.Values(all[j][1], played.Goodput)
+			c := relativeCell(mine, its)
+			if gain, ok := relative(mine, its); deadline == standard && ok {
+				c = reports.Beside(gain, m.gain)
+				gains = append(gains, fmt.Sprintf("%s %.2f", m.name, gain.Mean))
+			}
+			work.Rows[j] = append(work.Rows[j], c)
+		}
+	}
+	all, err := p.days(ctx, standard)
+	if err != nil {
+		return err
+	}
+	for j := range models {
+		work.Rows[j] = append(work.Rows[j], relativeCell(reports.Values(all[j][ours], played.Throughput), reports.Values(all[j][none], played.Throughput)))
+	}
+	part.Tables = []report.Table{work, admission(all)}
+	part.Head("Answers in time per second on days, relative to none, at a deadline of 1 s: %s.", strings.Join(gains, ", "))
+	return nil
 }
 
 // admission compares plans with all inputs and admission alone: a policy that drops what would be late
 // answers in time too, without a choice of inputs.
-func admission(all days) report.Table {
+func admission(all [][][]played) report.Table {
 	t := report.Table{
 		ID: "admission", Title: "Beyond admission: all inputs, dropping what would be late (none, drop), and plans, deadline 1 s",
 		Columns: []report.Column{report.TextColumn("model", "model"), report.IntervalColumn("drop", "in time relative to none: none, drop", "×", 2)},
@@ -109,13 +102,11 @@ func admission(all days) report.Table {
 			report.IntervalColumn("worth_"+key(name), name+": worth less that of none, drop", "", 3), report.IntervalColumn("quality_"+key(name), "and quality", "", 3))
 	}
 	for j := range models {
-		runs := all[standard][j]
-		its, admitted := runs[none].of((*envjobs.Result).Goodput), runs[drop]
-		row := []report.Cell{report.Text(models[j].name), relativeCell(admitted.of((*envjobs.Result).Goodput), its)}
+		of := func(k int, f func(played) float64) []float64 { return reports.Values(all[j][k], f) }
+		row := []report.Cell{report.Text(models[j].name), relativeCell(of(drop, played.Goodput), of(none, played.Goodput))}
 		for _, k := range []int{optimized, ours, learned} {
-			worth, _ := evaluation.Paired(runs[k].worth, admitted.worth) // of the same days
-			quality, _ := evaluation.Paired(runs[k].of((*envjobs.Result).MeanQuality), admitted.of((*envjobs.Result).MeanQuality))
-			row = append(row, relativeCell(runs[k].of((*envjobs.Result).Goodput), its), cell(worth), cell(quality))
+			row = append(row, relativeCell(of(k, played.Goodput), of(none, played.Goodput)),
+				reports.Cell(reports.Less(of(k, worth), of(drop, worth))), reports.Cell(reports.Less(of(k, played.MeanQuality), of(drop, played.MeanQuality))))
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -123,52 +114,45 @@ func admission(all days) report.Table {
 }
 
 // violations compares the shares of requests that were late or dropped.
-func (p *paper) violations(all days) (report.Section, string, error) {
-	section := report.Section{ID: "violations", Title: "Violations", Text: "Requests that were late or dropped, of all requests (MOSEL-21). The difference is paired by day."}
+func (p *paper) violations(ctx context.Context, part *reports.Part) error {
+	part.Text = "Requests that were late or dropped, of all requests (MOSEL-21). The difference is paired by day."
 	var beaten []string
-	for i, deadline := range deadlines {
+	for _, deadline := range deadlines {
+		all, err := p.days(ctx, deadline)
+		if err != nil {
+			return err
+		}
 		t := report.Table{
 			ID: fmt.Sprintf("violations-%d", deadline.Milliseconds()), Title: fmt.Sprintf("Share of violations, deadline %v", deadline),
-			Columns: []report.Column{report.TextColumn("model", "model")},
+			Columns: append(columns(3, "", everyone()...), report.BesideColumn("fewer", "foresight: fewer than none, points", "", 1),
+				report.IntervalColumn("less", "foresight, less the best without a plan", "", 4), report.IntervalColumn("better", "and its quality less that one's", "", 4)),
 		}
-		for _, with := range compared {
-			t.Columns = append(t.Columns, report.IntervalColumn(key(with.name), with.name, "", 3))
-		}
-		t.Columns = append(t.Columns, report.Column{Key: "fewer", Title: "foresight: fewer than none, points", Kind: report.KindBeside, Decimals: 1}, report.IntervalColumn("less", "foresight, less the best without a plan", "", 4), report.IntervalColumn("better", "and its quality less that one's", "", 4))
 		for j, m := range models {
 			row, best := []report.Cell{report.Text(m.name)}, others
-			shares := make([][]float64, len(compared))
+			shares, means := make([][]float64, len(compared)), make([]float64, len(compared))
 			for k := range compared {
-				shares[k] = all[i][j][k].of((*envjobs.Result).Violations)
-				row = append(row, cell(evaluation.Bootstrap(shares[k])))
-				if k > others && evaluation.Bootstrap(shares[k]).Mean < evaluation.Bootstrap(shares[best]).Mean {
+				shares[k] = reports.Values(all[j][k], played.Violations)
+				i := evaluation.Bootstrap(shares[k])
+				row, means[k] = append(row, reports.Cell(i)), i.Mean
+				if k > others && means[k] < means[best] {
 					best = k
 				}
 			}
-			fewer, err := evaluation.Paired(shares[none], shares[ours])
-			if err != nil {
-				return section, "", err
-			}
-			fewer.Mean, fewer.Lo, fewer.Hi = 100*fewer.Mean, 100*fewer.Lo, 100*fewer.Hi
-			less, err := evaluation.Paired(shares[ours], shares[best])
-			if err != nil {
-				return section, "", err
-			}
-			better, err := evaluation.Paired(all[i][j][ours].of((*envjobs.Result).MeanQuality), all[i][j][best].of((*envjobs.Result).MeanQuality))
-			if err != nil {
-				return section, "", err
-			}
+			fewer, less := reports.Less(shares[none], shares[ours]), reports.Less(shares[ours], shares[best])
+			better := reports.Less(reports.Values(all[j][ours], played.MeanQuality), reports.Values(all[j][best], played.MeanQuality))
 			if less.Lo > 0 || better.Hi < 0 {
 				beaten = append(beaten, fmt.Sprintf("%s at %v", m.name, deadline))
 			}
-			t.Rows = append(t.Rows, append(row, beside(fewer, m.fewer), cell(less), cell(better)))
+			t.Rows = append(t.Rows, append(row, reports.Beside(reports.Scaled(fewer, 100), m.fewer), reports.Cell(less), reports.Cell(better)))
 		}
-		section.Tables = append(section.Tables, t)
+		part.Tables = append(part.Tables, t)
 	}
 	if len(beaten) == 0 {
-		return section, "On no model and deadline has a policy without a plan fewer violations than foresight, or the best of them more quality, beyond chance.", nil
+		part.Head("On no model and deadline has a policy without a plan fewer violations than foresight, or the best of them more quality, beyond chance.")
+		return nil
 	}
-	return section, "A policy without a plan has fewer violations than foresight, or as the best of them more quality, beyond chance, on " + strings.Join(beaten, ", ") + ".", nil
+	part.Head("A policy without a plan has fewer violations than foresight, or as the best of them more quality, beyond chance, on %s.", strings.Join(beaten, ", "))
+	return nil
 }
 
 // key is the name of a column of a policy.
@@ -177,27 +161,24 @@ func key(name string) string {
 }
 
 // quality shows the mean qualities and how long jobs take.
-func (p *paper) quality(all days) report.Section {
-	quality := report.Table{ID: "qualities", Title: "Mean quality of the requests answered, deadline 1 s", Columns: []report.Column{report.TextColumn("model", "model")}}
-	took := report.Table{ID: "completion", Note: "The paper's 11 times shorter (MOSEL-23) is a request of TVLT with audio alone against both: 3.0 and 33.3 ms, as the profiles have it.", Title: "Mean time from a job's arrival to its end, deadline 1 s", Columns: []report.Column{report.TextColumn("model", "model")}}
-	for _, with := range compared {
-		quality.Columns = append(quality.Columns, report.IntervalColumn(key(with.name), with.name, "", 3))
-		took.Columns = append(took.Columns, report.IntervalColumn(key(with.name), with.name, "s", 3))
-	}
-	for j, m := range models {
-		row, times := []report.Cell{report.Text(m.name)}, []report.Cell{report.Text(m.name)}
-		for k := range compared {
-			r := all[standard][j][k]
-			row = append(row, cell(evaluation.Bootstrap(r.of((*envjobs.Result).MeanQuality))))
-			times = append(times, cell(evaluation.Bootstrap(r.took)))
+func (p *paper) quality(ctx context.Context, part *reports.Part) error {
+	all, err := p.days(ctx, standard)
+	quality := report.Table{ID: "qualities", Title: "Mean quality of the requests answered, deadline 1 s", Columns: columns(3, "", everyone()...)}
+	times := report.Table{ID: "completion", Note: "The paper's 11 times shorter (MOSEL-23) is a request of TVLT with audio alone against both: 3.0 and 33.3 ms, as the profiles have it.", Title: "Mean time from a job's arrival to its end, deadline 1 s", Columns: columns(3, "s", everyone()...)}
+	for j := range all {
+		best, after := []report.Cell{report.Text(models[j].name)}, []report.Cell{report.Text(models[j].name)}
+		for _, runs := range all[j] {
+			best = append(best, reports.Mean(reports.Values(runs, played.MeanQuality)))
+			after = append(after, reports.Mean(reports.Values(runs, took)))
 		}
-		quality.Rows, took.Rows = append(quality.Rows, row), append(took.Rows, times)
+		quality.Rows, times.Rows = append(quality.Rows, best), append(times.Rows, after)
 	}
-	return report.Section{ID: "quality", Title: "Quality and completion times", Tables: []report.Table{quality, took}}
+	part.Tables = []report.Table{quality, times}
+	return err
 }
 
 // profiles are what is simulated.
-func (p *paper) profiles() report.Section {
+func (p *paper) profiles(_ context.Context, part *reports.Part) error {
 	t := report.Table{
 		ID: "latencies", Title: "Profiles",
 		Columns: []report.Column{report.TextColumn("model", "model"), report.TextColumn("inputs", "inputs"), {Key: "quality", Title: "quality", Kind: report.KindNumber, Decimals: 2}, {Key: "ms", Title: "time of a request", Unit: "ms", Kind: report.KindNumber, Decimals: 1}},
@@ -208,5 +189,6 @@ func (p *paper) profiles() report.Section {
 			t.Rows = append(t.Rows, []report.Cell{report.Text(models[i].name), report.Text(o.Name), report.Number(o.Quality), report.Number(o.Latency[0])})
 		}
 	}
-	return report.Section{ID: "profiles", Title: "What is simulated", Text: "A profile here is arithmetic on what the paper says; no model was measured.", Tables: []report.Table{t}}
+	part.Text, part.Tables = "A profile here is arithmetic on what the paper says; no model was measured.", []report.Table{t}
+	return nil
 }
