@@ -226,6 +226,9 @@ func (c *Controller) sameAs(o, p *open) bool {
 // conflict is why the want cannot be taken in: a higher rank has the location.
 func (c *Controller) conflict(o *open) error {
 	l, name := c.first[o.Replica], c.table.Replicas[o.Replica].Name
+	if o.claims.changes[l] {
+		return nil // others wait
+	}
 	for _, k := range c.claims {
 		if k.rank < o.claims.rank && k.held[l] && !o.exact() && (o.State != fleet.Up || k.changes[l]) {
 			return fmt.Errorf("%s is held by %v", name, k.rank)
