@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/failover"
 	"gearshift/internal/app"
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
@@ -48,7 +47,7 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 			return nil
 		}
 	}
-	var losses []failover.Loss
+	var losses []app.Loss
 	s, warnings, err := scenario.Inspect(ref, func(s *scenario.Scenario, refuse, warn func(key, format string, args ...any)) {
 		sound := true
 		losses = judgeLosses(s, func(key, format string, args ...any) {
@@ -88,7 +87,7 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 }
 
 // reportScenario prints what the scenario has, and what its fleet does.
-func reportScenario(out io.Writer, ref string, s *scenario.Scenario, losses []failover.Loss) error {
+func reportScenario(out io.Writer, ref string, s *scenario.Scenario, losses []app.Loss) error {
 	fmt.Fprintf(out, "%s is a valid scenario: %s, %s, %s\n", ref, many(len(s.Tasks), "task"), many(len(s.Variants), "variant"), many(len(s.Hosts), "host"))
 	for _, deadline := range deadlinesOf(s) {
 		if err := capacityTable(out, s, deadline); err != nil {

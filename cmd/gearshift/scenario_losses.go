@@ -7,13 +7,13 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"gearshift/cmd/gearshift/failover"
+	"gearshift/internal/app"
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 )
 
 // judgeLosses plays the loss of each host where the scenario has failover.
-func judgeLosses(s *scenario.Scenario, refuse, warn func(key, format string, args ...any)) []failover.Loss {
+func judgeLosses(s *scenario.Scenario, refuse, warn func(key, format string, args ...any)) []app.Loss {
 	f := s.Failover()
 	if f == nil {
 		return nil
@@ -21,12 +21,12 @@ func judgeLosses(s *scenario.Scenario, refuse, warn func(key, format string, arg
 	if err := f.Folder(); err != nil {
 		refuse("failover.models", "%v", err)
 	}
-	losses, err := failover.Losses(s)
+	losses, err := app.Losses(s)
 	if err != nil {
 		refuse("failover", "%v", err)
 		return nil
 	}
-	failover.Judge(losses, refuse, warn)
+	app.JudgeLosses(losses, refuse, warn)
 	return losses
 }
 
@@ -38,7 +38,7 @@ const (
 )
 
 // lossTable shows what the loss of each host does.
-func lossTable(out io.Writer, s *scenario.Scenario, losses []failover.Loss) error {
+func lossTable(out io.Writer, s *scenario.Scenario, losses []app.Loss) error {
 	f := s.Failover()
 	if f == nil {
 		unprotected(out, s)
@@ -59,7 +59,7 @@ func lossTable(out io.Writer, s *scenario.Scenario, losses []failover.Loss) erro
 }
 
 // detailed has a line for each application of each host.
-func detailed(w io.Writer, losses []failover.Loss) {
+func detailed(w io.Writer, losses []app.Loss) {
 	fmt.Fprintln(w, "host\tloses\tanswers instead\tquality")
 	for i := range losses {
 		l := &losses[i]
@@ -88,7 +88,7 @@ func detailed(w io.Writer, losses []failover.Loss) {
 }
 
 // summarised has a line for each of the worst hosts, and one for the others.
-func summarised(w io.Writer, losses []failover.Loss) {
+func summarised(w io.Writer, losses []app.Loss) {
 	fmt.Fprintln(w, "host\tloses\tanswered at once\tafter a load\tlongest\tquality kept\twithout an answer")
 	shown, affected, ready := 0, 0, 0
 	for i := range losses {
@@ -121,7 +121,7 @@ func summarised(w io.Writer, losses []failover.Loss) {
 }
 
 // nameless names the applications that stay without an answer, the first few of them.
-func nameless(l *failover.Loss) string {
+func nameless(l *app.Loss) string {
 	var names []string
 	for _, a := range l.Affected {
 		if len(a.Answers) == 0 {

@@ -1,4 +1,4 @@
-package failover
+package app
 
 import (
 	"cmp"
@@ -212,9 +212,9 @@ func (r *rehearsal) lose(host int, l *Loss) error {
 	return nil
 }
 
-// Judge refuses a scenario of which no application is answered again, whichever host dies, and warns of hosts
+// JudgeLosses refuses a scenario of which no application is answered again, whichever host dies, and warns of hosts
 // whose loss leaves some without an answer.
-func Judge(losses []Loss, refuse, warn func(key, format string, args ...any)) {
+func JudgeLosses(losses []Loss, refuse, warn func(key, format string, args ...any)) {
 	affected, again, without, why := 0, 0, []string{}, ""
 	for i := range losses {
 		l := &losses[i]
