@@ -21,9 +21,11 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/lifecycle"
 	"gearshift/router/placement/bands"
+	changes "gearshift/router/rollout"
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/control/rebalancing"
+	"gearshift/serving/control/rollout"
 	"gearshift/serving/engines/agents"
 )
 
@@ -62,7 +64,7 @@ func (e *engine) Ask(_ context.Context, _, path string, _ http.Header, _ []byte)
 	case path == "/v2/repository/index":
 		e.mu.Lock()
 		list := []map[string]string{}
-		for _, m := range models {
+		for _, m := range append(e.versions(), models...) {
 			state := "UNAVAILABLE"
 			if e.loaded[m] {
 				state = "READY"
@@ -87,6 +89,16 @@ func (e *engine) Ask(_ context.Context, _, path string, _ http.Header, _ []byte)
 	return w.Result(), nil
 }
 
+// versions are those that were loaded beside the first of each model.
+func (e *engine) versions() (list []string) {
+	for m := range e.loaded {
+		if !slices.Contains(models, m) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
 // RoundTrip implements [http.RoundTripper].
 func (e *engine) RoundTrip(r *http.Request) (*http.Response, error) {
 	var ask struct{ Model string }
@@ -105,12 +117,19 @@ var models = []string{"one", "two", "three"}
 
 // rig is a router before two engines; all models are loaded on the first.
 type rig struct {
-	engines [2]*engine
-	server  *serving.Server
-	module  *rebalancing.Module
+	versions *rollout.Module // nil: they do not change
+	engines  [2]*engine
+	server   *serving.Server
+	module   *rebalancing.Module
 }
 
 func newRig(t *testing.T, change func(*rebalancing.Options)) *rig {
+	t.Helper()
+	return newRigOf(t, change, false)
+}
+
+// newRigOf is a rig whose models change their versions, if that is asked for.
+func newRigOf(t *testing.T, change func(*rebalancing.Options), versions bool) *rig {
 	t.Helper()
 	var variants []fleet.Variant
 	var weights []fleet.Model
@@ -124,6 +143,13 @@ func newRig(t *testing.T, change func(*rebalancing.Options)) *rig {
 			if h == 0 {
 				r.Initial = fleet.Up
 			}
+			replicas = append(replicas, r)
+		}
+	}
+	half := len(replicas)
+	if versions {
+		for _, r := range replicas[:half] {
+			r.Name, r.Initial = r.Name+"#2", fleet.Cold
 			replicas = append(replicas, r)
 		}
 	}
@@ -152,16 +178,43 @@ func newRig(t *testing.T, change func(*rebalancing.Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for h := range g.engines {
-		for _, m := range models {
-			s.Backends = append(s.Backends, serving.Backend{Transport: g.engines[h], Lifecycle: own, Model: m})
+	for range len(replicas) / half {
+		for h := range g.engines {
+			for _, m := range models {
+				s.Backends = append(s.Backends, serving.Backend{Transport: g.engines[h], Lifecycle: own, Model: m})
+			}
 		}
+	}
+	if versions {
+		g.addVersions(t, &s, half)
 	}
 	if g.server, err = serving.New(s); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.server.Drain(); g.server.Close() })
 	return g
+}
+
+// addVersions has versions of models change, by replicas that take turns.
+func (g *rig) addVersions(t *testing.T, s *serving.Options, half int) {
+	names, slots, x := make([]*config.Name, 2*half), slices.Repeat([]int{8}, 2*half), &changes.System{}
+	for i := range names {
+		names[i] = new(config.Name)
+		names[i].Set(s.Backends[i].Model)
+		s.Backends[i].Versioned = names[i]
+	}
+	for v, name := range models {
+		x.Models = append(x.Models, changes.Model{Name: name, Version: "1", Locations: []changes.Location{
+			{Host: 0, Replicas: [2]int{v, half + v}}, {Host: 1, Replicas: [2]int{len(models) + v, half + len(models) + v}},
+		}})
+	}
+	o := changes.DefaultOptions()
+	o.Warmup = time.Second
+	var err error
+	if g.versions, err = rollout.New(rollout.Options{System: x, Controller: o, Ledger: s.Router.Ledger(), Names: names, Pattern: "{model}@{version}", Slots: slots}); err != nil {
+		t.Fatal(err)
+	}
+	s.Modules = append([]serving.Module{g.versions}, s.Modules...)
 }
 
 // first takes the first variant; clients name theirs.
@@ -228,6 +281,41 @@ func TestWhatFailoverHoldsStays(t *testing.T) {
 		g.load(t, 45*time.Second)
 		if s := g.module.Situation(); !slices.Equal(on(s, 0), []string{"one@h1", "two@h1", "three@h1"}) || s.Moved+s.Failed > 0 {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestWhatHasAnotherVersionMoves: while a version is changed on a host nothing moves of that model. After that a
+// replica moves, and the version that is wanted is loaded where it goes.
+func TestWhatHasAnotherVersionMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRigOf(t, func(*rebalancing.Options) {}, true)
+		for _, m := range models {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodPost, "http://localhost/admin/versions/"+m+"/roll", strings.NewReader(`{"to":"2"}`))
+			r.Header.Set("Authorization", "Bearer a-token-of-enough-characters")
+			if g.server.AdminHandler().ServeHTTP(w, r); w.Code != http.StatusOK {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+		}
+		if failed := g.load(t, 90*time.Second); failed > 0 {
+			t.Errorf("%d requests failed", failed)
+		}
+		for _, v := range g.versions.Versions() {
+			if v.Version != "2" || v.State != "steady" || v.Failures > 0 {
+				t.Errorf("%+v", v)
+			}
+		}
+		s := g.module.Situation()
+		if s.Moved != 1 || s.Failed != 0 || len(on(s, 0)) != 2 || len(on(s, 1)) != 1 {
+			t.Errorf("%+v", s)
+		}
+		for h, e := range g.engines {
+			for m, there := range e.loaded {
+				if there && !strings.HasSuffix(m, "@2") {
+					t.Errorf("h%d has %s loaded", h+1, m)
+				}
+			}
 		}
 	})
 }
