@@ -42,7 +42,7 @@ func (m *Module) Wake(now time.Duration) time.Duration {
 	m.claim()
 	if m.changed {
 		m.changed = false
-		m.keep()
+		m.store.Keep(m.state())
 	}
 	return due
 }

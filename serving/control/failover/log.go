@@ -45,14 +45,11 @@ var cannot = map[string]string{
 // tellStart says in the log what is controlled, and what engines cannot do, a line for each kind.
 func (m *Module) tellStart() {
 	attributes := []any{"policy", m.controller.Status().Policy, "applications", len(m.system.Applications), "servers", len(m.system.Servers), "term", m.term}
-	if m.file != nil {
-		attributes = append(attributes, "state", m.file.Path(), "resumed", m.file.Last() != nil)
+	if m.store != nil {
+		attributes = append(attributes, "state", m.store.Path(), "resumed", m.store.Last() != nil)
 	}
 	m.log.Info("failover is on", attributes...)
-	if m.file != nil && m.file.Trouble() != "" {
-		m.log.Warn("the failover state file is not as it should be", "state", m.file.Path(), "trouble", m.file.Trouble())
-	}
-	if m.file == nil {
+	if m.store == nil {
 		m.log.Warn("the failover state is in no file: a router that starts again has to learn it from the engines, and nothing keeps a second controller out", "to_keep_it", "gearshift serve --failover-state FILE")
 	}
 	kinds := map[string][]string{}

@@ -6,7 +6,6 @@ package failover
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -53,7 +52,7 @@ type Module struct {
 	options     Options
 	system      *failover.System
 	controller  *failover.Controller
-	file        *statefile.File // nil without one
+	store       *statefile.Store[savedState] // nil without a file
 	term        uint64
 	server      *serving.Server
 	engines     *engines.Engines
@@ -68,7 +67,6 @@ type Module struct {
 	hub         *hub
 	models      models
 	agents      agents
-	saver       *statefile.Saver[savedState]
 	subscribers atomic.Int64
 	asks        sync.WaitGroup // questions to engines
 
@@ -106,15 +104,15 @@ func New(o Options) (*Module, error) {
 	if err := m.findReplicas(); err != nil {
 		return nil, fmt.Errorf("cannot make failover: %w", err)
 	}
-	if o.StateFile != "" {
-		file, err := statefile.Open("failover", o.StateFile, o.Now())
-		if err != nil {
-			return nil, err
-		}
-		m.file, m.term = file, file.Term()
+	store, last, err := statefile.OpenStore[savedState]("failover", o.StateFile, o.Now())
+	if err != nil {
+		return nil, err
+	}
+	if m.store = store; store != nil {
+		m.term = store.Term()
 	}
 	m.hub = newHub(m.term)
-	if err := m.newController(); err != nil {
+	if err := m.newController(last); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
@@ -127,25 +125,20 @@ func filled(o failover.Options) failover.Options {
 	return o
 }
 
-// newController makes the controller, which goes on where the file says that an earlier one was.
-func (m *Module) newController() (err error) {
+// newController makes the controller, which goes on from the state that an earlier one has left.
+func (m *Module) newController(last *savedState) (err error) {
 	c := m.options.Controller
 	c.Term, c.Report, c.Ask = m.term, m.report, func(server int) { m.ask(m.hosts[server]) }
-	if m.controller, err = failover.New(m.system, c, actuator{m}); err != nil {
+	if m.controller, err = failover.New(m.system, c, actuator{m}); err != nil || last == nil {
 		return err
 	}
-	if m.file == nil || m.file.Last() == nil {
-		return nil
-	}
 	state := &m.resumed
-	if err := json.Unmarshal(m.file.Last(), state); err != nil {
-		return fmt.Errorf("cannot read the failover state file %s: %w; move it away to begin without it", m.file.Path(), err)
-	}
+	*state = last.State
 	if state.Zero == 0 { // when its steps were is not known
 		state.Steps = nil
 	}
 	if err := m.controller.Resume(state.State); err != nil {
-		return fmt.Errorf("cannot go on from the failover state file %s: %w", m.file.Path(), err)
+		return fmt.Errorf("cannot go on from the failover state file %s: %w", m.store.Path(), err)
 	}
 	return nil
 }
@@ -162,7 +155,7 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.engines.Join(m)
 	m.rebase()
 	m.takeOver()
-	m.saver = newSaver(m)
+	m.store.Begin(m.log, m.written)
 	m.tellStart()
 	return serving.Parts{Routes: m.routes(), Metrics: m.metrics.collectors()}
 }
@@ -203,17 +196,10 @@ func (m *Module) begin() {
 // ended.
 func (m *Module) Close() error {
 	m.asks.Wait()
-	if m.file == nil {
-		return nil
-	}
-	var err error
-	if m.saver != nil {
-		m.saver.Close()
-		var state State
+	return m.store.Close(func() (state savedState) {
 		m.engines.Look(func() { state = m.state() })
-		err = m.save(state)
-	}
-	return errors.Join(err, m.file.Close())
+		return state
+	})
 }
 
 // wall is the time of day of a time of the server's clock.

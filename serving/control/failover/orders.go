@@ -96,7 +96,7 @@ func (m actuator) Act(a control.Action) error {
 		m.supersede(r)
 	}
 	m.given++
-	if m.orders = append(m.orders, order{Action: a, slot: r, needs: m.given}); m.file == nil {
+	if m.orders = append(m.orders, order{Action: a, slot: r, needs: m.given}); m.store == nil {
 		m.saved = m.given
 	}
 	return nil

@@ -119,8 +119,8 @@ func (m *Module) Situation() *Situation {
 		Policy: string(s.Policy), Term: s.Term, HeartbeatMS: milliseconds(c.Heartbeat), Misses: c.Misses, ConfirmMS: milliseconds(c.Confirm),
 		Unrecovered: s.Unrecovered, Unprotected: s.Unprotected, Counts: countsOf(&s.Counts), Last: m.last(&s),
 	}
-	if m.file != nil {
-		out.StateFile, out.StateTrouble = m.file.Path(), m.file.Trouble()
+	if m.store != nil {
+		out.StateFile, out.StateTrouble = m.store.Path(), m.store.Trouble()
 	}
 	now := m.clock()
 	for i := range s.Servers {

@@ -4,7 +4,6 @@
 package rollout
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,7 +49,7 @@ type Options struct {
 type Module struct {
 	options    Options
 	controller *rollout.Controller
-	file       *statefile.File // nil without one
+	store      *statefile.Store[rollout.State] // nil without a file
 	engines    *engines.Engines
 	ledger     *fleet.Ledger
 	table      *fleet.Table
@@ -58,7 +57,6 @@ type Module struct {
 	reported   func(replica int) signals.Known
 	log        *slog.Logger
 	metrics    *metrics
-	saver      *statefile.Saver[rollout.State]
 	counts     []counter
 	locations  []location // of all models
 	live       []int      // replicas of models that are updated in real time, which stay
@@ -97,14 +95,12 @@ func New(o Options) (*Module, error) {
 	}
 	m.metrics = newMetrics(m)
 	m.findLocations()
-	if o.StateFile != "" {
-		file, err := statefile.Open("rollout", o.StateFile, o.Now())
-		if err != nil {
-			return nil, err
-		}
-		m.file = file
+	store, last, err := statefile.OpenStore[rollout.State]("rollout", o.StateFile, o.Now())
+	if err != nil {
+		return nil, err
 	}
-	if err := m.newController(); err != nil {
+	m.store = store
+	if err := m.newController(last); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
@@ -159,28 +155,26 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	}
 	m.engines.OnFailed(func(replica int) { m.counts[replica].add(true, 0) })
 	m.engines.Join(m)
-	m.saver = newSaver(m)
+	m.store.Begin(m.log, func(_ rollout.State, err error) {
+		if err != nil {
+			m.metrics.unsaved.Inc()
+			m.log.Error("which versions are where is not saved; they change all the same", "error", err)
+		}
+	})
 	m.split()
 	m.tellStart()
 	return serving.Parts{Routes: m.routes(), Metrics: m.metrics.collectors(), Watcher: m, Hide: m.hide}
 }
 
-// newController makes the controller, which goes on where the file says that an earlier one was.
-func (m *Module) newController() (err error) {
+// newController makes the controller, which goes on from the state that an earlier one has left.
+func (m *Module) newController(last *rollout.State) (err error) {
 	c := m.options.Controller
 	c.Report = m.report
-	if m.controller, err = rollout.New(m.options.System, c, replicas{m}); err != nil {
+	if m.controller, err = rollout.New(m.options.System, c, replicas{m}); err != nil || last == nil {
 		return err
 	}
-	if m.file == nil || m.file.Last() == nil {
-		return nil
-	}
-	var state rollout.State
-	if err := json.Unmarshal(m.file.Last(), &state); err != nil {
-		return fmt.Errorf("cannot read the rollout state file %s: %w; move it away to begin without it", m.file.Path(), err)
-	}
-	if err := m.controller.Resume(state, 0); err != nil {
-		return fmt.Errorf("cannot go on from the rollout state file %s: %w; move it away to begin without it", m.file.Path(), err)
+	if err := m.controller.Resume(*last, 0); err != nil {
+		return fmt.Errorf("cannot go on from the rollout state file %s: %w; move it away to begin without it", m.store.Path(), err)
 	}
 	m.resumed = true
 	return nil
@@ -208,17 +202,10 @@ func (m *Module) claim() {
 // Close saves the state and lets another controller have the file. It is called once the server has
 // ended.
 func (m *Module) Close() error {
-	if m.file == nil {
-		return nil
-	}
-	var err error
-	if m.saver != nil {
-		m.saver.Close()
-		var state rollout.State
+	return m.store.Close(func() (state rollout.State) {
 		m.engines.Look(func() { state = m.controller.State(m.clock()) })
-		err = m.save(state)
-	}
-	return errors.Join(err, m.file.Close())
+		return state
+	})
 }
 
 // Observe implements [control.Controller]. The ends of what the controller wants come by its claims.
@@ -235,7 +222,7 @@ func (m *Module) Wake(now time.Duration) time.Duration {
 	m.split()
 	if m.changed {
 		m.changed = false
-		m.keep(now)
+		m.store.Keep(m.controller.State(now))
 	}
 	return next
 }
@@ -251,14 +238,11 @@ func (m *Module) nameOf(replica int, model, version string) string {
 // tellStart says in the log what is controlled.
 func (m *Module) tellStart() {
 	attributes := []any{"models", len(m.options.System.Models), "at_once", m.options.Controller.AtOnce, "utilisation", m.options.Controller.Utilisation}
-	if m.file != nil {
-		attributes = append(attributes, "state", m.file.Path(), "resumed", m.resumed)
+	if m.store != nil {
+		attributes = append(attributes, "state", m.store.Path(), "resumed", m.resumed)
 	}
 	m.log.Info("versions of models can be changed", attributes...)
-	if m.file != nil && m.file.Trouble() != "" {
-		m.log.Warn("the rollout state file is not as it should be", "state", m.file.Path(), "trouble", m.file.Trouble())
-	}
-	if m.file == nil {
+	if m.store == nil {
 		m.log.Warn("which versions are where is in no file: a router that starts again takes each model for having its first one", "to_keep_it", "gearshift serve --rollout-state FILE")
 	}
 }

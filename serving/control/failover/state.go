@@ -1,0 +1,33 @@
+package failover
+
+import "gearshift/router/failover"
+
+// savedState holds what the file has, and how many orders had been given by then, which wait for it.
+type savedState struct {
+	State
+	orders uint64
+}
+
+// State holds what the file has of a run.
+type State struct {
+	failover.State
+	// Zero is the wall clock's time, in Unix nanoseconds, when the clock of the run was zero. It is 0 in
+	// files of versions that did not write it.
+	Zero int64 `json:"zero"`
+	// Sleeps are the levels at which engines sleep, by replica.
+	Sleeps map[string]int `json:"sleeps,omitempty"`
+}
+
+// state returns what the file is to have, which orders that have been given wait for.
+func (m *Module) state() savedState {
+	return savedState{State{m.controller.State(), m.epoch.UnixNano(), m.engines.Sleeps()}, m.given}
+}
+
+// written follows a write of the state.
+func (m *Module) written(x savedState, err error) {
+	if err != nil { // a disk that fails must not keep applications from being recovered
+		m.metrics.unsaved.Inc()
+		m.log.Error("the failover state is not saved; orders are carried out all the same", "error", err)
+	}
+	m.engines.Do(func() { m.saved = max(m.saved, x.orders) })
+}
