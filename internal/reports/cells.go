@@ -36,8 +36,8 @@ func Scaled(i evaluation.Interval, by float64) evaluation.Interval {
 }
 
 // Values returns a quantity of each run.
-func Values[R any](runs []R, of func(R) float64) []float64 {
-	list := make([]float64, len(runs))
+func Values[R, Q any](runs []R, of func(R) Q) []Q {
+	list := make([]Q, len(runs))
 	for i, r := range runs {
 		list[i] = of(r)
 	}

@@ -14,17 +14,19 @@ import (
 // TestReport: a short report is whole, and the same twice.
 func TestReport(t *testing.T) {
 	made := func() string {
-		p := &paper{draws: 2, each: 1, sited: 1, program: reports.Program{Version: "test"}, repeat: "gearshift paper faillite",
+		p := &paper{Run: &reports.Run{Seeds: 2, Only: []string{"models", "one-application", "headline", "constraints", "criticality", "family-classes", "site-losses"}}, each: 1, sited: 1,
 			points: points{headrooms: []float64{10, 20}, criticals: []float64{0, 100}, classes: []string{"large"}, sites: []int{1}}}
-		r, err := p.report(t.Context())
+		s := p.study()
+		r, err := s.Make(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.Repeat = "again"
 		if err := r.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		if p.played != p.settings() {
-			t.Errorf("%d settings played, announced %d", p.played, p.settings())
+		if len(r.Sections) != 7 || len(r.Verdict) != 3 {
+			t.Errorf("%d sections, verdict %q", len(r.Sections), r.Verdict)
 		}
 		return fmt.Sprintf("%+v", *r) // missing numbers are NaN, which equals nothing
 	}

@@ -2,15 +2,13 @@ package faillite
 
 import (
 	"context"
-	"errors"
 	"math"
-	"runtime"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"gearshift/env/evaluation"
 	envfailover "gearshift/env/failover"
+	"gearshift/internal/reports"
 	"gearshift/internal/scenario"
 	"gearshift/router/failover"
 	"gearshift/workloads"
@@ -34,10 +32,18 @@ type setting struct {
 
 // outcome is what comes of a setting, in one value for each draw: of the testbed, for each server.
 type outcome struct {
-	recovery, mttr, first, lost, exposed, detection []float64
-	all                                             envfailover.Summary
-	possible, bounded                               int // runs in which all can be recovered, and in which it cannot be said
-	short                                           int // runs in which all can be recovered, and were not
+	recovery, mttr, lost, detection []float64
+	all                             envfailover.Summary
+	applications                    float64 // of a run, in the mean
+	possible, bounded               int     // runs in which all can be recovered, and in which it cannot be said
+	short                           int     // runs in which all can be recovered, and were not
+}
+
+// played is what comes of a run.
+type played struct {
+	*envfailover.Result
+	can                verdict
+	draw, applications int
 }
 
 // run is one run: a system with what is lost.
@@ -61,7 +67,7 @@ func (p *paper) runs(s setting) (list []run, err error) {
 	if s.critical >= 0 {
 		d.Critical = s.critical
 	}
-	draws := p.draws
+	draws := p.Seeds
 	if s.sites > 0 {
 		draws = min(draws, p.sited)
 	}
@@ -100,35 +106,30 @@ func ofSites(x *failover.System, n, k int) (servers []int) {
 	return servers
 }
 
-// play plays a setting.
-func (p *paper) play(ctx context.Context, s setting) (*outcome, error) {
+// open lists the runs of a setting.
+func (p *paper) open(s setting) (int, func(context.Context, int) (played, error), error) {
 	list, err := p.runs(s)
-	if err != nil {
-		return nil, err
+	return len(list), func(_ context.Context, i int) (played, error) { return one(s, &list[i]) }, err
+}
+
+// play plays the setting under each policy, at each point: outcomes by point and policy.
+func (p *paper) play(ctx context.Context, policies []failover.Policy, points ...setting) ([][]*outcome, error) {
+	var list []setting
+	for _, s := range points {
+		for _, s.policy = range policies {
+			list = append(list, s)
+		}
 	}
-	results := make([]*envfailover.Result, len(list))
-	faults := make([]error, len(list))
-	can := make([]verdict, len(list))
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(len(list), runtime.GOMAXPROCS(0)) {
-		all.Go(func() {
-			for i := int(next.Add(1) - 1); i < len(list) && ctx.Err() == nil; i = int(next.Add(1) - 1) {
-				results[i], can[i], faults[i] = one(s, &list[i])
-			}
-		})
+	all, err := p.sweep.Play(ctx, list...)
+	var outcomes []*outcome
+	for _, runs := range all {
+		outcomes = append(outcomes, gather(runs))
 	}
-	all.Wait()
-	if err := errors.Join(append(faults, ctx.Err())...); err != nil {
-		return nil, err
-	}
-	p.played++
-	p.count(p.played, p.settings())
-	return gather(list, results, can), nil
+	return slices.Collect(slices.Chunk(outcomes, len(policies))), err
 }
 
 // one plays a run.
-func one(s setting, r *run) (*envfailover.Result, verdict, error) {
+func one(s setting, r *run) (played, error) {
 	o := s.on.FailoverOptions()
 	o.Policy, o.SiteIndependent = s.policy, s.apart
 	if s.headroom > 0 {
@@ -138,41 +139,45 @@ func one(s setting, r *run) (*envfailover.Result, verdict, error) {
 	x.PlacePrimaries(0)
 	result, err := envfailover.Run(envfailover.Config{System: x, Options: o, Losses: r.losses, Length: r.losses[0].From + 30*time.Second, Seed: r.seed, Switch: takes})
 	if err != nil {
-		return nil, 0, err
+		return played{}, err
 	}
-	return result, recoverable(x, o.Headroom, r.losses), nil
+	return played{result, recoverable(x, o.Headroom, r.losses), r.draw, len(x.Applications)}, nil
 }
 
-// gather puts the results together, by draw.
-func gather(list []run, results []*envfailover.Result, can []verdict) *outcome {
-	o := &outcome{all: envfailover.Summarize(results)}
-	for i := 0; i < len(list); {
+// summarize puts runs together.
+func summarize(runs ...played) envfailover.Summary {
+	return envfailover.Summarize(reports.Values(runs, func(r played) *envfailover.Result { return r.Result }))
+}
+
+// gather puts the runs together, by draw.
+func gather(runs []played) *outcome {
+	o := &outcome{all: summarize(runs...)}
+	for i := 0; i < len(runs); {
 		j := i
-		for j < len(list) && list[j].draw == list[i].draw {
+		for j < len(runs) && runs[j].draw == runs[i].draw {
 			j++
 		}
-		z := envfailover.Summarize(results[i:j])
-		if z.Affected > 0 {
+		if z := summarize(runs[i:j]...); z.Affected > 0 {
 			o.recovery = append(o.recovery, z.Recovery)
 			o.mttr = append(o.mttr, unless(z.Recovered == 0, z.MTTR))
 			o.lost = append(o.lost, unless(z.Recovered == 0, z.AccuracyLost))
-			o.first = append(o.first, unless(z.Recovered == 0, z.AccuracyFirst))
-			o.exposed = append(o.exposed, z.Unprotected)
 			o.detection = append(o.detection, z.Detection)
 		}
 		i = j
 	}
-	for i, r := range results {
-		switch can[i] {
+	for _, r := range runs {
+		o.applications += float64(r.applications)
+		switch r.can {
 		case yes:
 			o.possible++
-			if z := envfailover.Summarize([]*envfailover.Result{r}); z.Recovered < z.Affected {
+			if z := summarize(r); z.Recovered < z.Affected {
 				o.short++
 			}
 		case unknown:
 			o.bounded++
 		}
 	}
+	o.applications /= float64(len(runs))
 	return o
 }
 
@@ -186,6 +191,5 @@ func unless(none bool, x float64) float64 {
 
 // percent is the interval of values as percent.
 func percent(values []float64) evaluation.Interval {
-	i := evaluation.Bootstrap(values)
-	return evaluation.Interval{Mean: 100 * i.Mean, Lo: 100 * i.Lo, Hi: 100 * i.Hi}
+	return reports.Scaled(evaluation.Bootstrap(values), 100)
 }

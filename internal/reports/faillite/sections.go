@@ -9,31 +9,13 @@ import (
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
 	envfailover "gearshift/env/failover"
+	"gearshift/internal/reports"
 	"gearshift/router/failover"
 	"gearshift/router/placement"
 )
 
-// cell shows an interval; one of nothing is missing.
-func cell(i evaluation.Interval) report.Cell {
-	if math.IsNaN(i.Mean) {
-		return report.Cell{}
-	}
-	return report.Interval(i.Mean, i.Lo, i.Hi)
-}
-
-// next shows an interval with the paper's value; 0 is none.
-func next(i evaluation.Interval, paper float64) report.Cell {
-	if math.IsNaN(i.Mean) {
-		return report.Cell{}
-	}
-	if paper == 0 {
-		paper = math.NaN()
-	}
-	return report.BesideInterval(i.Mean, i.Lo, i.Hi, paper)
-}
-
 // models is what is simulated.
-func (p *paper) models(context.Context) (report.Section, string, error) {
+func (p *paper) models(_ context.Context, part *reports.Part) error {
 	t := report.Table{
 		ID: "families", Title: "Families of models",
 		Columns: []report.Column{report.TextColumn("family", "family"), report.TextColumn("source", "source"), report.TextColumn("class", "class"), report.NumberColumn("models", "models", "", 0), report.NumberColumn("least", "smallest", "MB", 0), report.NumberColumn("full", "full", "MB", 0),
@@ -47,7 +29,8 @@ func (p *paper) models(context.Context) (report.Section, string, error) {
 		t.Rows = append(t.Rows, []report.Cell{report.Text(f.Name), report.Text(f.Models[0].Source), report.Text(f.Class(d.BoundMS)), report.Number(float64(len(f.Models))),
 			report.Number(small.Demand[0] / 1e6), report.Number(full.Demand[0] / 1e6), report.Number(milliseconds(small.Load)), report.Number(milliseconds(full.Load)), report.Number(small.Quality), report.Number(full.LatencyMS)})
 	}
-	return report.Section{ID: "models", Title: "What is simulated", Text: "No model was measured. Load times are the paper's line, 179.5 ms + 2.6235 ms per MB (FL-18).", Tables: []report.Table{t}}, "", nil
+	part.Text, part.Tables = "No model was measured. Load times are the paper's line, 179.5 ms + 2.6235 ms per MB (FL-18).", []report.Table{t}
+	return nil
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -67,7 +50,7 @@ func convnext(rate float64) failover.Application {
 }
 
 // single plays one application (FL-20, 21).
-func (p *paper) single(context.Context) (report.Section, string, error) {
+func (p *paper) single(_ context.Context, part *reports.Part) error {
 	t := report.Table{
 		ID: "single", Title: "One application, ConvNeXt with the paper's sizes and load times",
 		Columns: []report.Column{report.TextColumn("backup", "backup"), report.BesideColumn("mttr", "MTTR", "ms", 0), report.BesideColumn("outage", "outage of its clients", "ms", 0), report.NumberColumn("accuracy", "accuracy in the end", "", 4)},
@@ -91,15 +74,16 @@ func (p *paper) single(context.Context) (report.Section, string, error) {
 		o.Policy, o.Alpha, o.Headroom = c.policy, 0, 1
 		r, err := envfailover.Run(envfailover.Config{System: x, Options: o, Losses: envfailover.Once(1, true, 0), Length: 90 * time.Second, Seed: 1, Switch: takes})
 		if err != nil {
-			return report.Section{}, "", err
+			return err
 		}
 		z := envfailover.Summarize([]*envfailover.Result{r})
 		took = append(took, z.MTTR)
 		t.Rows = append(t.Rows, []report.Cell{report.Text(c.name), plain(z.MTTR, c.mttr), plain(z.Outage.Worst, c.outage), report.Number(1 - z.AccuracyLost)})
 	}
 	less := 1 - took[3]/took[2]
-	return report.Section{ID: "one-application", Title: "One application", Tables: []report.Table{t}},
-		fmt.Sprintf("progressive loading shortens MTTR by %.1f %%, and by 72 %% in the paper (FL-21)", 100*less), nil
+	part.Tables = []report.Table{t}
+	part.Say("Progressive loading shortens MTTR by %.1f %%, and by 72 %% in the paper (FL-21).", 100*less)
+	return nil
 }
 
 func plain(x, paper float64) report.Cell {
@@ -110,7 +94,7 @@ func plain(x, paper float64) report.Cell {
 }
 
 // headline plays the testbed (FL-22).
-func (p *paper) headline(ctx context.Context) (report.Section, string, error) {
+func (p *paper) headline(ctx context.Context, part *reports.Part) error {
 	t := report.Table{
 		ID: "testbed", Title: "The testbed, headroom 20 %, K 50 %: each server lost once",
 		Columns: []report.Column{report.TextColumn("policy", "policy"), report.BesideColumn("recovery", "recovered", "%", 1), report.BesideColumn("worst", "at worst", "%", 1), report.BesideColumn("mttr", "MTTR", "ms", 1), report.IntervalColumn("detection", "detection", "ms", 0),
@@ -118,23 +102,24 @@ func (p *paper) headline(ctx context.Context) (report.Section, string, error) {
 		Note: "Intervals are over the servers. The paper's Full-Warm has 85.9 % in the mean, 76 % at worst; Full-Warm-K 7.7 points less than FailLite, at twice its MTTR; Full-Cold's MTTR is 15.8 times Full-Warm's, of which it says 50 ms elsewhere.",
 	}
 	said := map[failover.Policy][4]float64{failover.FailLite: {100, 100, 175.5, 0.6}, failover.FullWarm: {85.9, 76, 50, 0}, failover.FullCold: {0, 0, 790, 0}, failover.FullWarmK: {92.3, 0, 351, 0}}
+	all, err := p.play(ctx, failover.Policies, setting{on: p.testbed, critical: -1})
+	if err != nil {
+		return err
+	}
 	by := map[failover.Policy]*outcome{}
-	for _, policy := range failover.Policies {
-		o, err := p.play(ctx, setting{on: p.testbed, policy: policy, critical: -1})
-		if err != nil {
-			return report.Section{}, "", err
-		}
+	for k, policy := range failover.Policies {
+		o, w := all[0][k], said[policy]
 		by[policy] = o
-		w := said[policy]
-		t.Rows = append(t.Rows, []report.Cell{report.Text(string(policy)), next(percent(o.recovery), w[0]), plain(100*o.all.Worst, w[1]), next(evaluation.Bootstrap(o.mttr), w[2]), cell(evaluation.Bootstrap(o.detection)),
-			next(percent(o.lost), w[3]), report.Number(100 * o.all.AccuracyFirst), report.Number(o.all.Outage.Median), report.Number(o.all.Unprotected), report.Number(float64(o.all.Requests.Lost)), report.Number(float64(o.all.Requests.Sent))})
+		t.Rows = append(t.Rows, []report.Cell{report.Text(string(policy)), reports.Beside(percent(o.recovery), w[0]), plain(100*o.all.Worst, w[1]), reports.Beside(evaluation.Bootstrap(o.mttr), w[2]), reports.Mean(o.detection),
+			reports.Beside(percent(o.lost), w[3]), report.Number(100 * o.all.AccuracyFirst), report.Number(o.all.Outage.Median), report.Number(o.all.Unprotected), report.Number(float64(o.all.Requests.Lost)), report.Number(float64(o.all.Requests.Sent))})
 	}
 	ours, theirs := by[failover.Gearshift].all, by[failover.FailLite].all
 	order := theirs.Recovery >= by[failover.FullWarmK].all.Recovery && by[failover.FullWarmK].all.Recovery >= by[failover.FullWarm].all.Recovery && theirs.Recovery >= by[failover.FullCold].all.Recovery &&
 		by[failover.FullWarm].all.MTTR < theirs.MTTR && theirs.MTTR < by[failover.FullWarmK].all.MTTR && by[failover.FullWarmK].all.MTTR < by[failover.FullCold].all.MTTR
-	return report.Section{ID: "headline", Title: "The testbed", Tables: []report.Table{t}},
-		fmt.Sprintf("on the testbed gearshift recovers %.1f %% of the affected applications in %.1f ms at %.2f %% of accuracy, the paper's policy %.1f %% in %.1f ms at %.2f %% (the paper says 100 %%, 175.5 ms, 0.6 %%); the order of the paper's four policies %s (FL-22)",
-			100*ours.Recovery, ours.MTTR, 100*ours.AccuracyLost, 100*theirs.Recovery, theirs.MTTR, 100*theirs.AccuracyLost, holds(order)), nil
+	part.Tables = []report.Table{t}
+	part.Head("On the testbed gearshift recovers %.1f %% of the affected applications in %.1f ms at %.2f %% of accuracy, the paper's policy %.1f %% in %.1f ms at %.2f %% (the paper says 100 %%, 175.5 ms, 0.6 %%); the order of the paper's four policies %s (FL-22).",
+		100*ours.Recovery, ours.MTTR, 100*ours.AccuracyLost, 100*theirs.Recovery, theirs.MTTR, 100*theirs.AccuracyLost, holds(order))
+	return nil
 }
 
 func holds(ok bool) string {
@@ -161,10 +146,7 @@ func inText(ok bool) string {
 }
 
 // recorded plays a day of recorded faults.
-func (p *paper) recorded(ctx context.Context) (report.Section, string, error) {
-	if p.faults == nil {
-		return report.Section{}, "", nil
-	}
+func (p *paper) recorded(ctx context.Context, part *reports.Part) error {
 	const machines, each, rescale = 400, 4, 348
 	t := report.Table{
 		ID: "recorded", Title: "A day of recorded faults on the testbed",
@@ -172,30 +154,30 @@ func (p *paper) recorded(ctx context.Context) (report.Section, string, error) {
 			report.NumberColumn("sent", "requests sent", "", 0), report.NumberColumn("lost", "lost", "", 0), report.NumberColumn("again", "sent again", "", 0), report.NumberColumn("open", "open at the end", "", 0), report.NumberColumn("alarms", "false alarms", "", 0)},
 		Note: fmt.Sprintf("Each server has the faults of %d of the %d recorded machines, drawn; %d days are 24 hours, repairs too. Half of the losses are silent. After each step the simulation has checked that no instance is loaded twice, no server holds more than it has, epochs rise, and what is not answered is listed with a reason.", each, machines, rescale),
 	}
-	var verdict string
 	for _, policy := range failover.Policies {
 		losses, err := envfailover.Fold(p.faults, machines, each, 6, rescale, 1)
 		if err != nil {
-			return report.Section{}, "", err
+			return err
 		}
 		o := p.testbed.FailoverOptions()
 		o.Policy = policy
 		r, err := envfailover.Run(envfailover.Config{System: p.testbed.FailoverSystem(false), Options: o, Losses: losses, Length: 24 * time.Hour, Seed: 1, Switch: takes, Traffic: true, Check: true})
 		if err != nil {
-			return report.Section{}, "", err
+			return err
 		}
 		z := envfailover.Summarize([]*envfailover.Result{r})
 		if n := z.Requests; n.Sent != n.Answered+n.Lost+n.Open {
-			return report.Section{}, "", fmt.Errorf("%s: %d requests were sent, and %d answered, %d lost, %d are open", policy, n.Sent, n.Answered, n.Lost, n.Open)
+			return fmt.Errorf("%s: %d requests were sent, and %d answered, %d lost, %d are open", policy, n.Sent, n.Answered, n.Lost, n.Open)
 		}
 		t.Rows = append(t.Rows, []report.Cell{report.Text(string(policy)), report.Number(float64(r.Losses)), report.Number(float64(z.Affected)), report.Number(100 * z.Recovery), report.Number(z.MTTR), report.Number(100 * z.AccuracyLost),
 			report.Number(float64(z.Requests.Sent)), report.Number(float64(z.Requests.Lost)), report.Number(float64(z.Requests.Again)), report.Number(float64(z.Requests.Open)), report.Number(float64(z.FalseAlarms))})
 		if policy == failover.Gearshift {
-			verdict = fmt.Sprintf("through a day of %d recorded losses gearshift lost %d of %d requests", r.Losses, z.Requests.Lost, z.Requests.Sent)
+			part.Say("Through a day of %d recorded losses gearshift lost %d of %d requests.", r.Losses, z.Requests.Lost, z.Requests.Sent)
 		}
 		if ctx.Err() != nil {
-			return report.Section{}, "", ctx.Err()
+			return ctx.Err()
 		}
 	}
-	return report.Section{ID: "recorded-faults", Title: "Recorded faults", Tables: []report.Table{t}}, verdict, nil
+	part.Tables = []report.Table{t}
+	return nil
 }

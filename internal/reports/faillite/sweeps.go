@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 	"gearshift/router/failover"
 	"gearshift/router/placement"
 	"gearshift/workloads/families"
@@ -31,12 +33,6 @@ func usual() points {
 
 // varied are the policies that are compared by the share of critical applications.
 var varied = []failover.Policy{failover.Gearshift, failover.FailLite}
-
-// settings is how many settings are played in all.
-func (p *paper) settings() int {
-	n := len(failover.Policies)
-	return n + len(p.points.headrooms)*n + len(p.points.criticals)*len(varied) + len(p.points.classes)*n + len(p.points.sites)*n
-}
 
 // sweep is a table of one quantity by point and policy, and a figure of it.
 type sweep struct {
@@ -63,7 +59,7 @@ func sweeps(axis string, points []float64, policies []failover.Policy, all [][]*
 			row := []report.Cell{report.Number(x)}
 			for k, policy := range policies {
 				v := s.of(all[i][k])
-				row = append(row, next(v, s.paper(policy, x)))
+				row = append(row, reports.Beside(v, s.paper(policy, x)))
 				y := &f.Series[k]
 				y.X, y.Y, y.Lo, y.Hi = append(y.X, x), append(y.Y, v.Mean), append(y.Lo, v.Lo), append(y.Hi, v.Hi)
 			}
@@ -91,15 +87,7 @@ func published(s sweep, points []float64, policies []failover.Policy) (list []re
 	return list
 }
 
-func key(p failover.Policy) string {
-	k := []byte(p)
-	for i := range k {
-		if k[i] == '-' {
-			k[i] = '_'
-		}
-	}
-	return string(k)
-}
+func key(p failover.Policy) string { return strings.ReplaceAll(string(p), "-", "_") }
 
 func recovery(o *outcome) evaluation.Interval { return percent(o.recovery) }
 func mttr(o *outcome) evaluation.Interval     { return evaluation.Bootstrap(o.mttr) }
@@ -121,16 +109,16 @@ func shortly(all [][]*outcome) string {
 }
 
 // headroom sweeps it (FL-23).
-func (p *paper) headroom(ctx context.Context) (report.Section, string, error) {
-	var all [][]*outcome
+func (p *paper) headroom(ctx context.Context, part *reports.Part) error {
+	var points []setting
 	for _, h := range p.points.headrooms {
-		row, err := p.each5(ctx, setting{on: p.large, headroom: h / 100, critical: -1})
-		if err != nil {
-			return report.Section{}, "", err
-		}
-		all = append(all, row)
+		points = append(points, setting{on: p.large, headroom: h / 100, critical: -1})
 	}
-	tables, figures := sweeps("headroom, %", p.points.headrooms, failover.Policies, all, []sweep{
+	all, err := p.play(ctx, failover.Policies, points...)
+	if err != nil {
+		return err
+	}
+	part.Tables, part.Figures = sweeps("headroom, %", p.points.headrooms, failover.Policies, all, []sweep{
 		{"headroom-recovery", "Recovered", "%", 1, recovery, func(policy failover.Policy, x float64) float64 {
 			switch {
 			case policy == failover.FailLite:
@@ -168,70 +156,50 @@ func (p *paper) headroom(ctx context.Context) (report.Section, string, error) {
 	order := tight[1].all.Recovery >= tight[3].all.Recovery && tight[3].all.Recovery >= tight[4].all.Recovery && tight[4].all.Recovery >= tight[2].all.Recovery
 	wide := all[len(all)-1]
 	most := wide[1].all.Recovery == 1 && wide[3].all.Recovery == 1 && wide[4].all.Recovery == 1 && wide[2].all.Recovery < 1
-	return report.Section{ID: "constraints", Title: "Headroom", Text: "The large setting, one server lost. " + shortly(all), Tables: tables, Figures: figures},
-		fmt.Sprintf("at headroom 20 %%, K 50 %%, gearshift recovers %.1f %% at %.2f %% of accuracy, Algorithm 1 %.1f %% at %.2f %%; at 10 %% the order of recovery %s, and at %g %% all but full-warm recover everything%s (FL-23)",
-			100*ours.Recovery, 100*ours.AccuracyLost, 100*theirs.Recovery, 100*theirs.AccuracyLost, holds(order), p.points.headrooms[len(all)-1], inText(most)), nil
-}
-
-// each5 plays all policies.
-func (p *paper) each5(ctx context.Context, s setting) (row []*outcome, err error) {
-	for _, s.policy = range failover.Policies {
-		o, err := p.play(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		row = append(row, o)
-	}
-	return row, nil
+	part.Text = "The large setting, one server lost. " + shortly(all)
+	part.Head("At headroom 20 %%, K 50 %%, gearshift recovers %.1f %% at %.2f %% of accuracy, Algorithm 1 %.1f %% at %.2f %%; at 10 %% the order of recovery %s, and at %g %% all but full-warm recover everything%s (FL-23).",
+		100*ours.Recovery, 100*ours.AccuracyLost, 100*theirs.Recovery, 100*theirs.AccuracyLost, holds(order), p.points.headrooms[len(all)-1], inText(most))
+	return nil
 }
 
 // critical sweeps the share of critical applications (FL-24).
-func (p *paper) critical(ctx context.Context) (report.Section, string, error) {
-	var all [][]*outcome
+func (p *paper) critical(ctx context.Context, part *reports.Part) error {
+	var points []setting
 	for _, k := range p.points.criticals {
-		var row []*outcome
-		for _, policy := range varied {
-			o, err := p.play(ctx, setting{on: p.large, policy: policy, critical: k / 100})
-			if err != nil {
-				return report.Section{}, "", err
-			}
-			row = append(row, o)
-		}
-		all = append(all, row)
+		points = append(points, setting{on: p.large, critical: k / 100})
 	}
-	tables, figures := sweeps("K, %", p.points.criticals, varied, all, []sweep{
+	all, err := p.play(ctx, varied, points...)
+	if err != nil {
+		return err
+	}
+	part.Tables, part.Figures = sweeps("K, %", p.points.criticals, varied, all, []sweep{
 		{"critical-recovery", "Recovered", "%", 1, recovery, none, share}, {"critical-mttr", "MTTR", "ms", 0, mttr, none, nil}, {"critical-accuracy", "Accuracy lost", "%", 2, accuracy, none, nil},
 	})
 	first, last := all[0][1].all, all[len(all)-1][1].all
 	trend := first.MTTR > last.MTTR && first.AccuracyLost <= last.AccuracyLost
-	return report.Section{ID: "criticality", Title: "Critical applications", Text: "The large setting, headroom 20 %, one server lost. The paper has a point of balance at 60 %. Under gearshift K decides who comes first where not all find room, and nothing else.", Tables: tables, Figures: figures},
-		fmt.Sprintf("from K = 0 to 100 %% faillite's MTTR goes from %.0f to %.0f ms and the accuracy lost from %.2f to %.2f %%; that MTTR falls and accuracy with it, as in the paper, %s (FL-24, FL-34)", first.MTTR, last.MTTR, 100*first.AccuracyLost, 100*last.AccuracyLost, shown(trend)), nil
+	part.Text = "The large setting, headroom 20 %, one server lost. The paper has a point of balance at 60 %. Under gearshift K decides who comes first where not all find room, and nothing else."
+	part.Say("From K = 0 to 100 %% faillite's MTTR goes from %.0f to %.0f ms and the accuracy lost from %.2f to %.2f %%; that MTTR falls and accuracy with it, as in the paper, %s (FL-24, FL-34).", first.MTTR, last.MTTR, 100*first.AccuracyLost, 100*last.AccuracyLost, shown(trend))
+	return nil
 }
 
 // classes compares classes of families (FL-25).
-func (p *paper) classes(ctx context.Context) (report.Section, string, error) {
+func (p *paper) classes(ctx context.Context, part *reports.Part) error {
 	t := report.Table{
 		ID: "classes", Title: "By the class of families, headroom 20 %",
 		Columns: []report.Column{report.TextColumn("setting", "class, policy"), report.NumberColumn("applications", "applications", "", 0), report.BesideColumn("recovery", "recovered", "%", 1), report.BesideColumn("mttr", "MTTR", "ms", 0), report.BesideColumn("accuracy", "accuracy lost", "%", 2)},
 		Note:    "The servers are as large as 640 applications of all families make them, and filled to half with those of the class; the paper has 3264 of small families and 402 of large ones. Its 65 % is Full-Cold's on large ones, its 214 ms FailLite's; on small ones FailLite recovers 15 points more than Full-Warm-K, and loses at most 7.1 % of accuracy anywhere.",
 	}
-	var all [][]*outcome
+	var points []setting
 	for _, class := range p.points.classes {
-		s := setting{on: p.large, critical: -1, classes: class}
-		list, err := p.runs(s)
-		if err != nil {
-			return report.Section{}, "", err
-		}
-		count := 0
-		for i := range list {
-			count += len(list[i].system.Applications)
-		}
-		row, err := p.each5(ctx, s)
-		if err != nil {
-			return report.Section{}, "", err
-		}
-		all = append(all, row)
+		points = append(points, setting{on: p.large, critical: -1, classes: class})
+	}
+	all, err := p.play(ctx, failover.Policies, points...)
+	if err != nil {
+		return err
+	}
+	for i, class := range p.points.classes {
 		for k, policy := range failover.Policies {
+			o := all[i][k]
 			var r, m float64
 			switch {
 			case class == "large" && policy == failover.FullCold:
@@ -241,7 +209,7 @@ func (p *paper) classes(ctx context.Context) (report.Section, string, error) {
 			case policy == failover.FailLite:
 				r = 100
 			}
-			t.Rows = append(t.Rows, []report.Cell{report.Text(class + ", " + string(policy)), report.Number(float64(count) / float64(len(list))), next(recovery(row[k]), r), next(mttr(row[k]), m), next(accuracy(row[k]), 0)})
+			t.Rows = append(t.Rows, []report.Cell{report.Text(class + ", " + string(policy)), report.Number(o.applications), reports.Beside(recovery(o), r), reports.Beside(mttr(o), m), reports.Beside(accuracy(o), 0)})
 		}
 	}
 	grows := true
@@ -252,23 +220,23 @@ func (p *paper) classes(ctx context.Context) (report.Section, string, error) {
 			}
 		}
 	}
-	return report.Section{ID: "family-classes", Title: "Classes of families", Text: shortly(all), Tables: []report.Table{t}},
-		fmt.Sprintf("that MTTR grows with the families' class under faillite and full-cold, as in the paper, %s (FL-25, FL-34)", shown(grows)), nil
+	part.Text, part.Tables = shortly(all), []report.Table{t}
+	part.Say("That MTTR grows with the families' class under faillite and full-cold, as in the paper, %s (FL-25, FL-34).", shown(grows))
+	return nil
 }
 
 // sites loses sites (FL-26).
-func (p *paper) sites(ctx context.Context) (report.Section, string, error) {
-	var all [][]*outcome
-	counts := make([]float64, len(p.points.sites))
-	for i, n := range p.points.sites {
-		counts[i] = float64(n)
-		row, err := p.each5(ctx, setting{on: p.large, critical: -1, apart: true, sites: n})
-		if err != nil {
-			return report.Section{}, "", err
-		}
-		all = append(all, row)
+func (p *paper) sites(ctx context.Context, part *reports.Part) error {
+	var points []setting
+	var counts []float64
+	for _, n := range p.points.sites {
+		counts, points = append(counts, float64(n)), append(points, setting{on: p.large, critical: -1, apart: true, sites: n})
 	}
-	tables, figures := sweeps("sites lost, of 10", counts, failover.Policies, all, []sweep{
+	all, err := p.play(ctx, failover.Policies, points...)
+	if err != nil {
+		return err
+	}
+	part.Tables, part.Figures = sweeps("sites lost, of 10", counts, failover.Policies, all, []sweep{
 		{"sites-recovery", "Recovered", "%", 1, recovery, func(policy failover.Policy, x float64) float64 {
 			if policy == failover.FailLite && x <= 5 {
 				return 100
@@ -287,15 +255,13 @@ func (p *paper) sites(ctx context.Context) (report.Section, string, error) {
 		five = len(all)
 	}
 	missed, possible, _ := short(all[:five])
-	return report.Section{ID: "site-losses", Title: "Sites", Text: fmt.Sprintf("The large setting, headroom 20 %%, backups on other sites. faillite recovers %.1f points more than full-cold when %d is lost, and %.1f when %d are; the paper: 7.9 with one and 39.3 with seven. ", gain(0), p.points.sites[0], gain(len(all)-1), p.points.sites[len(all)-1]) + shortly(all), Tables: tables, Figures: figures},
-		fmt.Sprintf("up to five of ten sites are lost without an application in %d of the %d runs in which a plan has room for all; that MTTR is lower under every policy when most sites are lost than when fewest, as in the paper, %s (FL-26, FL-34)", possible-missed, possible, shown(falls)), nil
+	part.Text = fmt.Sprintf("The large setting, headroom 20 %%, backups on other sites. faillite recovers %.1f points more than full-cold when %d is lost, and %.1f when %d are; the paper: 7.9 with one and 39.3 with seven. ", gain(0), p.points.sites[0], gain(len(all)-1), p.points.sites[len(all)-1]) + shortly(all)
+	part.Head("Up to five of ten sites are lost without an application in %d of the %d runs in which a plan has room for all; that MTTR is lower under every policy when most sites are lost than when fewest, as in the paper, %s (FL-26, FL-34).", possible-missed, possible, shown(falls))
+	return nil
 }
 
 // scalability times plans (FL-27).
-func (p *paper) scalability(ctx context.Context) (report.Section, string, error) {
-	if !p.timed {
-		return report.Section{}, "", nil
-	}
+func (p *paper) scalability(ctx context.Context, part *reports.Part) error {
 	t := report.Table{
 		ID: "scalability", Title: "The time of a plan of backups",
 		Columns: []report.Column{report.TextColumn("problem", "applications × servers, 4 variants"), report.BesideColumn("ours", "gearshift", "ms", 1), report.NumberColumn("alg1", "Algorithm 1", "ms", 1)},
@@ -308,10 +274,12 @@ func (p *paper) scalability(ctx context.Context) (report.Section, string, error)
 		worst = max(worst, ours)
 		t.Rows = append(t.Rows, []report.Cell{report.Text(fmt.Sprintf("%d × %d", n[0], n[1])), report.Beside(ours, 4000), report.Number(theirs)})
 		if ctx.Err() != nil {
-			return report.Section{}, "", ctx.Err()
+			return ctx.Err()
 		}
 	}
-	return report.Section{ID: "plan-times", Title: "Scalability", Tables: []report.Table{t}}, fmt.Sprintf("a plan takes %.1f ms at most, and under 4 s in the paper (FL-27)", worst), nil
+	part.Tables = []report.Table{t}
+	part.Say("A plan takes %.1f ms at most, and under 4 s in the paper (FL-27).", worst)
+	return nil
 }
 
 // timed is the median of five times, in ms.
@@ -322,15 +290,7 @@ func timed(f func()) float64 {
 		f()
 		list = append(list, milliseconds(time.Since(began)))
 	}
-	return median(list)
-}
-
-func median(list []float64) float64 {
-	for i := range list {
-		for j := i; j > 0 && list[j] < list[j-1]; j-- {
-			list[j], list[j-1] = list[j-1], list[j]
-		}
-	}
+	slices.Sort(list)
 	return list[len(list)/2]
 }
 
