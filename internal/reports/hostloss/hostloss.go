@@ -6,16 +6,15 @@ package hostloss
 import (
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"time"
 
 	"gearshift/checkpoints"
+	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
 	"gearshift/internal/reports"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
-	"gearshift/workloads"
 )
 
 // on is the scenario of the report, whose hosts are alike.
@@ -40,90 +39,81 @@ router. All assignments are played on training seeds, the best of them on evalua
 A policy is trained first, with the preset quick, unless --policy names others. Written are
 DIR/report.html, report.json and a CSV for each table.`,
 		Example: "--out host-loss-report",
-		Flags:   flags,
-	}
-}
-
-// Options are the flags; what is zero has a default.
-type options struct {
-	seeds, screened, finalists int
-	rate                       float64
-	policies                   []string
-	store, preset              string
-	quick                      bool
-}
-
-func flags(f *reports.Flags) reports.Make {
-	var o options
-	f.BoolVar(&o.quick, "quick", false, "few seeds, and one assignment in sixteen: a minute")
-	f.IntVar(&o.seeds, "seeds", 0, "evaluation runs of each policy (default 100, or 4 with --quick)")
-	f.Float64Var(&o.rate, "rate", 32, "requests per second: half of 64, the most of which the fleet answers 99 % in time")
-	f.StringArrayVar(&o.policies, "policy", nil, "`REF` of a policy, repeatable (default: the scenario's best rule, and one that is trained first)")
-	f.StringVar(&o.preset, "preset", "quick", "training preset")
-	f.Store(&o.store)
-	return func(ctx context.Context, out string, by reports.Program, stderr io.Writer) (*report.Report, error) {
-		o.screened, o.finalists = 5, 40
-		if o.quick {
-			o.screened, o.finalists = 1, 2
-		}
-		if o.seeds == 0 {
-			o.seeds = map[bool]int{false: 100, true: 4}[o.quick]
-		}
-		switch {
-		case o.seeds < 2 || o.seeds > 10_000:
-			return nil, fmt.Errorf("--seeds: %d must be from 2 to 10000", o.seeds)
-		case !(o.rate > 0 && o.rate <= 1000):
-			return nil, fmt.Errorf("--rate: %v must be above 0 and at most 1000", o.rate)
-		}
-		if err := reports.Begin(out); err != nil {
-			return nil, err
-		}
-		p, err := o.study(ctx, out, by, stderr)
-		if err != nil {
-			return nil, err
-		}
-		return p.report(ctx)
+		Quick:   "few seeds, and one assignment in sixteen: a minute",
+		Seeds:   reports.Seeds{Usual: 100, Quick: 4, Of: "evaluation runs of each policy"},
+		New: func(f *reports.Flags, r *reports.Run) reports.Study {
+			p := &study{Run: r}
+			f.Float64Var(&p.rate, "rate", 32, "requests per second: half of 64, the most of which the fleet answers 99 % in time")
+			f.StringArrayVar(&p.refs, "policy", nil, "`REF` of a policy, repeatable (default: the scenario's best rule, and one that is trained first)")
+			f.StringVar(&p.preset, "preset", "quick", "training preset")
+			f.Store(&p.store)
+			return p.study()
+		},
 	}
 }
 
 // study is a report in the making.
 type study struct {
-	options  options
-	scenario *scenario.Scenario
-	source   *policies.Source
-	refs     []string
-	loss     loss
-	seeds    []uint64
-	screen   []uint64
-	version  string
-	stderr   io.Writer
-	count    func(what string) func(done, total int)
-	played   func() // after each play; nil if nothing counts
+	*reports.Run
+	rate                float64
+	refs                []string
+	preset, store       string
+	screened, finalists int
+	scenario            *scenario.Scenario
+	contestants         []evaluation.Contestant // by the policies' references
+	assignments         []assignment
+	loss                loss
+	sweep               reports.Sweep[setting, float64]
 }
 
-// study prepares what is played, and trains a policy where none is named.
-func (o *options) study(ctx context.Context, out string, by reports.Program, stderr io.Writer) (*study, error) {
-	s, err := scenario.Load(on)
+// study lists the sections.
+func (p *study) study() reports.Study {
+	p.sweep = reports.Sweep[setting, float64]{Run: p.Run, Open: p.open}
+	return reports.Study{
+		Run: p.Run, Check: p.check, Open: p.begin,
+		Sections: []reports.Section{
+			{ID: "policies", Title: "Policies after the loss", Make: p.policies},
+			{ID: "loads", Title: "At other loads", Make: p.loads},
+		},
+	}
+}
+
+// check refuses rates that are none.
+func (p *study) check() error {
+	p.screened, p.finalists = 5, 40
+	if p.Quick {
+		p.screened, p.finalists = 1, 2
+	}
+	if !(p.rate > 0 && p.rate <= 1000) {
+		return fmt.Errorf("--rate: %v must be above 0 and at most 1000", p.rate)
+	}
+	return nil
+}
+
+// begin prepares what is played, and trains a policy where none is named.
+func (p *study) begin(ctx context.Context) (_ *report.Report, err error) {
+	if p.scenario, err = scenario.Load(on); err != nil {
+		return nil, err
+	}
+	p.loss = loss{host: len(p.scenario.Hosts) - 1, at: 20 * time.Second, from: 2 * time.Second, to: 12 * time.Second}
+	if len(p.refs) == 0 {
+		p.store = filepath.Join(p.Out, "policies.db")
+		trained, err := p.Train(ctx, reports.Training{
+			Scenario: on, On: p.scenario, Store: p.store, Preset: p.preset, Name: "best-effort", Seed: 1, Uncompared: true,
+		})
+		if err != nil {
+			return nil, err
+		}
+		p.refs = []string{p.scenario.Evaluation.Rules[0], trained}
+	}
+	p.contestants, err = policies.Contestants(p.scenario, &policies.Source{Store: &checkpoints.Store{Path: p.store}}, p.refs, func(note string) { fmt.Fprintln(p.Stderr, note) })
 	if err != nil {
 		return nil, err
 	}
-	p := &study{
-		options: *o, scenario: s, refs: o.policies, version: by.Version, stderr: stderr, count: by.Counting,
-		source: &policies.Source{Store: &checkpoints.Store{Path: o.store}},
-		loss:   loss{host: len(s.Hosts) - 1, at: 20 * time.Second, from: 2 * time.Second, to: 12 * time.Second},
-		seeds:  workloads.Seeds(workloads.Evaluation, o.seeds),
-		screen: workloads.Seeds(workloads.Training, o.screened),
-	}
-	if len(p.refs) > 0 {
-		return p, nil
-	}
-	p.source.Store.Path = filepath.Join(out, "policies.db")
-	trained, err := by.Train(ctx, reports.Training{
-		Scenario: on, On: s, Store: p.source.Store.Path, Preset: o.preset, Name: "best-effort", Seed: 1, Uncompared: true,
-	})
-	if err != nil {
-		return nil, err
-	}
-	p.refs = []string{s.Evaluation.Rules[0], trained}
-	return p, nil
+	p.assignments = assignments(p.contestants[0].Fleet.Table, p.loss.host)
+	return &report.Report{
+		Title: "The loss of a host",
+		Scenario: fmt.Sprintf("Simulated: titan-rtx-opt, %g requests per second; host %s is lost for good after %v, and requests count that arrive %v to %v later; %d runs",
+			p.rate, p.scenario.Hosts[p.loss.host].Name, p.loss.at, p.loss.from, p.loss.to, p.Seeds),
+	}, nil
 }

@@ -3,13 +3,11 @@ package hostloss
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
+	"gearshift/workloads"
 )
 
 // loss is when a host is lost, for good, and which requests are looked at: those that arrive so
@@ -20,8 +18,16 @@ type loss struct {
 	from, to time.Duration // after the loss
 }
 
-// workload returns the name of a steady load during which the host is lost, as evidence shows. If
-// the host never was there, the same requests come to the others.
+// setting is what is played.
+type setting struct {
+	policy   int // index of the contestants
+	backups  int // one more than the index of the assignment; 0 is none
+	rate     float64
+	never    bool // the host never was there, so that its requests come to the others
+	training bool // on the training seeds of the screening, in place of evaluation seeds
+}
+
+// workload returns the name of a steady load during which the host is lost, as evidence shows.
 func (l loss) workload(s *scenario.Scenario, perSecond float64, never bool) string {
 	host := s.Table().Hosts[l.host].Name
 	if never {
@@ -30,39 +36,35 @@ func (l loss) workload(s *scenario.Scenario, perSecond float64, never bool) stri
 	return fmt.Sprintf("stable:%g+lost:%s@%g-+evidence", perSecond, host, l.at.Seconds())
 }
 
-// play returns the mean utility of the requests in the window of each run, by seed. A run without
-// such a request counts as nothing.
-func (p *study) play(ctx context.Context, c evaluation.Contestant, workload string, seeds []uint64) ([]float64, error) {
+// open prepares a setting. A run comes to the mean utility of the requests in the window.
+func (p *study) open(s setting) (int, func(context.Context, int) (float64, error), error) {
+	workload := p.loss.workload(p.scenario, s.rate, s.never)
 	work, err := p.scenario.Evaluated([]string{workload}, p.scenario.Evaluation.Requests)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	means, errs := make([]float64, len(seeds)), make([]error, len(seeds))
-	var next atomic.Int64
-	var each sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(seeds)) {
-		each.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(seeds); i = int(next.Add(1)) - 1 {
-				var samples []evaluation.Sample
-				if samples, errs[i] = evaluation.Samples(ctx, &c, &work[0], seeds[i]); errs[i] == nil {
-					means[i] = p.loss.mean(samples)
-				}
-			}
-		})
-	}
-	each.Wait()
-	for _, err := range errs {
+	c := p.contestants[s.policy]
+	if s.backups > 0 {
+		balancer, err := p.scenario.Balancer()
 		if err != nil {
-			return nil, fmt.Errorf("cannot play %s on %s: %w", c.Name, workload, err)
+			return 0, nil, err
 		}
+		c = withBackups(c, balancer, p.assignments[s.backups-1], p.loss)
 	}
-	if p.played != nil {
-		p.played()
+	seeds := workloads.Seeds(workloads.Evaluation, p.Seeds)
+	if s.training {
+		seeds = workloads.Seeds(workloads.Training, p.screened)
 	}
-	return means, nil
+	return len(seeds), func(ctx context.Context, i int) (float64, error) {
+		samples, err := evaluation.Samples(ctx, &c, &work[0], seeds[i])
+		if err != nil {
+			return 0, fmt.Errorf("cannot play %s on %s: %w", c.Name, workload, err)
+		}
+		return p.loss.mean(samples), nil
+	}, nil
 }
 
-// mean is the mean utility of the requests in the window.
+// mean is the mean utility of the requests in the window; without any it is nothing.
 func (l loss) mean(samples []evaluation.Sample) float64 {
 	var sum, n float64
 	for _, s := range samples {
