@@ -1,5 +1,5 @@
-// Command gearshift trains, evaluates and serves routing policies for
-// best-effort inference. One scenario file drives every subcommand.
+// Command gearshift trains, evaluates and serves what an inference router decides. One scenario file
+// drives every subcommand.
 //
 // This package declares the commands that start: init, scenario, train, serve and engine. The
 // other commands are in packages of their own:
@@ -66,12 +66,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gearshift",
-		Short: "Route each request to the model size that delivers the most quality before its deadline",
-		Long: `Gearshift routes each inference request to the model size that delivers the most
-quality before its deadline at the present load. It trains the policy in a
-simulator of your fleet, compares it with strong rules, and serves it behind an
-OpenAI-compatible endpoint. One scenario file drives every command; gearshift init
-writes one from engines that run.`,
+		Short: "Get the most quality out of too few machines: choose sizes, inputs, backups and places",
+		Long: `Gearshift is an inference router for people who answer requests with too few machines. Behind an
+OpenAI-compatible endpoint it decides which size of a model answers a request, which inputs a job
+uses, where a smaller variant takes over when a host dies, and which replica answers and where
+replicas live. It trains policies in a simulator of your fleet, and compares them with strong rules.
+One scenario file drives every command; gearshift init writes one from engines that run.`,
 		Example: `  gearshift init --engine gpu0=http://10.0.0.1:8000 --engine gpu0=http://10.0.0.1:8001
 ` + trainingExample + `  gearshift serve --scenario walk/scenario.yaml --store walk/policies.db
   gearshift eval --scenario mine.yaml --policy slackfit --workload u1`,
