@@ -361,3 +361,62 @@ func TestControllersThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// wanter wants states of replicas at given times, by the claims of a rank, and notes how that ends.
+type wanter struct {
+	claims *lifecycle.Claims
+	wants  map[time.Duration]lifecycle.Want
+	seen   []string
+}
+
+func (c *wanter) Observe(control.Event) {}
+
+func (c *wanter) Wake(now time.Duration) time.Duration {
+	next := control.Never
+	for at, w := range c.wants {
+		if at > now {
+			next = min(next, at)
+			continue
+		}
+		delete(c.wants, at)
+		if _, err := c.claims.Propose(w); err != nil {
+			c.seen = append(c.seen, fmt.Sprintf("%v %v", now, err))
+		}
+	}
+	return next
+}
+
+// Controllers of two ranks want states of one simulated fleet, and the owner of states arbitrates: the lower one
+// does not get what the higher one holds, and is told when the higher one takes what it is about to have.
+func TestControllersOfTwoRanks(t *testing.T) {
+	const s = time.Second
+	c := twoByTwo(t)
+	c.Initial = []fleet.State{fleet.Up, fleet.Cold, fleet.Up, fleet.Cold}
+	c.LoadTimes = []time.Duration{s, s, 3 * s, 3 * s}
+	var first, second *wanter
+	c.Controllers = func(w env.ControlAccess) []control.Controller {
+		var set control.Set
+		owner := lifecycle.New(w.Ledger, w.Actuator, lifecycle.Options{Nudge: func() { set.Rouse(0) }})
+		join := func(r lifecycle.Rank, wants map[time.Duration]lifecycle.Want) *wanter {
+			x := &wanter{wants: wants}
+			x.claims = owner.Claim(r, func(e control.Event) {
+				x.seen = append(x.seen, fmt.Sprintf("%v %v of %d", e.At.Truncate(time.Millisecond), e.Kind, e.Replica))
+			})
+			return x
+		}
+		first = join(lifecycle.Failover, map[time.Duration]lifecycle.Want{s: {Replica: 1, State: fleet.Up}, 6 * s: {Replica: 3, State: fleet.Cold}})
+		first.claims.Hold([]int{0}, nil)
+		second = join(lifecycle.Balancing, map[time.Duration]lifecycle.Want{2 * s: {Replica: 0, State: fleet.Cold}, 5 * s: {Replica: 3, State: fleet.Up}})
+		set.Add(owner)
+		set.Add(first)
+		set.Add(second)
+		return []control.Controller{&set}
+	}
+	playLosses(t, c, func(*env.Environment) {})
+	if got, want := fmt.Sprint(first.seen), "[2s loaded of 1 8s unloaded of 3]"; got != want {
+		t.Errorf("the higher rank: %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(second.seen), "[2s small@a is held by failover 6s evicted of 3]"; got != want {
+		t.Errorf("the lower rank: %s, want %s", got, want)
+	}
+}

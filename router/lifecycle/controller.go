@@ -33,7 +33,7 @@ type Options struct {
 	// Lowest returns the state that an unload leads to: Warm of an engine that can only sleep. Nil: it is
 	// Cold.
 	Lowest func(replica int) fleet.State
-	// Nudge, if not nil, has Wake be called soon: something is wanted.
+	// Nudge, if not nil, has the controllers woken soon: something is wanted, or over.
 	Nudge func()
 }
 

@@ -317,7 +317,10 @@ func (c *Controller) arbitrate(now time.Duration) (given bool) {
 		e.At, e.Want, e.Replica, e.Host = now, o.id, o.Replica, c.table.Replicas[o.Replica].Host
 		o.claims.observe(e)
 	}
-	c.ends = c.ends[:0]
+	if len(c.ends) > 0 { // their owners may want something else now
+		c.ends = c.ends[:0]
+		c.nudge()
+	}
 	return given
 }
 
