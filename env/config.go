@@ -57,9 +57,10 @@ type Config struct {
 	// KnownRate gives the policy the workload's true rate instead of the estimate
 	// (LBE-19).
 	KnownRate bool
-	// Laws, if set, are what hosts work by, made for one run, in place of engines by Profiles and
-	// KVTokens. Their requests are a [Follower]'s.
-	Laws []Law
+	// Laws, if set, makes what hosts work by in an episode, in place of engines by Profiles and
+	// KVTokens. Work is then what a request takes on a replica, of a core.
+	Laws func() []Law
+	Work func(r fleet.Request, outputTokens, replica int) time.Duration
 	// Period is how often a follower measures; zero is never.
 	Period time.Duration
 	// LoadWork is what loads take of their hosts, by replica, after LoadTimes. It is for hosts
@@ -111,17 +112,20 @@ func (c *Config) Quickest() []*profile.Profile {
 	return quickest
 }
 
+var errRequired = errors.New("cannot make environment: Table, Balancer and Open are required")
+
 func (c *Config) validate() error {
 	var found faults.List
-	if c.Table == nil || c.Laws == nil && (c.Balancer == nil || c.Open == nil) {
-		return errors.New("cannot make environment: Table, Balancer and Open are required")
+	if c.Table == nil {
+		return errRequired
 	}
 	n := len(c.Table.Replicas)
 	if c.Laws == nil {
 		found.If(len(c.Profiles) != n || len(c.KVTokens) != n, "%d profiles and %d KV sizes for %d replicas", len(c.Profiles), len(c.KVTokens), n)
 	} else {
-		found.If(len(c.Laws) != len(c.Table.Hosts), "%d laws for %d hosts", len(c.Laws), len(c.Table.Hosts))
-		found.If(len(c.Profiles) > 0 || c.Marginal, "laws of hosts, and profiles of engines or marginal rewards: these are of engines")
+		found.If(len(c.Profiles) > 0 || c.Slowdowns != nil || c.Declared != nil || c.Marginal || c.Routers.Number > 1,
+			"laws of hosts with profiles, slowdowns, marginal rewards or several routers, which are for engines alone")
+		found.If(c.Open != nil && c.Work == nil, "laws of hosts without the work of requests")
 	}
 	found.If(c.Declared != nil && len(c.Declared) != len(c.Profiles), "%d declared profiles for %d replicas", len(c.Declared), len(c.Profiles))
 	found.If(c.Slowdowns != nil && len(c.Slowdowns) != len(c.Table.Hosts), "%d slowdowns for %d hosts", len(c.Slowdowns), len(c.Table.Hosts))
@@ -142,7 +146,7 @@ func (c *Config) validate() error {
 // inputKinds returns the kinds of the tasks' input, by replica and task, as the profiles
 // number them; nil for a replica whose profile has none.
 func (c *Config) inputKinds() [][]int {
-	list := make([][]int, len(c.Profiles))
+	list := make([][]int, len(c.Table.Replicas))
 	for r, p := range c.Profiles {
 		if p.Batches == nil {
 			continue

@@ -77,6 +77,9 @@ type Step struct {
 
 // New makes an environment; Reset starts its first episode.
 func New(c Config) (*Environment, error) {
+	if c.Balancer == nil || c.Open == nil {
+		return nil, errRequired
+	}
 	if err := c.validate(); err != nil {
 		return nil, err
 	}

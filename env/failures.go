@@ -111,4 +111,7 @@ func (s *Simulator) markLoss(host int, at time.Duration) {
 			l.SetUp(r, up)
 		}
 	}
+	if s.follower != nil {
+		s.follower.Turned(host)
+	}
 }

@@ -39,6 +39,8 @@ type Follower interface {
 	Ended(id uint64, at time.Duration) error
 	// Broken follows one that was refused, or lost with its replica.
 	Broken(id uint64, at time.Duration)
+	// Turned follows that the replicas on a host are lost, or back.
+	Turned(host int)
 	// Measure is called each [Config.Period], before controllers are woken.
 	Measure(now time.Duration)
 }
@@ -82,9 +84,6 @@ func (s *Simulator) Changed(host int) { s.order.fix(host) }
 
 // Dismiss ends what controllers do, and what is measured. The requests that are under way end.
 func (s *Simulator) Dismiss() { s.controllers, s.period = nil, 0 }
-
-// State returns the state that the engine of a replica is in.
-func (s *Simulator) State(replica int) fleet.State { return s.engineStates[replica].is }
 
 // runSteps is runEngines for a follower, which may act on other hosts as a request ends: events
 // come one at a time, in order across the hosts. It returns once controllers are due.

@@ -77,11 +77,12 @@ type Simulator struct {
 	began      int
 	ended      int
 
-	drift    *driftFeed      // may be nil
-	marginal *marginalReward // may be nil
-	routers  *routerReplicas // may be nil
-	follower Follower        // of requests that no ledger counts; may be nil
-	period   time.Duration   // in which it measures
+	drift    *driftFeed                                                     // may be nil
+	marginal *marginalReward                                                // may be nil
+	routers  *routerReplicas                                                // may be nil
+	work     func(r fleet.Request, outputTokens, replica int) time.Duration // under other laws than engines'
+	follower Follower                                                       // of requests that no ledger counts; may be nil
+	period   time.Duration                                                  // in which it measures
 
 	agenda   agenda.Agenda
 	losses   []HostLoss // in the order in which they begin; read-only
@@ -122,10 +123,10 @@ func NewSimulator(c *Config) (*Simulator, error) {
 			s.locations[r] = location{h, i}
 		}
 	}
-	if s.laws = c.Laws; s.laws == nil {
-		if err := s.makeEngines(c); err != nil {
-			return nil, err
-		}
+	if c.Laws != nil {
+		s.laws, s.work = c.Laws(), c.Work
+	} else if err := s.makeEngines(c); err != nil {
+		return nil, err
 	}
 	s.inputKinds = c.inputKinds()
 	s.order = newHostHeap(s.laws)
@@ -168,6 +169,9 @@ func (s *Simulator) Host(i int) *engine.Host { return s.hosts[i] }
 // Slowdown returns how many times as long as in the profiles a step takes that begins now,
 // as a mean over the hosts.
 func (s *Simulator) Slowdown() float64 {
+	if s.hosts == nil {
+		return 1
+	}
 	var sum float64
 	for _, h := range s.hosts {
 		sum += h.Slowdown(s.now)
@@ -177,6 +181,9 @@ func (s *Simulator) Slowdown() float64 {
 
 // Held returns how many tokens the requests on a replica hold there; see [fleet.View].
 func (s *Simulator) Held(replica int) int {
+	if s.hosts == nil {
+		return 0
+	}
 	return s.engineOf(replica).Held()
 }
 
@@ -199,7 +206,10 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 	p := s.locations[replica]
 	// An answer without output tokens is there when its prompt has been computed.
 	q := engine.Sequence{PromptTokens: max(1, r.PromptTokens), OutputTokens: max(1, outputTokens)}
-	if !s.hosts[p.host].Engine(p.engine).Fits(q) {
+	if s.work != nil {
+		q.Work = s.work(r, outputTokens, replica)
+		q.Expected, q.Since = q.Work, now
+	} else if !s.hosts[p.host].Engine(p.engine).Fits(q) {
 		return fmt.Errorf("request of %d prompt and %d output tokens can never fit the KV cache of replica %s",
 			q.PromptTokens, q.OutputTokens, s.table.Replicas[replica].Name)
 	}
@@ -225,7 +235,7 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 		s.refuse(q.ID, replica, now)
 		return nil
 	}
-	s.hosts[p.host].Submit(p.engine, q, now)
+	s.laws[p.host].Submit(p.engine, q, now)
 	s.marginal.begin(s, p.host, &s.jobs[q.ID].outcome)
 	s.order.fix(p.host)
 	return nil
@@ -273,7 +283,7 @@ func (s *Simulator) sort(outcomes []Outcome) {
 // an observer it processes a single event, so that the observer sees events in order across
 // the hosts.
 func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, error) {
-	host, last := s.hosts[h], s.now
+	host, last := s.laws[h], s.now
 	for at, ok := host.Next(); ok && at <= until; at, ok = host.Next() {
 		if s.check && at < last {
 			return dst, fmt.Errorf("time runs back from %v to %v", last, at)
@@ -298,7 +308,7 @@ func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, e
 				return dst, err
 			}
 		}
-		if host.Observe != nil {
+		if s.hosts != nil && s.hosts[h].Observe != nil {
 			break
 		}
 	}
@@ -314,7 +324,9 @@ func (s *Simulator) end(e engine.Event) (Outcome, error) {
 	s.ended++
 	s.free = append(s.free, e.ID)
 	o := &j.outcome
-	o.Finished = e.At
+	if o.Finished = e.At; o.FirstToken == 0 { // under a law without tokens
+		o.FirstToken = e.At
+	}
 	s.drift.last(e.ID, o)
 	o.Utility = s.utility(o)
 	task := &s.table.Tasks[o.Request.Task]
@@ -330,6 +342,9 @@ func (s *Simulator) utility(o *Outcome) float64 {
 }
 
 func (s *Simulator) checkHost(h int) error {
+	if s.hosts == nil {
+		return nil
+	}
 	for i := range s.table.ReplicasOn(h) {
 		if err := s.hosts[h].Engine(i).CheckInvariants(); err != nil {
 			return fmt.Errorf("host %s, engine %d at %v: %w", s.table.Hosts[h].Name, i, s.now, err)

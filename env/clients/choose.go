@@ -19,8 +19,7 @@ type views struct {
 	chosen   int     // requests
 	uneven   float64 // sum over the measured of them
 	measured int
-	probes   []probe // that are not answered yet, and free places
-	free     []int
+	probes   pool[probe] // that are not answered yet
 }
 
 // probe is a question to a replica that a client does not wait for.
@@ -96,19 +95,13 @@ func (r *run) choose(client, model int, now time.Duration) (replica int, waited 
 // probe asks a replica that nobody waits for.
 func (r *run) probe(p probe, now time.Duration) {
 	r.result.Probes++
-	v := &r.views
-	if len(v.free) == 0 {
-		v.free, v.probes = append(v.free, len(v.probes)), append(v.probes, probe{})
-	}
-	at := v.free[len(v.free)-1]
-	v.free, v.probes[at] = v.free[:len(v.free)-1], p
-	r.agenda.Add(agenda.Item{At: now + r.PollTakes, Kind: probeAnswered, Index: at})
+	r.agenda.Add(agenda.Item{At: now + r.PollTakes, Kind: probeAnswered, Index: r.views.probes.put(p)})
 }
 
 // probed has the client hear the answer to a probe.
 func (r *run) probed(at int, now time.Duration) {
-	p := r.views.probes[at]
-	r.views.probes[at], r.views.free = probe{}, append(r.views.free, at)
+	p := r.views.probes.list[at]
+	r.views.probes.drop(at)
 	p.k.Hear(p.replica, r.poll(p.model, p.replica, now), balance.Probed, now)
 }
 

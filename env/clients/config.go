@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"gearshift/env"
 	"gearshift/router/balance"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
@@ -68,6 +69,8 @@ type Config struct {
 	// begins then.
 	ShareAt func(model int, now time.Duration) float64
 	Hogs    []Hog
+	// Losses are the hosts that are lost, and what they have with them. Clients know at once.
+	Losses []env.HostLoss
 	// Stall is the law of memory bandwidth; the zero value is [profile.DefaultBandwidth].
 	Stall   profile.Bandwidth
 	Chooser balance.Chooser

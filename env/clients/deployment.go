@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -25,7 +26,6 @@ type deployed struct {
 	loading  []float64 // by host, seconds of a core that loads took in the period
 	loads    int       // actions that were done until the last period ended
 	unloads  int
-	now      time.Duration // when the last period ended
 }
 
 // deployment is what there is of a model.
@@ -62,6 +62,10 @@ func (c *Config) table() (*fleet.Table, error) {
 	var variants []fleet.Variant
 	var models []fleet.Model
 	var replicas []fleet.Replica
+	hosts := slices.Clone(c.Hosts)
+	for h := range hosts {
+		hosts[h].Name = cmp.Or(hosts[h].Name, fmt.Sprint("h", h))
+	}
 	for i := range c.Models {
 		m := c.Models[i].Model
 		if c.first(i) != i {
@@ -83,7 +87,7 @@ func (c *Config) table() (*fleet.Table, error) {
 			replicas = append(replicas, x)
 		}
 	}
-	return fleet.NewTable([]fleet.Task{task}, variants, c.Hosts, replicas, models...)
+	return fleet.NewTable([]fleet.Task{task}, variants, hosts, replicas, models...)
 }
 
 // deploy places the first replicas.
@@ -116,8 +120,17 @@ func (r *run) count(model int) {
 			d.active++
 		}
 	}
-	if r.Control != nil {
+	if r.Control != nil || r.Losses != nil {
 		d.changed++
+	}
+}
+
+// Turned implements [env.Follower].
+func (r *run) Turned(host int) {
+	for i := range r.deployed.replicas {
+		if x := &r.deployed.replicas[i]; x.host == host {
+			r.count(x.model)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gearshift/env"
 	"gearshift/env/clients"
 	"gearshift/router/balance"
 	"gearshift/router/control"
@@ -210,6 +211,25 @@ func TestUnloadBreaksRequests(t *testing.T) {
 	}
 }
 
+// TestAHostIsLost: what a lost host has fails, clients send to the other until it is back, and what is
+// nowhere else fails.
+func TestAHostIsLost(t *testing.T) {
+	c := two()
+	c.Models[0].Replicas, c.Models[0].Work, c.Models[0].Mean = []int{0, 1}, clients.Always(30*time.Millisecond), 30*time.Millisecond
+	c.Losses = []env.HostLoss{{Host: 0, From: 5 * time.Second, To: 10 * time.Second}}
+	few := run(t, c)
+	c.Models = append(c.Models, clients.Demand{Model: fleet.Model{Name: "n"}, Share: 1, Work: clients.Always(time.Millisecond), Mean: time.Millisecond, Replicas: []int{0}})
+	many := run(t, c) // half of about 100 requests
+	if few.Failed > 3 || many.Failed < 35 || many.Failed > 70 {
+		t.Errorf("%d requests fail where there is another replica, %d where half of the models have none", few.Failed, many.Failed)
+	}
+	for _, r := range []*clients.Result{few, many} {
+		if lost, back := r.Series[7].Utilisation[0], r.Series[12].Utilisation[0]; lost != 0 || back == 0 || len(r.Times)+r.Failed != r.Requests {
+			t.Errorf("the host is busy %.2f while it is lost, and %.2f once it is back; %d of %d requests are answered", lost, back, len(r.Times), r.Requests)
+		}
+	}
+}
+
 // TestBandwidthIsShared: a request that is alone on its host takes as much longer as memory
 // does under a hog, while the host says that it is busy.
 func TestBandwidthIsShared(t *testing.T) {
@@ -260,8 +280,8 @@ func TestBadDeployments(t *testing.T) {
 		`model "m" is on host 0 twice`:                                   func(c *clients.Config) { c.Models[0].Replicas = []int{0, 0} },
 		"hog 0 takes a bandwidth of 1 from 1s to 1s":                     func(c *clients.Config) { c.Hogs = []clients.Hog{{Bandwidth: 1, From: time.Second, To: time.Second}} },
 		"hog 0 is on host 2 of 2":                                        func(c *clients.Config) { c.Hogs = []clients.Hog{{Host: 2, Bandwidth: 1, To: time.Second}} },
-		"host 1 has a bandwidth of -1":                                   func(c *clients.Config) { c.Hosts[1].Bandwidth = -1 },
-		`model "m" has memory, times or bandwidth below 0`:               func(c *clients.Config) { c.Models[0].Load = -1 },
+		`host "h1" has memory 10, compute 1 and bandwidth -1`:            func(c *clients.Config) { c.Hosts[1].Bandwidth = -1 },
+		`model "m" takes 6 bytes and -1ns to load`:                       func(c *clients.Config) { c.Models[0].Load = -1 },
 		"shares change at the times of a period, of which there is none": func(c *clients.Config) { c.Period, c.ShareAt = 0, func(int, time.Duration) float64 { return 1 } },
 	} {
 		c := two()

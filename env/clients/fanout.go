@@ -16,35 +16,23 @@ type fan struct {
 	failed  bool
 }
 
-// fans are the requests that ask several models, by number; the free numbers are used again.
-type fans struct {
-	list   []fan
-	free   []int32
-	models []int // of the request that is being sent
-}
-
 // enough is how often a further model is drawn at most. A request asks fewer where others have
 // hardly any share.
 const enough = 100
 
 // fan has a client send a request to several models, the first of which has been drawn.
 func (r *run) fan(client, model int, now time.Duration) {
-	f := &r.fans
-	if len(f.free) == 0 {
-		f.free, f.list = append(f.free, int32(len(f.list)+1)), append(f.list, fan{})
-	}
-	number := f.free[len(f.free)-1]
-	f.free = f.free[:len(f.free)-1]
-	f.models = append(f.models[:0], model)
-	for tries := 0; len(f.models) < r.Fanout && tries < enough*r.Fanout; tries++ {
+	models := append(r.asked[:0], model)
+	for tries := 0; len(models) < r.Fanout && tries < enough*r.Fanout; tries++ {
 		m := r.draw()
-		if !slices.ContainsFunc(f.models, func(x int) bool { return r.Models[x].Name == r.Models[m].Name }) {
-			f.models = append(f.models, m)
+		if !slices.ContainsFunc(models, func(x int) bool { return r.Models[x].Name == r.Models[m].Name }) {
+			models = append(models, m)
 		}
 	}
-	f.list[number-1] = fan{arrived: now, left: len(f.models)}
-	for _, m := range f.models {
-		r.ask(client, m, number, now)
+	r.asked = models
+	parent := int32(r.fans.put(fan{arrived: now, left: len(models)}) + 1)
+	for _, m := range models {
+		r.ask(client, m, parent, now)
 	}
 }
 
@@ -61,7 +49,7 @@ func (r *run) part(number int32, now time.Duration, answered bool) {
 	if f.left > 0 {
 		return
 	}
-	r.fans.free = append(r.fans.free, number)
+	r.fans.drop(int(number) - 1)
 	switch {
 	case f.arrived < r.Warmup:
 	case f.failed:

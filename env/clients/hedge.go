@@ -15,12 +15,6 @@ type pair struct {
 	due, answered bool
 }
 
-// hedges are the requests that may have two copies, by number; the free numbers are used again.
-type hedges struct {
-	pairs []pair
-	free  []int
-}
-
 // hedge plans a second copy of the request, if the rule wants one.
 func (r *run) hedge(x *request, now time.Duration) {
 	rule, ok := r.Chooser.(balance.Hedger)
@@ -31,22 +25,17 @@ func (r *run) hedge(x *request, now time.Duration) {
 	if !ok {
 		return
 	}
-	h := &r.hedges
-	if len(h.free) == 0 {
-		h.free, h.pairs = append(h.free, len(h.pairs)), append(h.pairs, pair{})
-	}
-	at := h.free[len(h.free)-1]
-	h.free = h.free[:len(h.free)-1]
+	at := r.pairs.put(pair{})
 	x.pair = int32(at + 1)
-	h.pairs[at] = pair{x: *x}
+	r.pairs.list[at].x = *x
 	r.agenda.Add(agenda.Item{At: now + after, Kind: hedgeDue, Index: at})
 }
 
 // second sends the second copy, if the first is not answered yet.
 func (r *run) second(at int, now time.Duration) {
-	p := &r.hedges.pairs[at]
+	p := &r.pairs.list[at]
 	if p.due = true; p.answered {
-		r.hedges.free = append(r.hedges.free, at)
+		r.pairs.drop(at)
 		return
 	}
 	k := r.knowledge(int(p.x.client), int(p.x.model))
@@ -67,7 +56,7 @@ func (r *run) settle(x *request, id uint64, now time.Duration) {
 		return
 	}
 	at := int(x.pair - 1)
-	p := &r.hedges.pairs[at]
+	p := &r.pairs.list[at]
 	if p.answered = true; p.copied {
 		other := p.ids[0]
 		if id == other {
@@ -78,6 +67,6 @@ func (r *run) settle(x *request, id uint64, now time.Duration) {
 		r.sim.Cancelled(of.host)
 	}
 	if p.due {
-		r.hedges.free = append(r.hedges.free, at)
+		r.pairs.drop(at)
 	}
 }

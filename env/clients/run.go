@@ -2,6 +2,7 @@ package clients
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -34,12 +35,12 @@ type run struct {
 	hosts    []*shared.Host
 	measured []HostLoad // by host, in the last period
 	agenda   agenda.Agenda
-	shares   []float64 // cumulative
-	requests []request // by ID
-	free     []uint64
+	shares   []float64     // cumulative
+	requests pool[request] // by ID
+	pairs    pool[pair]    // that may have two copies
+	fans     pool[fan]     // that ask several models
+	asked    []int         // models, of the last of them
 	views    views
-	hedges   hedges
-	fans     fans
 	deployed deployed
 	random   *rand.Rand
 	result   Result
@@ -116,7 +117,7 @@ func (r *run) close() error {
 func newRun(c *Config) (*run, error) {
 	t, err := c.table()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot simulate the clients: %w", err)
 	}
 	r := &run{Config: c, rate: c.Rate, random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 51)), measured: make([]HostLoad, len(c.Hosts))}
 	law := c.Stall
@@ -154,7 +155,7 @@ func (r *run) schedule() {
 
 // simulate makes the simulator.
 func (r *run) simulate(t *fleet.Table, laws []env.Law) (err error) {
-	c := &env.Config{Table: t, Laws: laws, Period: r.Period}
+	c := &env.Config{Table: t, Laws: func() []env.Law { return laws }, Period: r.Period, Losses: r.Losses}
 	for i := range t.Replicas {
 		m := &r.Models[t.Replicas[i].Variant]
 		c.LoadTimes, c.LoadWork = append(c.LoadTimes, m.Load), append(c.LoadWork, m.LoadWork)
@@ -237,7 +238,7 @@ func (r *run) ask(client, model int, parent int32, now time.Duration) {
 	r.hedge(&x, now)
 	id := r.send(x, now)
 	if x.pair > 0 {
-		r.hedges.pairs[x.pair-1].ids[0] = id
+		r.pairs.list[x.pair-1].ids[0] = id
 	}
 }
 
@@ -249,20 +250,15 @@ func (r *run) send(x request, now time.Duration) (id uint64) {
 		of.cold--
 		x.work = time.Duration(float64(x.work) * m.Coldness)
 	}
-	if n := len(r.free); n > 0 {
-		id, r.free = r.free[n-1], r.free[:n-1]
-		r.requests[id] = x
-	} else {
-		id, r.requests = uint64(len(r.requests)), append(r.requests, x)
-	}
+	id = uint64(r.requests.put(x))
 	r.sim.Begin(r.deployed.models[x.model].from+int(x.replica), engine.Sequence{ID: id, Work: x.work, Expected: m.Mean * time.Duration(x.examples), Since: x.since}, now)
 	return id
 }
 
 // take returns a request that its replica has no longer, the replica, and what the client knows.
 func (r *run) take(id uint64) (x request, of *replica, k *balance.Knowledge) {
-	x = r.requests[id]
-	r.free = append(r.free, id)
+	x = r.requests.list[id]
+	r.requests.drop(int(id))
 	of, k = r.replica(int(x.model), int(x.replica)), r.knowledge(int(x.client), int(x.model))
 	of.running--
 	k.Own[x.replica]--

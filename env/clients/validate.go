@@ -16,8 +16,6 @@ func (c *Config) validate() error {
 	var found faults.List
 	for i, h := range c.Hosts {
 		found.If(!positive(h.Compute), "host %d has %v cores; want a number above 0", i, h.Compute)
-		found.If(h.Memory < 0, "host %d has %d bytes of memory; want 0 or more", i, h.Memory)
-		found.If(h.Bandwidth != 0 && !positive(h.Bandwidth), "host %d has a bandwidth of %v; want 0 or more", i, h.Bandwidth)
 	}
 	for i := range c.Models {
 		c.modelFaults(i, &found)
@@ -52,7 +50,7 @@ func (c *Config) modelFaults(i int, found *faults.List) {
 		found.If(m.Share != 0, "version %q of model %q has a share of %v; want 0: it gets what a controller gives it", m.Version, m.Name, m.Share)
 	}
 	found.If(m.Work == nil || m.Mean <= 0, "model %q has no work; want a distribution and its mean", m.Name)
-	found.If(m.Memory < 0 || m.Load < 0 || m.LoadWork < 0 || m.Bandwidth < 0 || m.Cold < 0 || m.Coldness < 0, "model %q has memory, times or bandwidth below 0", m.Name)
+	found.If(m.LoadWork < 0 || m.Bandwidth < 0 || m.Cold < 0 || m.Coldness < 0, "model %q has work or bandwidth below 0", m.Name)
 	on := map[int]bool{}
 	for _, h := range m.Replicas {
 		found.If(h < 0 || h >= len(c.Hosts), "model %q is on host %d of %d, counted from 0", m.Name, h, len(c.Hosts))
