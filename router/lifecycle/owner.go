@@ -129,11 +129,6 @@ func (k *Claims) Act(a control.Action) error {
 	return err
 }
 
-// Withdraw ends wants by the number without an event. An order that was given for one is followed.
-func (k *Claims) Withdraw(id uint64) {
-	k.c.open = slices.DeleteFunc(k.c.open, func(o *open) bool { return o.id == id && o.claims == k })
-}
-
 // Hold sets the locations that are held, by replicas, and those of which versions are being changed, which
 // are held too.
 func (k *Claims) Hold(replicas, changing []int) {
@@ -159,10 +154,10 @@ func (k *Claims) Hold(replicas, changing []int) {
 // Next is the replica of the replica's location that is loaded next.
 func (k *Claims) Next(replica int) int { return k.c.locations[k.c.first[replica]].turn }
 
-// Up reports whether something is up at the replica's location.
+// Up reports whether something is up at the replica's location, and nothing is done about it.
 func (k *Claims) Up(replica int) bool {
-	up, _ := k.c.standing(k.c.first[replica])
-	return up
+	up, busy := k.c.standing(k.c.first[replica])
+	return up && !busy
 }
 
 // First is the first replica of the replica's location.

@@ -87,31 +87,18 @@ func (m actuator) Act(a control.Action) error {
 			m.ended(a, nil)
 			return nil
 		}
-	case idle && m.claims.Up(r) && m.engines.LifecycleOf(m.claims.Next(r)).Doing == "":
+	case idle && m.claims.Up(r):
 		s.hold(a.Replica)
 		m.ended(a, nil)
 		return nil
 	default:
 		s.hold(a.Replica)
-		m.supersede(r)
 	}
 	m.given++
 	if m.orders = append(m.orders, order{Action: a, slot: r, needs: m.given}); m.store == nil {
 		m.saved = m.given
 	}
 	return nil
-}
-
-// supersede ends the unloads of a location that is to be loaded: nobody wants them any more.
-func (m *Module) supersede(slot int) {
-	m.orders = slices.DeleteFunc(m.orders, func(o order) bool {
-		over := o.slot == slot && o.Verb == control.Unload
-		if over {
-			m.claims.Withdraw(o.want)
-			m.ended(o.Action, nil)
-		}
-		return over
-	})
 }
 
 // ordered reports whether an action of the location has not ended.
@@ -148,9 +135,9 @@ func (m *Module) reported(e control.Event) {
 	for k := range m.orders {
 		if o := &m.orders[k]; o.want == e.Want {
 			var err error
-			if e.Kind == control.ActionFailed || e.Kind == control.Evicted {
+			if e.Kind == control.ActionFailed || e.Kind == control.Evicted && !(o.Verb == control.Unload && len(m.slots[o.slot].held) > 0) {
 				err = errors.New(e.Reason)
-			}
+			} // else nobody wants the unload any more, since a load has been ordered
 			m.settle(o, err)
 		}
 	}
@@ -160,10 +147,10 @@ func (m *Module) reported(e control.Event) {
 // settle reports how an order has ended, which is over then.
 func (m *Module) settle(o *order, err error) {
 	switch s := &m.slots[o.slot]; {
-	case err != nil && o.Verb == control.Load:
+	case (err == nil) == (o.Verb == control.Load): // it is there, or still there
+		s.hold(o.Replica)
+	default:
 		s.release(o.Replica)
-	case err != nil:
-		s.hold(o.Replica) // it is still there
 	}
 	m.ended(o.Action, err)
 	o.needs = 0
