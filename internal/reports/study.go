@@ -24,6 +24,7 @@ type Run struct {
 	Only   []string // sections; empty is all
 	Stderr io.Writer
 
+	name  string // of the report
 	flags *Flags
 	given []*pflag.Flag // those that Repeat may name
 	part  string        // the section that is made
@@ -72,7 +73,7 @@ func (p *Part) Say(format string, args ...any) {
 // Declare declares the report's flags and returns what makes the report, writes it into --out and
 // prints its verdict.
 func (r *Report) Declare(f *Flags) func(ctx context.Context, by Program, stdout, stderr io.Writer) error {
-	run := &Run{flags: f}
+	run := &Run{name: r.Name, flags: f}
 	study := r.New(f, run)
 	f.StringVar(&run.Out, "out", "", "`folder` for the report (required)")
 	f.BoolVar(&run.Quick, "quick", false, r.Quick)
@@ -98,7 +99,7 @@ func (r *Report) Declare(f *Flags) func(ctx context.Context, by Program, stdout,
 		if err != nil {
 			return err
 		}
-		made.Repeat = cmp.Or(made.Repeat, run.Repeat(r.Name))
+		made.Repeat = cmp.Or(made.Repeat, run.Repeat())
 		return write(made, run.Out, stdout)
 	}
 }
@@ -162,6 +163,9 @@ func (s *Study) Make(ctx context.Context) (*report.Report, error) {
 			r.Sections = append(r.Sections, p.Section)
 		}
 	}
+	if len(r.Verdict) == 0 {
+		r.Verdict = []string{"Sections without a verdict: " + strings.Join(s.Only, ", ") + "."}
+	}
 	return r, nil
 }
 
@@ -169,8 +173,8 @@ func (s *Study) Make(ctx context.Context) (*report.Report, error) {
 func (r *Run) isGiven(flag string) bool { return r.flags != nil && r.flags.Changed(flag) }
 
 // Repeat returns the command that makes the report again: its flags as they were given.
-func (r *Run) Repeat(name string) string {
-	command := "gearshift paper " + name
+func (r *Run) Repeat() string {
+	command := "gearshift paper " + r.name
 	for _, x := range r.given {
 		if !x.Changed {
 			continue
