@@ -134,7 +134,7 @@ func table(stdout string) string {
 
 func TestPaperRefusesFlagsWithoutMeaning(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "x")
-	fail(t, []string{"paper", "--out", out, "--only", "rules"}, `--only "rules"`, "frontier")
+	fail(t, []string{"paper", "--out", out, "--only", "weather"}, `--only "weather"`, "frontier")
 	fail(t, []string{"paper", "--out", out, "--only", "frontier", "--longer", "2"}, "--longer")
 	fail(t, []string{"paper", "--out", out, "--store", "x.db"}, "--store", "without --trained")
 	fail(t, []string{"paper", "--out", out, "--points", "x.json", "--seeds", "3"}, "--seeds", "plays nothing")

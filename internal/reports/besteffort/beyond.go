@@ -7,17 +7,15 @@ import (
 
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 	"gearshift/internal/training/policies"
 )
 
 // beyondSection shows what neither the paper nor training had: recorded arrivals,
 // other bursts, a lost host, and profiles or lengths that are not as declared.
-func (p *paper) beyondSection(ctx context.Context) report.Section {
-	out := report.Section{
-		ID: "beyond", Title: "Beyond the paper: what training never saw",
-		Text: "Recorded arrivals are rescaled in time to a multiple of the rate up to which the middle size alone meets 95 % of its deadlines. " +
-			"Where a departure is named, the policies still go by what the scenario declares: outputs of another length, GPUs slower (x1.25) or quicker (x0.75), a host lost on the way.",
-	}
+func (p *paper) beyondSection(ctx context.Context, out *reports.Part) {
+	out.Text = "Recorded arrivals are rescaled in time to a multiple of the rate up to which the middle size alone meets 95 % of its deadlines. " +
+		"Where a departure is named, the policies still go by what the scenario declares: outputs of another length, GPUs slower (x1.25) or quicker (x0.75), a host lost on the way."
 	knee := p.knee(ctx)
 	groups := []struct {
 		id, title string
@@ -43,7 +41,6 @@ func (p *paper) beyondSection(ctx context.Context) report.Section {
 		table := p.besideRules(ctx, g.id, g.title, names)
 		out.Tables = append(out.Tables, table)
 	}
-	return out
 }
 
 // playable returns the workloads that the policies can be played on, and a sentence for each

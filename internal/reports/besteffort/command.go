@@ -1,14 +1,13 @@
 package besteffort
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
-	"gearshift/env/evaluation/report"
 	"gearshift/env/objective"
 	"gearshift/internal/reports"
 )
@@ -24,121 +23,93 @@ write one page: DIR/report.html, with report.json, a CSV for each table and figu
 surface.csv for the notebook, and the points and the picture of utility against time
 near the peak: frontier.json and frontier.svg.
 
-With --only frontier it makes that part alone, on any scenario of two sizes or more, and
-prints it as a Markdown table. --trained gives it a policy that is in --store already;
---points draws it again from the frontier.json of an earlier report.
+--only frontier makes that part alone, on any scenario of two sizes or more, and prints
+it as a Markdown table. --trained gives it a policy that is in --store already; --points
+draws it again from the frontier.json of an earlier report.
 
 The policies stay in DIR/policies.db. Running it again uses those that are there, and
 continues an interrupted training.`,
 		Example: "--out report",
-		Flags:   flags,
-	}
-}
-
-// flags declares the report's flags.
-func flags(f *reports.Flags) reports.Make {
-	var o Options
-	f.Scenario(&o.Scenario)
-	f.BoolVar(&o.Quick, "quick", false, "the quick preset, few seeds and coarse references: minutes, not hours")
-	f.StringVar(&o.Preset, "preset", "", "training preset (default: default, or quick with --quick)")
-	f.IntVar(&o.Seeds, "seeds", 0, "evaluation runs of each policy on each workload (default 20, or 3 with --quick)")
-	f.IntVar(&o.TrainingSeeds, "training-seeds", 0, "policies trained from different seeds (default 5, or 1 with --quick)")
-	f.IntVar(&o.Longer, "longer", 0, "also train that many times as long (default 4, or 1, not at all, with --quick)")
-	f.BoolVar(&o.Ablations, "ablations", false, "also train the quick preset with each of its ingredients changed, three times each")
-	f.StringVar(&o.Only, "only", "", "the one `section` to make: "+onlyOnes(true))
-	f.StringArrayVar(&o.Trained, "trained", nil, "`OBJECTIVE=REF` of a policy in --store that the frontier uses in place of training one, repeatable; an objective is "+strings.Join(frontierObjectives, ", "))
-	f.StringVar(&o.Points, "points", "", "`file` frontier.json of an earlier report: draw it, and play nothing")
-	f.Store(&o.Store)
-	return func(ctx context.Context, out string, by reports.Program, stderr io.Writer) (*report.Report, error) {
-		if err := refuseIdle(f, &o); err != nil {
-			return nil, err
-		}
-		o.Out = out
-		return makeReport(ctx, o, by, stderr)
+		Quick:   "the quick preset, few seeds and coarse references: minutes, not hours",
+		Seeds:   reports.Seeds{Usual: 20, Quick: 3, Of: "evaluation runs of each policy on each workload"},
+		New: func(f *reports.Flags, r *reports.Run) reports.Study {
+			p := &paper{Run: r, cache: map[string]rows{}}
+			o := &p.options
+			f.Scenario(&o.Scenario)
+			f.StringVar(&o.Preset, "preset", "", "training preset (default: default, or quick with --quick)")
+			f.IntVar(&o.TrainingSeeds, "training-seeds", 0, "policies trained from different seeds (default 5, or 1 with --quick)")
+			f.IntVar(&o.Longer, "longer", 0, "also train that many times as long (default 4, or 1, not at all, with --quick)")
+			f.BoolVar(&o.Ablations, "ablations", false, "also train the quick preset with each of its ingredients changed, three times each")
+			f.StringArrayVar(&o.Trained, "trained", nil, "`OBJECTIVE=REF` of a policy in --store that the frontier uses in place of training one, repeatable; an objective is "+strings.Join(frontierObjectives, ", "))
+			f.StringVar(&o.Points, "points", "", "`file` frontier.json of an earlier report: draw it, and play nothing")
+			f.Store(&o.Store)
+			return p.study(f.Refuse)
+		},
 	}
 }
 
 // refuseIdle refuses flags that would change nothing.
-func refuseIdle(f *reports.Flags, o *Options) error {
+func (p *paper) refuseIdle(refuse func(so string, names ...string) error) error {
 	var idle error
-	if o.Points != "" {
-		idle = f.Refuse("with --points, which plays nothing", "scenario", "quick", "preset", "seeds", "trained")
+	if p.options.Points != "" {
+		idle = refuse("with --points, which plays nothing", "scenario", "quick", "preset", "seeds", "trained", "only")
 	}
-	if o.Points != "" || o.Only != "" {
-		idle = errors.Join(idle, f.Refuse("for the "+frontierName+" alone", "training-seeds", "longer", "ablations"))
+	if p.options.Points != "" || p.alone() {
+		idle = errors.Join(idle, refuse("for the "+frontierName+" alone", "training-seeds", "longer", "ablations"))
 	}
-	if len(o.Trained) == 0 {
-		idle = errors.Join(idle, f.Refuse("without --trained", "store"))
+	if len(p.options.Trained) == 0 {
+		idle = errors.Join(idle, refuse("without --trained", "store"))
 	}
 	return idle
 }
 
-// frontierName is the section whose points a file may hold.
+// frontierName is the section whose points a file may hold. Alone it needs no policies and rules of others.
 const frontierName = "frontier"
 
-// section is a part of the report.
-type section struct {
-	name string
-	make func(*paper, context.Context) report.Section
-	// slow says that --quick leaves it out.
-	slow bool
-	// alone makes a report of this section, for --only, without the policies and rules of the
-	// others. It is nil where the section needs those. About says what it shows.
-	alone func(*paper, context.Context) *report.Report
-	about string
-}
+// alone reports whether the frontier is all that is asked for.
+func (p *paper) alone() bool { return slices.Equal(p.Only, []string{frontierName}) }
 
-// sections returns all that a report has, in its order. Some use what earlier ones have played.
-func sections() []section {
-	return []section{
-		{name: "rules", make: (*paper).rulesSection},
-		{name: "ceiling", make: (*paper).ceilingSection},
-		{name: "stable", make: (*paper).stableSection},
-		{name: "unstable", make: (*paper).unstableSection},
-		{name: frontierName, make: (*paper).frontierSection, alone: (*paper).frontierAlone, about: "utility against time near the peak"},
-		{name: "soft", make: (*paper).softSection},
-		{name: "shift", make: (*paper).shiftSection},
-		{name: "hardware", make: (*paper).hardwareSection},
-		{name: "deadlines", make: (*paper).deadlineSection},
-		{name: "beyond", make: (*paper).beyondSection},
-		{name: "others", make: (*paper).othersSection, slow: true}, // other fleets take long
-		{name: "training", make: (*paper).trainingSection},
+// study lists the sections. Some use what earlier ones have played.
+func (p *paper) study(refuse func(so string, names ...string) error) reports.Study {
+	section := func(id, title string, make func(context.Context, *reports.Part)) reports.Section {
+		return reports.Section{ID: id, Title: title, Make: func(ctx context.Context, out *reports.Part) (err error) {
+			defer ended(&err)
+			make(ctx, out)
+			return nil
+		}}
+	}
+	others := section("others", "Other fleets, the same hyper-parameters", p.othersSection)
+	others.Slow = true
+	return reports.Study{
+		Run: p.Run, Open: p.begin,
+		Check: func() error {
+			if err := p.refuseIdle(refuse); err != nil {
+				return err
+			}
+			return p.check()
+		},
+		Sections: []reports.Section{
+			section("rules", "The policy against every rule", p.rulesSection),
+			section("ceiling", "The distance to the best possible", p.ceilingSection),
+			section("stable", "Stable workload, hard deadlines", p.stableSection),
+			section("unstable", "Unpredictable workloads, hard deadlines", p.unstableSection),
+			section(frontierName, "Utility against time near the peak", p.frontierSection),
+			section("soft", "Stable workload, soft deadlines", p.softSection),
+			section("shift", "One task at a time, without retraining", p.shiftSection),
+			section("hardware", "Hardware utility: utility per host", p.hardwareSection),
+			section("deadlines", "Different deadlines", p.deadlineSection),
+			section("beyond", "Beyond the paper: what training never saw", p.beyondSection),
+			others,
+			section("training", "Training: seeds and ingredients", p.trainingSection),
+		},
 	}
 }
 
-// sectionNamed returns the section that --only may name; nil if there is none of the name.
-func sectionNamed(name string) *section {
-	for _, s := range sections() {
-		if s.name == name && s.alone != nil {
-			return &s
-		}
-	}
-	return nil
-}
-
-// onlyOnes returns the names that --only may have, each followed by what it shows if about is set.
-func onlyOnes(about bool) string {
-	var list []string
-	for _, s := range sections() {
-		switch {
-		case s.alone == nil:
-		case about:
-			list = append(list, s.name+", "+s.about)
-		default:
-			list = append(list, s.name)
-		}
-	}
-	return strings.Join(list, "; ")
-}
-
-// Options are the flags of the command; what is zero has a default.
-type Options struct {
-	Scenario, Out, Preset string
-	Seeds, TrainingSeeds  int
-	Longer                int
-	Quick, Ablations      bool
-	// Only, if set, is the one section to make: see [sections].
-	Only string
+// options are the report's own flags; what is zero has a default.
+type options struct {
+	Scenario, Preset      string
+	TrainingSeeds, Longer int
+	Ablations             bool
 	// Trained are policies for the frontier that need not be trained, as OBJECTIVE=REF
 	// into Store.
 	Trained []string
@@ -149,37 +120,20 @@ type Options struct {
 	trained map[objective.Objective]string
 }
 
-func (o *Options) defaults() error {
-	preset, seeds, training, longer := "default", 20, 5, 4
-	if o.Quick {
-		preset, seeds, training, longer = "quick", 3, 1, 1
+func (o *options) defaults(quick bool) error {
+	preset, training, longer := "default", 5, 4
+	if quick {
+		preset, training, longer = "quick", 1, 1
 	}
-	if o.Preset == "" {
-		o.Preset = preset
-	}
-	if o.Seeds == 0 {
-		o.Seeds = seeds
-	}
-	if o.TrainingSeeds == 0 {
-		o.TrainingSeeds = training
-	}
-	if o.Longer == 0 {
-		o.Longer = longer
-	}
-	if o.Points != "" {
-		o.Only = frontierName
-	}
-	if o.Only != "" && sectionNamed(o.Only) == nil {
-		return fmt.Errorf("--only %q: the one section that can be made alone is %s", o.Only, onlyOnes(false))
-	}
-	if o.Seeds < 2 || o.TrainingSeeds < 1 || o.Longer < 1 {
-		return fmt.Errorf("--seeds %d, --training-seeds %d and --longer %d: at least 2, 1 and 1 are needed", o.Seeds, o.TrainingSeeds, o.Longer)
+	o.Preset, o.TrainingSeeds, o.Longer = cmp.Or(o.Preset, preset), cmp.Or(o.TrainingSeeds, training), cmp.Or(o.Longer, longer)
+	if o.TrainingSeeds < 1 || o.Longer < 1 {
+		return fmt.Errorf("--training-seeds %d and --longer %d: at least 1 is needed", o.TrainingSeeds, o.Longer)
 	}
 	return o.readTrained()
 }
 
 // readTrained reads which policies are given.
-func (o *Options) readTrained() error {
+func (o *options) readTrained() error {
 	o.trained = map[objective.Objective]string{}
 	for _, text := range o.Trained {
 		name, ref, given := strings.Cut(text, "=")
@@ -195,27 +149,4 @@ func (o *Options) readTrained() error {
 		o.trained[by] = ref
 	}
 	return nil
-}
-
-// command returns what makes the same report.
-func (o *Options) command() string {
-	c := fmt.Sprintf("gearshift paper --scenario %s --preset %s --seeds %d", o.Scenario, o.Preset, o.Seeds)
-	if o.Only != "" {
-		c += " --only " + o.Only
-	} else {
-		c += fmt.Sprintf(" --training-seeds %d --longer %d", o.TrainingSeeds, o.Longer)
-	}
-	if o.Quick {
-		c += " --quick"
-	}
-	if o.Ablations {
-		c += " --ablations"
-	}
-	for _, given := range o.Trained {
-		c += " --trained " + given
-	}
-	if len(o.Trained) > 0 {
-		c += " --store " + o.Store
-	}
-	return c + " --out DIR"
 }

@@ -32,29 +32,17 @@ func mustParse(text string) objective.Objective {
 	return o
 }
 
-// frontierSection asks what time near the peak costs in mean utility.
-func (p *paper) frontierSection(ctx context.Context) report.Section {
-	p.frontier = p.trace(ctx)
-	return p.frontier.section()
-}
-
-// frontierAlone returns the frontier's section as a report of its own.
-func (p *paper) frontierAlone(ctx context.Context) *report.Report {
-	p.frontier = p.trace(ctx)
-	return p.frontierReport()
-}
-
-// frontierReport returns a report of the frontier, which was played or read from a file.
-func (p *paper) frontierReport() *report.Report {
-	f := p.frontier
-	return &report.Report{
-		Title:    "Learned serving: mean utility against time near the peak",
-		Scenario: simulated(f.Scenario, f.Preset, f.Seeds),
-		Repeat:   f.Repeat,
-		Verdict:  f.verdict(),
-		Sections: []report.Section{f.section()},
-		Summary:  f.markdown(),
-		Files:    must(f.files()),
+// frontierSection asks what time near the peak costs in mean utility. Alone, it heads the report.
+func (p *paper) frontierSection(ctx context.Context, out *reports.Part) {
+	if p.frontier == nil { // not read from a file
+		p.frontier = p.trace(ctx)
+	}
+	f, r := p.frontier, out.Report
+	out.Section = f.section()
+	r.Files = append(must(f.files()), r.Files...)
+	if p.alone() {
+		r.Title, r.Scenario, r.Repeat = "Learned serving: mean utility against time near the peak", simulated(f.Scenario, f.Preset, f.Seeds), f.Repeat
+		r.Verdict, r.Summary = f.verdict(), f.markdown()
 	}
 }
 
@@ -139,14 +127,14 @@ func nameFor(o objective.Objective) string {
 // played plays all on the report's seeds, and finds each objective's best rule.
 func (p *paper) played(ctx context.Context, t *tracing) *Frontier {
 	work := must(p.scenario.Evaluated(policies.JudgedBy, p.scenario.Evaluation.Requests))
-	fmt.Fprintf(p.stderr, "evaluating %d policies and %d rules for the frontier\n", len(t.policies), len(t.rules))
+	fmt.Fprintf(p.Stderr, "evaluating %d policies and %d rules for the frontier\n", len(t.policies), len(t.rules))
 	plan := evaluation.Plan{
 		Contestants: append(t.policies, t.rules...), Workloads: work, Seeds: p.seeds,
-		Objectives: evaluation.Beside(append(t.objectives, nearPeak)...), Progress: p.program.Counting("evaluating"),
+		Objectives: evaluation.Beside(append(t.objectives, nearPeak)...), Progress: p.Counting("evaluating"),
 	}
 	results := must(plan.Evaluate(ctx))
 	f := &Frontier{
-		Scenario: p.scenario.Name, Preset: p.options.Preset, Seeds: len(p.seeds), Repeat: p.repeat(),
+		Scenario: p.scenario.Name, Preset: p.options.Preset, Seeds: len(p.seeds), Repeat: p.Repeat(),
 		Large: performance(results, t.large, objective.Utility),
 	}
 	rule := map[string]bool{}

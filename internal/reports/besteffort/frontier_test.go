@@ -2,7 +2,6 @@ package besteffort
 
 import (
 	"context"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -125,10 +124,7 @@ func TestAFrontierIsKeptInAFile(t *testing.T) {
 	}
 	again := filepath.Join(t.TempDir(), "again")
 	var stdout strings.Builder
-	points := func(ctx context.Context, out string, by reports.Program, stderr io.Writer) (*report.Report, error) {
-		return makeReport(ctx, Options{Points: filepath.Join(dir, frontierFile), Out: out}, by, stderr)
-	}
-	err = reports.Write(t.Context(), points, again, reports.Program{}, &stdout, t.Output())
+	err = redrawn(t, filepath.Join(dir, frontierFile), again, &stdout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,15 +153,14 @@ func TestAFrontierIsTraced(t *testing.T) {
 	s.Evaluation.Requests, s.Evaluation.StableRates, s.Evaluation.PhaseS = 120, []float64{2, 6}, 10
 	aims := map[string]objective.Objective{}
 	p := &paper{
-		options: Options{Scenario: "tiny", Preset: "quick", Quick: true}, scenario: s, seeds: []uint64{1, 2}, store: &checkpoints.Store{}, stderr: t.Output(),
-		program: reports.Program{
+		options: options{Scenario: "tiny", Preset: "quick"}, scenario: s, seeds: []uint64{1, 2}, store: &checkpoints.Store{},
+		Run: &reports.Run{Quick: true, Stderr: t.Output(), Program: reports.Program{
 			// A rule stands in for what would be trained.
 			Train: func(_ context.Context, o reports.Training) (string, error) {
 				aims[o.Name] = o.On.Training.Objective
 				return "slackfit", nil
 			},
-			Counting: func(string) func(int, int) { return nil },
-		},
+		}},
 	}
 	f := p.trace(t.Context())
 	for i, text := range frontierObjectives {
@@ -229,17 +224,13 @@ func TestGivenPolicies(t *testing.T) {
 		"fame=mine":         `unknown objective "fame"`,
 		"windows:2,20=mine": "want above 0 and at most 1",
 	} {
-		o := Options{Out: "x", Trained: []string{text}}
-		if err := o.defaults(); err == nil || !strings.Contains(err.Error(), want) {
+		o := options{Trained: []string{text}}
+		if err := o.defaults(false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--trained %s: %v, want %q", text, err, want)
 		}
 	}
-	o := Options{Scenario: "tiny", Out: "x", Only: frontierName, Trained: []string{"near-peak=mine", "windows:0.98,20=other@2"}, Store: "s.db"}
-	if err := o.defaults(); err != nil || o.trained[objective.NearPeak] != "mine" || o.trained[nearPeak] != "other@2" {
+	o := options{Scenario: "tiny", Trained: []string{"near-peak=mine", "windows:0.98,20=other@2"}, Store: "s.db"}
+	if err := o.defaults(false); err != nil || o.trained[objective.NearPeak] != "mine" || o.trained[nearPeak] != "other@2" {
 		t.Errorf("%v, %v", o.trained, err)
-	}
-	want := "gearshift paper --scenario tiny --preset default --seeds 20 --only frontier --trained near-peak=mine --trained windows:0.98,20=other@2 --store s.db --out DIR"
-	if got := o.command(); got != want {
-		t.Errorf("%s\nwant %s", got, want)
 	}
 }

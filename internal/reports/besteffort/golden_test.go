@@ -1,7 +1,6 @@
 package besteffort
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -9,18 +8,28 @@ import (
 	"path/filepath"
 	"testing"
 
-	"gearshift/env/evaluation/report"
+	"github.com/spf13/pflag"
+
 	"gearshift/internal/reports"
 )
+
+// redrawn makes the report of the points in a file.
+func redrawn(t *testing.T, points, out string, stdout io.Writer) error {
+	t.Helper()
+	set := pflag.NewFlagSet("best-effort", pflag.ContinueOnError)
+	r := Report()
+	write := r.Declare(&reports.Flags{FlagSet: set, Scenario: func(*string) {}, Store: func(*string) {}, Refuse: func(string, ...string) error { return nil }})
+	if err := set.Parse([]string{"--points", points, "--out", out}); err != nil {
+		return err
+	}
+	return write(t.Context(), reports.Program{}, stdout, t.Output())
+}
 
 // A report's files are the same bytes whatever becomes of the code that lays them out: these
 // are the sums of what testdata/frontier.json was drawn as when it was played.
 func TestTheFrontierIsDrawnAsEver(t *testing.T) {
 	out := t.TempDir()
-	again := func(ctx context.Context, out string, by reports.Program, stderr io.Writer) (*report.Report, error) {
-		return makeReport(ctx, Options{Points: filepath.Join("testdata", frontierFile), Out: out}, by, stderr)
-	}
-	if err := reports.Write(t.Context(), again, out, reports.Program{}, io.Discard, io.Discard); err != nil {
+	if err := redrawn(t, filepath.Join("testdata", frontierFile), out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{

@@ -8,7 +8,6 @@ package besteffort
 import (
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 
 	"gearshift/checkpoints"
@@ -22,12 +21,11 @@ import (
 
 // paper is the making of one report.
 type paper struct {
-	options  Options
-	program  reports.Program
+	*reports.Run
+	options  options
 	scenario *scenario.Scenario
 	store    *checkpoints.Store
 	seeds    []uint64
-	stderr   io.Writer
 	// Policies, as references into the store.
 	hard, soft, deadlines string
 	rules                 []string                       // tuned, the best first
@@ -36,57 +34,44 @@ type paper struct {
 	tuned                 []evaluation.Best
 	cache                 map[string]rows
 	frontier              *Frontier
-	headline              []string // the verdict's sentences
 }
 
-// makeReport makes it. It is in the form of [reports.Make], except for the options.
-func makeReport(ctx context.Context, o Options, by reports.Program, stderr io.Writer) (r *report.Report, err error) {
+// check loads the scenario, or the points that need none.
+func (p *paper) check() (err error) {
 	defer ended(&err)
-	check(o.defaults())
-	p := &paper{
-		options: o, program: by, stderr: stderr,
-		store: &checkpoints.Store{Path: filepath.Join(o.Out, "policies.db")},
-		seeds: workloads.Seeds(workloads.Evaluation, o.Seeds),
-		cache: map[string]rows{},
-	}
-	p.open()
-	check(reports.Begin(o.Out))
-	return p.made(ctx), nil
-}
-
-// open loads the scenario, or the points that need none.
-func (p *paper) open() {
+	check(p.options.defaults(p.Quick))
+	p.store = &checkpoints.Store{Path: filepath.Join(p.Out, "policies.db")}
+	p.seeds = workloads.Seeds(workloads.Evaluation, p.Seeds)
 	if p.options.Points != "" {
-		p.frontier = must(readFrontier(p.options.Points))
-		return
+		p.frontier, p.Only = must(readFrontier(p.options.Points)), []string{frontierName}
+		return nil
 	}
 	p.scenario = must(scenario.Load(p.options.Scenario))
 	fits := suitable
-	if p.options.Only != "" {
+	if p.alone() {
 		fits = severalSizes
 	}
 	check(fits(p.scenario, p.options.Preset))
 	for by := range p.options.trained { // before hours of training
 		p.given(by)
 	}
+	return nil
 }
 
-// made returns the report that the options ask for.
-func (p *paper) made(ctx context.Context) *report.Report {
-	switch {
-	case p.options.Points != "":
-		return p.frontierReport()
-	case p.options.Only != "":
-		return sectionNamed(p.options.Only).alone(p, ctx)
+// begin makes the policies and rules that sections other than the frontier need.
+func (p *paper) begin(ctx context.Context) (r *report.Report, err error) {
+	defer ended(&err)
+	r = &report.Report{Title: "Learned best-effort serving: the policy, the rules, and the best possible"}
+	if p.alone() {
+		return r, nil // the frontier heads it
 	}
+	r.Scenario = simulated(p.scenario.Name, p.options.Preset, p.Seeds)
 	p.prepare(ctx)
-	r := p.report(ctx)
-	r.Files = append(must(p.frontier.files()), p.surface())
-	return r
+	if len(p.Only) == 0 {
+		r.Files = []report.File{p.surface()}
+	}
+	return r, nil
 }
-
-// repeat returns what makes the same report.
-func (p *paper) repeat() string { return p.options.command() + "\ngearshift " + p.program.Version }
 
 func simulated(scenario, preset string, seeds int) string {
 	return fmt.Sprintf("Simulated under profile %s; preset %s, %d evaluation seeds.", scenario, preset, seeds)
@@ -127,21 +112,3 @@ func (l length) of(s *scenario.Scenario, preset string) *scenario.Scenario {
 
 // paperDeadlines are the factors of the paper's section 4.7 (LBE-5).
 var paperDeadlines = map[string]float64{"openbookqa": 2, "copa": 0.8}
-
-// report gathers the sections.
-func (p *paper) report(ctx context.Context) *report.Report {
-	r := &report.Report{
-		Title:    "Learned best-effort serving: the policy, the rules, and the best possible",
-		Scenario: simulated(p.scenario.Name, p.options.Preset, p.options.Seeds),
-		Repeat:   p.repeat(),
-	}
-	for _, section := range sections() {
-		if section.slow && p.options.Quick {
-			continue
-		}
-		part := section.make(p, ctx)
-		r.Sections = append(r.Sections, part)
-	}
-	r.Verdict = p.headline
-	return r
-}

@@ -10,6 +10,7 @@ import (
 
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
 )
@@ -63,7 +64,7 @@ func TestPaperScenarios(t *testing.T) {
 	if a, b := len(twice[0].Fleet.Table.Replicas), len(twice[1].Fleet.Table.Replicas); a != 8 || b != 24 {
 		t.Errorf("on twice the hosts there are %d and %d replicas, want 8 and 24", a, b)
 	}
-	p := &paper{scenario: s, seeds: []uint64{1}, stderr: t.Output()}
+	p := &paper{scenario: s, seeds: []uint64{1}, Run: &reports.Run{Stderr: t.Output()}}
 	runs := p.sample(t.Context(), only(s, "copa"), "static:opt-125m", "stable:4", 1)
 	if slices.ContainsFunc(runs[0], func(x evaluation.Sample) bool { return x.Task != 1 }) {
 		t.Error("with COPA alone another task arrives")
@@ -83,18 +84,6 @@ func TestPaperTrainsAsLong(t *testing.T) {
 		if got != want {
 			t.Errorf("preset %s: soft and other deadlines %v decisions, want %v", preset, got, want)
 		}
-	}
-}
-
-// What a report says of how to repeat it names all that it was made with.
-func TestPaperSaysHowToRepeatIt(t *testing.T) {
-	o := Options{Scenario: "titan-rtx-opt", Out: "x", Quick: true, Ablations: true}
-	if err := o.defaults(); err != nil {
-		t.Fatal(err)
-	}
-	want := "gearshift paper --scenario titan-rtx-opt --preset quick --seeds 3 --training-seeds 1 --longer 1 --quick --ablations --out DIR"
-	if got := o.command(); got != want {
-		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 
@@ -122,7 +111,7 @@ func TestFiguresInNumbers(t *testing.T) {
 		t.Errorf("use by piqa %v, want %v", got, want)
 	}
 	s.Evaluation.Requests = 50
-	p := &paper{scenario: s, soft: "threshold", seeds: []uint64{1, 2}, cache: map[string]rows{}, stderr: t.Output()}
+	p := &paper{scenario: s, soft: "threshold", seeds: []uint64{1, 2}, cache: map[string]rows{}, Run: &reports.Run{Stderr: t.Output()}}
 	two := p.twoTasks(t.Context(), only(softened(s), "hellaswag", "copa"))
 	if len(two.Rows) != 1+len(s.Variants) {
 		t.Fatalf("%d rows", len(two.Rows))
@@ -154,7 +143,7 @@ func TestRunningAndWindowedMeans(t *testing.T) {
 // written: ratios to it are missing.
 func TestRatiosToNothingAreMissing(t *testing.T) {
 	s := titan(t)
-	p := &paper{scenario: s, hard: "hard@1", windows: "slackfit", rules: []string{"threshold"}, cache: map[string]rows{}, stderr: t.Output()}
+	p := &paper{scenario: s, hard: "hard@1", windows: "slackfit", rules: []string{"threshold"}, cache: map[string]rows{}, Run: &reports.Run{Stderr: t.Output()}}
 	for _, ref := range append(statics(s), p.hard, p.windows, p.rules[0]) {
 		r := evaluation.Result{Windows: map[string]float64{}}
 		if ref == p.hard || ref == p.windows {
@@ -180,7 +169,7 @@ func TestRatiosToNothingAreMissing(t *testing.T) {
 func TestASweepIsPlayedOnce(t *testing.T) {
 	s := load(t, "tiny")
 	s.Evaluation.StableRates = []float64{2, 6.25}
-	p := &paper{scenario: s, seeds: []uint64{1, 2}, cache: map[string]rows{}, stderr: t.Output()}
+	p := &paper{scenario: s, seeds: []uint64{1, 2}, cache: map[string]rows{}, Run: &reports.Run{Stderr: t.Output()}}
 	w := p.sweep(t.Context(), "tiny", s, "threshold")
 	if want := 1 + len(s.Variants); len(p.cache) != want {
 		t.Errorf("%d results are kept, want one for each of %d policies", len(p.cache), want)
@@ -233,9 +222,10 @@ func TestIntervalsAcrossTrainings(t *testing.T) {
 func TestOtherFleetsOfAScenarioThatLendsNoPresets(t *testing.T) {
 	s := titan(t)
 	s.Name = "mine"
-	p := &paper{scenario: s, cache: map[string]rows{}, stderr: t.Output()}
-	section := p.othersSection(t.Context())
-	r := report.Report{Title: "t", Scenario: "s", Repeat: "r", Verdict: []string{"a", "b", "c"}, Sections: []report.Section{section}}
+	p := &paper{scenario: s, cache: map[string]rows{}, Run: &reports.Run{Stderr: t.Output()}}
+	out := reports.Part{Section: report.Section{ID: "others", Title: "Others"}}
+	p.othersSection(t.Context(), &out)
+	r := report.Report{Title: "t", Scenario: "s", Repeat: "r", Verdict: []string{"a", "b", "c"}, Sections: []report.Section{out.Section}}
 	if err := r.Validate(); err != nil {
 		t.Error(err)
 	}

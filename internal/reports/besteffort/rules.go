@@ -13,6 +13,7 @@ import (
 	"gearshift/env/evaluation/report"
 	"gearshift/env/objective"
 	"gearshift/env/planner"
+	"gearshift/internal/reports"
 	"gearshift/internal/training/policies"
 )
 
@@ -51,22 +52,19 @@ func (p *paper) ruleFor(ctx context.Context, by objective.Objective) string {
 
 // search returns the best of each family of rules, the best of all first.
 func (p *paper) search(ctx context.Context, o policies.Search, names []string) []evaluation.Best {
-	if p.options.Quick {
+	if p.Quick {
 		o.Seeds, o.Trials = 1, 12
 	}
 	work := must(p.scenario.Evaluated(names, p.scenario.Evaluation.Requests))
-	fmt.Fprintf(p.stderr, "tuning the rules of %s for %s on training seeds\n", p.scenario.Name, o.For)
-	found := must(policies.Tune(ctx, p.scenario, o, work, p.program.Counting("tuning")))
+	fmt.Fprintf(p.Stderr, "tuning the rules of %s for %s on training seeds\n", p.scenario.Name, o.For)
+	found := must(policies.Tune(ctx, p.scenario, o, work, p.Counting("tuning")))
 	slices.SortStableFunc(found.Best, func(a, b evaluation.Best) int { return cmp.Compare(b.Score, a.Score) })
 	return found.Best
 }
 
 // rulesSection answers the question of the report: does learning beat good rules?
-func (p *paper) rulesSection(ctx context.Context) report.Section {
-	out := report.Section{
-		ID: "rules", Title: "The policy against every rule",
-		Text: "Each family of rules is tuned by search on training seeds, for the mean of the three workloads; what is shown is of evaluation seeds, which neither the search nor training has seen. Static sizes have the whole memory of the fleet to themselves.",
-	}
+func (p *paper) rulesSection(ctx context.Context, out *reports.Part) {
+	out.Text = "Each family of rules is tuned by search on training seeds, for the mean of the three workloads; what is shown is of evaluation seeds, which neither the search nor training has seen. Static sizes have the whole memory of the fleet to themselves."
 	refs := slices.Concat([]string{p.hard}, p.rules, statics(p.scenario))
 	all := p.evaluate(ctx, "hard", p.scenario, refs, policies.JudgedBy)
 	t := report.Table{
@@ -89,8 +87,7 @@ func (p *paper) rulesSection(ctx context.Context) report.Section {
 		d := paired(all[[2]string{p.hard, name}], best)
 		sentence += fmt.Sprintf("%s %+.4f (%+.4f to %+.4f) on %s", []string{"", ",", " and"}[i], d.Mean, d.Lo, d.Hi, name)
 	}
-	p.headline = append(p.headline, sentence+".")
-	return out
+	out.Head("%s.", sentence)
 }
 
 // paired returns the difference of two policies on the same workload and seeds.
@@ -103,14 +100,11 @@ func paired(a, b evaluation.Result) evaluation.Interval {
 }
 
 // ceilingSection shows how far the policy is on the way to the best possible.
-func (p *paper) ceilingSection(ctx context.Context) report.Section {
-	out := report.Section{
-		ID: "ceiling", Title: "The distance to the best possible",
-		Text: "A clairvoyant simulates, at each decision, every choice forward on the true future, arrivals and output lengths and all, with a base policy for the requests after; it takes the best. No router can know that much. " +
-			"The share is that of the distance from the best tuned rule to the best clairvoyant that the policy has gone, on the same runs.",
-	}
+func (p *paper) ceilingSection(ctx context.Context, out *reports.Part) {
+	out.Text = "A clairvoyant simulates, at each decision, every choice forward on the true future, arrivals and output lengths and all, with a base policy for the requests after; it takes the best. No router can know that much. " +
+		"The share is that of the distance from the best tuned rule to the best clairvoyant that the policy has gone, on the same runs."
 	requests, runs := 3000, 4
-	if p.options.Quick {
+	if p.Quick {
 		requests, runs = 600, 2
 	}
 	bases := []string{p.hard, p.rules[0]}
@@ -144,8 +138,8 @@ func (p *paper) ceilingSection(ctx context.Context) report.Section {
 	}
 	fluid := p.fluid(ctx)
 	out.Tables, out.Figures = []report.Table{t}, []report.Figure{fluid}
-	p.headline = append(p.headline, sentence+".", "Everything here is simulated under the profile "+p.scenario.Name+"; what a profile misses, it misses for all policies alike.")
-	return out
+	out.Head("%s.", sentence)
+	out.Head("Everything here is simulated under the profile %s; what a profile misses, it misses for all policies alike.", p.scenario.Name)
 }
 
 // short returns the highest mean utility among the policies over a few short runs,
@@ -156,7 +150,7 @@ func (p *paper) short(ctx context.Context, refs []string, name string, requests,
 		list := must(policies.Contestants(p.scenario, &policies.Source{Store: p.store}, []string{ref}, func(string) {}))
 		work := must(p.scenario.Evaluated([]string{name}, requests))
 		if foresight {
-			fmt.Fprintf(p.stderr, "clairvoyant on %s, %s\n", ref, name)
+			fmt.Fprintf(p.Stderr, "clairvoyant on %s, %s\n", ref, name)
 			list[0] = policies.Clairvoyant(list[0], planner.ClairvoyantOptions{Horizon: planner.DefaultHorizon})
 		}
 		plan := evaluation.Plan{Contestants: list, Workloads: work, Seeds: p.seeds[:min(runs, len(p.seeds))]}

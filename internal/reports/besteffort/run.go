@@ -55,7 +55,7 @@ func (p *paper) trained(ctx context.Context, name string, s *scenario.Scenario, 
 // the report's.
 func (p *paper) train(ctx context.Context, t reports.Training) string {
 	t.Scenario, t.Store = p.options.Scenario, p.store.Path
-	return must(p.program.Train(ctx, t))
+	return must(p.Train(ctx, t))
 }
 
 // evaluate plays the policies on the workloads, over all evaluation seeds. The
@@ -91,7 +91,7 @@ func (p *paper) play(ctx context.Context, s *scenario.Scenario, ref, name string
 
 // stage returns a policy and a workload ready to be played.
 func (p *paper) stage(s *scenario.Scenario, ref, name string) ([]evaluation.Contestant, []evaluation.Workload) {
-	fmt.Fprintf(p.stderr, "evaluating %s on %s\n", ref, name)
+	fmt.Fprintf(p.Stderr, "evaluating %s on %s\n", ref, name)
 	list := must(policies.Contestants(s, &policies.Source{Store: p.store}, []string{ref}, func(string) {})) // the report says what departs from training
 	return list, must(s.Evaluated([]string{name}, s.Evaluation.Requests))
 }

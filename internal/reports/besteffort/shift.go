@@ -7,16 +7,14 @@ import (
 
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
 )
 
 // shiftSection is Figures 8, 9 and 14: other mixes of tasks than in training.
-func (p *paper) shiftSection(ctx context.Context) report.Section {
-	out := report.Section{
-		ID: "shift", Title: "One task at a time, without retraining",
-		Text: "The hard policy, trained on all tasks alike, serves one task alone (LBE-29); and the soft policy serves HellaSwag and COPA alone on the first unpredictable workload.",
-	}
+func (p *paper) shiftSection(ctx context.Context, out *reports.Part) {
+	out.Text = "The hard policy, trained on all tasks alike, serves one task alone (LBE-29); and the soft policy serves HellaSwag and COPA alone on the first unpredictable workload."
 	table := report.Table{
 		ID: "shift-rates", Title: "The policy against the best static size, by task: the worst rate of the sweep",
 		Columns: []report.Column{
@@ -38,7 +36,6 @@ func (p *paper) shiftSection(ctx context.Context) report.Section {
 	out.Tables = []report.Table{table, two}
 	figures := p.timeline(ctx, s, "fig14", "Figure 14, soft, HellaSwag and COPA alone", "u1", p.soft)
 	out.Figures = append(out.Figures, figures...)
-	return out
 }
 
 // twoTasks is Figure 14 in numbers, over all seeds.
@@ -74,22 +71,15 @@ func (w *sweep) worst(task string) []report.Cell {
 }
 
 // deadlineSection is Figures 12 and 13.
-func (p *paper) deadlineSection(ctx context.Context) report.Section {
+func (p *paper) deadlineSection(ctx context.Context, out *reports.Part) {
 	s := otherDeadlines(p.scenario, paperDeadlines)
 	w := p.sweep(ctx, "deadlines", s, p.deadlines)
-	return report.Section{
-		ID: "deadlines", Title: "Different deadlines",
-		Text:    "OpenBookQA has twice the deadline, COPA 20 % less (LBE-5). The policy is trained for them.",
-		Figures: w.figures(12, "policy", ""),
-	}
+	out.Text, out.Figures = "OpenBookQA has twice the deadline, COPA 20 % less (LBE-5). The policy is trained for them.", w.figures(12, "policy", "")
 }
 
 // hardwareSection is Figures 10 and 11: utility per GPU against twice the GPUs.
-func (p *paper) hardwareSection(ctx context.Context) report.Section {
-	out := report.Section{
-		ID: "hardware", Title: "Hardware utility: utility per host",
-		Text: fmt.Sprintf("The policy on %d hosts against %s alone on %d (LBE-30).", len(p.scenario.Hosts), largest(p.scenario), 2*len(p.scenario.Hosts)),
-	}
+func (p *paper) hardwareSection(ctx context.Context, out *reports.Part) {
+	out.Text = fmt.Sprintf("The policy on %d hosts against %s alone on %d (LBE-30).", len(p.scenario.Hosts), largest(p.scenario), 2*len(p.scenario.Hosts))
 	large := "static:" + largest(p.scenario)
 	for _, kind := range []string{"hard", "soft"} {
 		s, policy := p.scenario, p.hard
@@ -113,7 +103,6 @@ func (p *paper) hardwareSection(ctx context.Context) report.Section {
 	}
 	figure, table := p.hardwareOnU1(ctx, large)
 	out.Figures, out.Tables = append(out.Figures, figure), append(out.Tables, table)
-	return out
 }
 
 func scaled(i evaluation.Interval, by float64) evaluation.Interval {
@@ -165,11 +154,8 @@ func (p *paper) hardwareOnU1(ctx context.Context, large string) (report.Figure, 
 
 // othersSection asks the report's question on the other built-in scenarios whose
 // presets are this one's: nothing is tuned to them but the rules.
-func (p *paper) othersSection(ctx context.Context) report.Section {
-	out := report.Section{
-		ID: "others", Title: "Other fleets, the same hyper-parameters",
-		Text: "On each fleet the preset trains a policy of its own, and the rules are tuned on that fleet's training seeds.",
-	}
+func (p *paper) othersSection(ctx context.Context, out *reports.Part) {
+	out.Text = "On each fleet the preset trains a policy of its own, and the rules are tuned on that fleet's training seeds."
 	t := report.Table{
 		ID: "other-scenarios", Title: "The policy less the best rule of each workload",
 		Columns: append([]report.Column{report.TextColumn("scenario", "Scenario"), report.TextColumn("workload", "Workload")}, comparison("rule", 4)...),
@@ -185,15 +171,14 @@ func (p *paper) othersSection(ctx context.Context) report.Section {
 	}
 	if len(t.Rows) == 0 {
 		out.Text = fmt.Sprintf("No other built-in scenario borrows the presets of %s.", p.scenario.Name)
-		return out
+		return
 	}
 	out.Tables = []report.Table{t}
-	return out
 }
 
 // onFleet returns the rows of one scenario.
 func (p *paper) onFleet(ctx context.Context, s *scenario.Scenario) [][]report.Cell {
-	q := &paper{options: p.options, program: p.program, scenario: s, store: p.store, seeds: p.seeds, stderr: p.stderr, cache: map[string]rows{}}
+	q := &paper{Run: p.Run, options: p.options, scenario: s, store: p.store, seeds: p.seeds, cache: map[string]rows{}}
 	q.options.Scenario = s.Name
 	q.hard = q.trained(ctx, "hard-"+s.Name, s, q.options.Preset, 1, "")
 	q.tune(ctx, coarse)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 	"gearshift/internal/scenario"
 )
 
@@ -108,17 +109,13 @@ func (w *sweep) uses() report.Table {
 }
 
 // stableSection is Figures 2 and 3, and what the rules do at the same rates.
-func (p *paper) stableSection(ctx context.Context) report.Section {
+func (p *paper) stableSection(ctx context.Context, out *reports.Part) {
 	w := p.sweep(ctx, "hard", p.scenario, p.hard, p.rules[0])
-	out := report.Section{
-		ID: "stable", Title: "Stable workload, hard deadlines",
-		Text:    fmt.Sprintf("Poisson arrivals at each rate for %g s from an idle fleet; the policies know the true rate (LBE-19). Static sizes run alone with the whole memory (LBE-18).", p.scenario.Evaluation.PhaseS),
-		Figures: w.figures(2, "policy", ", hard deadlines", p.rules[0]),
-	}
+	out.Text = fmt.Sprintf("Poisson arrivals at each rate for %g s from an idle fleet; the policies know the true rate (LBE-19). Static sizes run alone with the whole memory (LBE-18).", p.scenario.Evaluation.PhaseS)
+	out.Figures = w.figures(2, "policy", ", hard deadlines", p.rules[0])
 	rates := p.rateTable(ctx)
 	availability := p.availability(ctx, w)
 	out.Tables = append(out.Tables, rates, availability, w.uses())
-	return out
 }
 
 // rateTable holds the policy against the best of everything else at each rate.
@@ -171,15 +168,12 @@ func (p *paper) availability(ctx context.Context, w *sweep) report.Table {
 }
 
 // softSection is Figures 4 and 5, and Table 2.
-func (p *paper) softSection(ctx context.Context) report.Section {
+func (p *paper) softSection(ctx context.Context, out *reports.Part) {
 	hard := p.sweep(ctx, "hard", p.scenario, p.hard)
 	s := softened(p.scenario)
 	w := p.sweep(ctx, "soft", s, p.soft)
-	out := report.Section{
-		ID: "soft", Title: "Stable workload, soft deadlines",
-		Text:    "The policy is the hard one, fine-tuned on soft deadlines: 1 % of the reward lost for each ms past the deadline, all of it from 10 % (LBE-3, LBE-25).",
-		Figures: w.figures(4, "soft policy", ", soft deadlines"),
-	}
+	out.Text = "The policy is the hard one, fine-tuned on soft deadlines: 1 % of the reward lost for each ms past the deadline, all of it from 10 % (LBE-3, LBE-25)."
+	out.Figures = w.figures(4, "soft policy", ", soft deadlines")
 	table := report.Table{
 		ID: "table2", Title: "Table 2: use of " + largest(s) + " by task, the integral of its share over the rate",
 		Columns: []report.Column{
@@ -196,7 +190,6 @@ func (p *paper) softSection(ctx context.Context) report.Section {
 		})
 	}
 	out.Tables = []report.Table{table}
-	return out
 }
 
 // paperUsage is the paper's Table 2: hard, soft.

@@ -17,18 +17,14 @@ import (
 
 // trainingSection shows what the learner's result depends on: the seed, and each of
 // its ingredients.
-func (p *paper) trainingSection(ctx context.Context) report.Section {
-	out := report.Section{
-		ID: "training", Title: "Training: seeds and ingredients",
-		Text: "The same preset from other seeds. Then one ingredient of the preset changed at a time, all else equal; where the change is to the fleet or the observation, so is the policy's.",
-	}
+func (p *paper) trainingSection(ctx context.Context, out *reports.Part) {
+	out.Text = "The same preset from other seeds. Then one ingredient of the preset changed at a time, all else equal; where the change is to the fleet or the observation, so is the policy's."
 	seeds := p.seedTable(ctx)
 	out.Tables = append(out.Tables, seeds)
 	if !p.options.Ablations {
-		return out
+		return
 	}
 	out.Tables = append(out.Tables, p.ablationTable(ctx))
-	return out
 }
 
 // seedTable trains from several seeds.

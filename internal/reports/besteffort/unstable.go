@@ -7,6 +7,7 @@ import (
 
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 	"gearshift/internal/scenario"
 )
 
@@ -18,11 +19,8 @@ var paperWindows = map[string][5][3]float64{
 }
 
 // unstableSection is Figures 6 and 7, and Tables 3 and 4.
-func (p *paper) unstableSection(ctx context.Context) report.Section {
-	out := report.Section{
-		ID: "unstable", Title: "Unpredictable workloads, hard deadlines",
-		Text: unstableText(p.scenario.Evaluation.Requests),
-	}
+func (p *paper) unstableSection(ctx context.Context, out *reports.Part) {
+	out.Text = unstableText(p.scenario.Evaluation.Requests)
 	for _, name := range []string{"u1", "u2"} {
 		fig, table := "fig6", "table3"
 		if name == "u2" {
@@ -32,7 +30,6 @@ func (p *paper) unstableSection(ctx context.Context) report.Section {
 		figures := p.timeline(ctx, p.scenario, fig, "Figure "+fig[3:], name, p.hard)
 		out.Tables, out.Figures = append(out.Tables, windows), append(out.Figures, figures...)
 	}
-	return out
 }
 
 // unstableText says what is played, in runs of so many requests.
