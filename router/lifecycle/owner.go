@@ -391,8 +391,8 @@ func (c *Controller) standing(l int) (up, busy bool) {
 	return up, busy
 }
 
-// reserved is the memory of the host that is kept for what is not loaded: by holds of higher ranks, and by
-// open wants of equal and higher ones. The location of one replica counts nothing.
+// reserved is the memory of the host that is kept for what is not loaded: by holds of higher ranks and
+// changes of version, and by open wants of equal and higher ranks. The location of one replica counts nothing.
 func (c *Controller) reserved(host, without int, rank Rank) (sum int64) {
 	if len(c.claims) == 0 {
 		return 0
@@ -408,7 +408,7 @@ func (c *Controller) reserved(host, without int, rank Rank) (sum int64) {
 
 // kept reports whether memory is kept for the location.
 func (c *Controller) kept(l int, rank Rank) bool {
-	return slices.ContainsFunc(c.claims, func(k *Claims) bool { return k.rank < rank && k.held[l] }) ||
+	return slices.ContainsFunc(c.claims, func(k *Claims) bool { return k.rank < rank && k.held[l] || k.rank != rank && k.changes[l] }) ||
 		slices.ContainsFunc(c.open, func(o *open) bool {
 			return o.claims.rank <= rank && o.State == fleet.Up && c.first[o.Replica] == l
 		})

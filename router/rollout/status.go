@@ -199,6 +199,7 @@ func (c *Controller) Resume(s State, now time.Duration) error {
 func (c *Controller) tell(i, j int) {
 	p := &c.models[i].locations[j]
 	p.base = c.countsAt(i, j)
+	c.distinguish(i, j, 1-p.active)
 	for k, version := range p.versions {
 		if r := c.replica(i, j, k); r >= 0 {
 			if version != "" {

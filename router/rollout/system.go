@@ -66,7 +66,7 @@ type Fleet interface {
 	Fits(replica int) bool
 	// Busy returns the utilisation of the host, from 0 to 1.
 	Busy(host int) float64
-	// Hold has the next load of the replica be of that version.
+	// Hold has the next load of the replica be of that version; empty: it has none.
 	Hold(replica int, version string)
 	// Weigh gives the replica that part of the requests of its location, from 0 to 1.
 	Weigh(replica int, part float64)

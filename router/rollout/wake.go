@@ -255,7 +255,18 @@ func (c *Controller) hold(i, j, k int, version string) {
 		m.old = m.old.plus(counts[k].minus(p.base[k]))
 	}
 	p.versions[k], p.base[k] = version, counts[k]
-	c.fleet.Hold(c.system.Models[i].Locations[j].Replicas[k], version)
+	c.fleet.Hold(c.replica(i, j, k), version)
+	c.distinguish(i, j, 1-k)
+}
+
+// distinguish has a replica that is not loaded have no version if the other one of its location has the same: what
+// an engine says of that version is said of one of them.
+func (c *Controller) distinguish(i, j, k int) {
+	p := &c.models[i].locations[j]
+	if r := c.replica(i, j, k); r >= 0 && p.versions[k] == p.versions[1-k] {
+		p.versions[k] = ""
+		c.fleet.Hold(r, "")
+	}
 }
 
 // answering returns at how many of the model's locations something answers.

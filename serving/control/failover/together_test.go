@@ -1,8 +1,11 @@
 package failover_test
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -218,4 +221,58 @@ func TestAnOperatorUnloadsWhatFailoverHolds(t *testing.T) {
 		f.until("loaded again", func() bool { return f.has(0, "large-one") && actives(f.look())[0] == "large-one@h1" })
 		f.check()
 	})
+}
+
+// Whatever happens to hosts and is ordered, at random, in the end everything is where it belongs: applications at
+// home, no change under way, and the versions that are wanted everywhere, unless there is no room for two and nothing
+// else answers meanwhile.
+func TestAllSettlesInTheEnd(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 11))
+				f := newFleetWithAll(t, []int64{1500, 2500}[seed%2])
+				time.Sleep(5 * time.Second)
+				version := 1
+				for range 40 {
+					h, m := random.IntN(len(hosts)), models[random.IntN(len(models))]
+					switch random.IntN(5) {
+					case 0, 1:
+						version = 3 - version
+						post(f.admin(), "/admin/versions/"+m+"/roll", map[string]string{"to": strconv.Itoa(version)})
+					case 2:
+						post(f.admin(), "/admin/versions/"+m+"/rollback", nil)
+					case 3:
+						if !f.engines[h].gone() && !slices.ContainsFunc(f.engines, (*engine).gone) {
+							f.engines[h].kill()
+						}
+					case 4:
+						post(f.admin(), "/admin/replicas/"+m+"@"+hosts[h]+"/unload?wait=0s", nil)
+					}
+					time.Sleep(time.Duration(random.IntN(4000)) * time.Millisecond)
+					for _, e := range f.engines {
+						if e.gone() && random.IntN(2) == 0 {
+							e.start()
+						}
+					}
+				}
+				for _, e := range f.engines {
+					if e.gone() {
+						e.start()
+					}
+				}
+				f.until("all is settled", func() bool {
+					s := f.look()
+					return slices.Equal(actives(s), []string{"large-one@h1", "large-two@h2", "large-three@h3"}) && s.Unprotected == 0 &&
+						!slices.ContainsFunc(f.versions.Versions(), func(v rollout.Version) bool { return unsettled(v, seed%2 == 0) })
+				})
+			})
+		})
+	}
+}
+
+// unsettled reports whether the version is being changed, or waits to be; not for what it may wait for if it is tight.
+func unsettled(v rollout.Version, tight bool) bool {
+	changing := slices.ContainsFunc(v.Locations, func(l rollout.Location) bool { return l.Doing != "" })
+	return changing || v.State != "steady" && !(tight && strings.HasPrefix(v.Waits, "a host has no room for both versions"))
 }

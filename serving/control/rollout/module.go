@@ -229,8 +229,11 @@ func (m *Module) Wake(now time.Duration) time.Duration {
 
 // nameOf is what an engine calls the version.
 func (m *Module) nameOf(replica int, model, version string) string {
-	if version == model {
+	switch version {
+	case model:
 		return m.base[replica]
+	case "":
+		return ""
 	}
 	return strings.NewReplacer("{model}", m.base[replica], "{version}", version).Replace(m.options.Pattern)
 }
