@@ -113,6 +113,14 @@ func (h *Host) Step(dst []Event) []Event {
 	return dst
 }
 
+// Run is Step for all steps that end until then.
+func (h *Host) Run(until time.Duration, dst []Event) []Event {
+	for h.next >= 0 && h.ends[h.next] <= until {
+		dst = h.Step(dst)
+	}
+	return dst
+}
+
 // Each calls f for each of the engine's sequences with the tokens that it has
 // generated: those running first, then those in prefill, then those waiting.
 func (h *Host) Each(engine int, f func(id uint64, generated int)) {
