@@ -72,6 +72,9 @@ func (s *study) report(ctx context.Context) (*report.Report, error) {
 			return nil, err
 		}
 	}
+	if len(r.Verdict) == 0 {
+		r.Verdict = []string{"These sections alone have tables and figures, and no verdict."}
+	}
 	return r, nil
 }
 

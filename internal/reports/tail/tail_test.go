@@ -77,6 +77,17 @@ func TestBalancersAreCompared(t *testing.T) {
 	}
 }
 
+// TestSectionsWithoutAVerdict: those that only show are a report too.
+func TestSectionsWithoutAVerdict(t *testing.T) {
+	r, err := smallStudy(200*time.Millisecond, "loads").report(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOnlyNamesSections(t *testing.T) {
 	if list, err := chosen([]string{"theory"}); err != nil || len(list) != 1 {
 		t.Errorf("%d sections, %v", len(list), err)
