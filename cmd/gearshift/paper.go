@@ -46,22 +46,12 @@ func newPaperCommand() *cobra.Command {
 // reportCommand is the subcommand that makes the report.
 func reportCommand(r reports.Report) *cobra.Command {
 	c := &cobra.Command{Use: r.Name, Short: r.Short, Long: r.Long, Args: cli.None, Example: "  gearshift paper " + r.Name + " " + r.Example}
-	f := &reports.Flags{
+	write := r.Declare(&reports.Flags{
 		FlagSet:  c.Flags(),
 		Scenario: func(to *string) { cli.ScenarioFlag(c, to) },
 		Store:    func(to *string) { cli.StoreFlag(c, to) },
 		Refuse:   func(so string, names ...string) error { return cli.RefuseFlags(c.Flags(), so, names...) },
-	}
-	var write func(ctx context.Context, by reports.Program, stdout, stderr io.Writer) error
-	if r.New != nil {
-		write = r.Declare(f)
-	} else {
-		out := c.Flags().String("out", "", "`folder` for the report (required)")
-		makes := r.Flags(f)
-		write = func(ctx context.Context, by reports.Program, stdout, stderr io.Writer) error {
-			return reports.Write(ctx, makes, *out, by, stdout, stderr)
-		}
-	}
+	})
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return write(c.Context(), reportProgram(c.ErrOrStderr()), c.OutOrStdout(), c.ErrOrStderr())
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -100,11 +102,20 @@ func (r *Report) Declare(f *Flags) func(ctx context.Context, by Program, stdout,
 			return err
 		}
 		made.Repeat = cmp.Or(made.Repeat, run.Repeat())
-		return write(made, run.Out, stdout)
+		if err := made.Write(run.Out); err != nil {
+			return err
+		}
+		fmt.Fprintln(stdout, strings.Join(made.Verdict, "\n"))
+		if made.Summary != "" {
+			fmt.Fprintf(stdout, "\n%s\n", made.Summary)
+		}
+		fmt.Fprintf(stdout, "report: %s\n", filepath.Join(run.Out, "report.html"))
+		return nil
 	}
 }
 
-// check checks the flags, and makes the report's folder.
+// check checks the flags, and makes the report's folder. It refuses a folder whose files the report
+// would replace though they are not a report's, before anything has taken its time.
 func (s *Study) check() error {
 	switch {
 	case s.Out == "":
@@ -117,7 +128,7 @@ func (s *Study) check() error {
 		if i < 0 {
 			return fmt.Errorf("--only %q: no such section; the sections are %s", id, s.names())
 		}
-		if x := s.Sections[i]; x.Needs != "" && !s.isGiven(x.Needs) {
+		if x := s.Sections[i]; x.Needs != "" && !s.Given(x.Needs) {
 			return fmt.Errorf("--only %s: the section needs --%s", id, x.Needs)
 		}
 	}
@@ -126,7 +137,10 @@ func (s *Study) check() error {
 			return err
 		}
 	}
-	return Begin(s.Out)
+	if err := os.MkdirAll(s.Out, 0o755); err != nil {
+		return fmt.Errorf("cannot make folder for the report: %w", err)
+	}
+	return report.Replaceable(s.Out)
 }
 
 // names lists the sections.
@@ -148,7 +162,7 @@ func (s *Study) Make(ctx context.Context) (*report.Report, error) {
 		if len(s.Only) > 0 {
 			return !slices.Contains(s.Only, x.ID)
 		}
-		return x.Slow && s.Quick || x.Needs != "" && !s.isGiven(x.Needs)
+		return x.Slow && s.Quick || x.Needs != "" && !s.Given(x.Needs)
 	})
 	for i, x := range list {
 		if s.Stderr != nil {
@@ -164,13 +178,13 @@ func (s *Study) Make(ctx context.Context) (*report.Report, error) {
 		}
 	}
 	if len(r.Verdict) == 0 {
-		r.Verdict = []string{"Sections without a verdict: " + strings.Join(s.Only, ", ") + "."}
+		r.Verdict = []string{"These sections alone have tables and figures, and no verdict."}
 	}
 	return r, nil
 }
 
-// isGiven reports whether the flag was given.
-func (r *Run) isGiven(flag string) bool { return r.flags != nil && r.flags.Changed(flag) }
+// Given reports whether the flag was given.
+func (r *Run) Given(flag string) bool { return r.flags != nil && r.flags.Changed(flag) }
 
 // Repeat returns the command that makes the report again: its flags as they were given.
 func (r *Run) Repeat() string {

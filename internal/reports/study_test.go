@@ -74,7 +74,7 @@ func TestFlagsOfAllReports(t *testing.T) {
 	for _, c := range []struct{ args, want, verdict, repeat string }{
 		{"", "First: Text. 20 seeds.|Slow: Text. 20 seeds.|Last: Text. 20 seeds.", "Slow. Last.", ""},
 		{"--quick", "First: Text. 3 seeds.|Last: Text. 3 seeds.", "Last.", " --quick"},
-		{"--only first", "First: Text. 20 seeds.", "Sections without a verdict: first.", " --only first"},
+		{"--only first", "First: Text. 20 seeds.", "These sections alone have tables and figures, and no verdict.", " --only first"},
 		{"--quick --only last,slow --seeds 2", "Slow: Text. 2 seeds.|Last: Text. 2 seeds.", "Slow. Last.", " --only last --only slow --quick --seeds 2"},
 		{"--from x --only recorded --policy a:1 --policy b;c", "Recorded: Text. 20 seeds.", "Recorded.", " --from x --only recorded --policy a:1 --policy 'b;c'"},
 	} {

@@ -85,3 +85,15 @@ func (w *Sweep[S, R]) play(ctx context.Context, settings []S) error {
 	}
 	return ctx.Err()
 }
+
+// Grid plays n settings of m runs each, which are kept nowhere.
+func Grid[R any](ctx context.Context, r *Run, n, m int, play func(ctx context.Context, i, k int) (R, error)) ([][]R, error) {
+	w := Sweep[int, R]{Run: r, Open: func(i int) (int, func(context.Context, int) (R, error), error) {
+		return m, func(ctx context.Context, k int) (R, error) { return play(ctx, i, k) }, nil
+	}}
+	settings := make([]int, n)
+	for i := range settings {
+		settings[i] = i
+	}
+	return w.Play(ctx, settings...)
+}

@@ -90,7 +90,7 @@ func (p *paper) besideRules(ctx context.Context, id, title string, names []strin
 		rule, best := bestOf(all, p.rules, name)
 		_, static := bestOf(all, statics(p.scenario), name)
 		row := append([]report.Cell{report.Text(name)}, compared(all[[2]string{p.hard, name}], rule, best)...)
-		t.Rows = append(t.Rows, append(row, interval(static.Utility)))
+		t.Rows = append(t.Rows, append(row, reports.Cell(static.Utility)))
 	}
 	return t
 }

@@ -3,6 +3,7 @@ package besteffort
 import (
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 	"gearshift/internal/training/policies"
 )
 
@@ -17,7 +18,7 @@ func comparison(other string, decimals int) []report.Column {
 
 // compared returns the cells of those columns.
 func compared(own evaluation.Result, ref string, best evaluation.Result) []report.Cell {
-	return []report.Cell{interval(own.Utility), report.Text(ref), interval(best.Utility), interval(paired(own, best))}
+	return []report.Cell{reports.Cell(own.Utility), report.Text(ref), reports.Cell(best.Utility), reports.Cell(paired(own, best))}
 }
 
 // utilityColumns returns those of the utilities on all workloads.
@@ -29,7 +30,7 @@ func utilityColumns(first string) []report.Column {
 func utilityRow(label string, all rows, ref string) []report.Cell {
 	row := []report.Cell{report.Text(label)}
 	for _, name := range policies.JudgedBy {
-		row = append(row, interval(all[[2]string{ref, name}].Utility))
+		row = append(row, reports.Cell(all[[2]string{ref, name}].Utility))
 	}
 	return row
 }

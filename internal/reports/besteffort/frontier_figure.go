@@ -9,6 +9,7 @@ import (
 
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 	"gearshift/internal/training/policies"
 )
 
@@ -104,9 +105,9 @@ func (f *Frontier) table() report.Table {
 		p := &f.Points[i]
 		row := []report.Cell{report.Text(p.Objective.String())}
 		for _, s := range []*Performance{&p.Policy, &p.Rule} {
-			row = append(row, report.Text(s.Policy), interval(s.Utility), interval(scaled(s.NearPeak, 100)), interval(s.Value))
+			row = append(row, report.Text(s.Policy), reports.Cell(s.Utility), reports.Cell(reports.Scaled(s.NearPeak, 100)), reports.Cell(s.Value))
 		}
-		t.Rows = append(t.Rows, append(row, interval(p.Verdict.Margin), report.Text(p.Verdict.Word())))
+		t.Rows = append(t.Rows, append(row, reports.Cell(p.Verdict.Margin), report.Text(p.Verdict.Word())))
 	}
 	return t
 }
@@ -143,7 +144,7 @@ func (f *Frontier) windowTable() report.Table {
 func (f *Frontier) multiples(objective string, s *Performance) []report.Cell {
 	row := []report.Cell{report.Text(objective), report.Text(s.Policy)}
 	for _, name := range []string{"u1", "u2"} {
-		row = append(row, interval(s.On[name].Utility))
+		row = append(row, reports.Cell(s.On[name].Utility))
 		for _, level := range frontierLevels {
 			level := evaluation.LevelName(level)
 			row = append(row, report.Number(quotient(s.On[name].Windows[level], f.Large.On[name].Windows[level])))

@@ -77,7 +77,7 @@ func (p *paper) rulesSection(ctx context.Context, out *reports.Part) {
 		if i > 0 && i <= len(p.tuned) {
 			score = report.Number(p.tuned[i-1].Score)
 		}
-		t.Rows = append(t.Rows, append(utilityRow(ref, all, ref), interval(all[[2]string{ref, "u1"}].UtilityIQM), score))
+		t.Rows = append(t.Rows, append(utilityRow(ref, all, ref), reports.Cell(all[[2]string{ref, "u1"}].UtilityIQM), score))
 	}
 	beside := p.besideRules(ctx, "beside-rules", "The policy less the best rule of each workload", policies.JudgedBy)
 	out.Tables = []report.Table{beside, t}
@@ -91,13 +91,7 @@ func (p *paper) rulesSection(ctx context.Context, out *reports.Part) {
 }
 
 // paired returns the difference of two policies on the same workload and seeds.
-func paired(a, b evaluation.Result) evaluation.Interval {
-	d, err := evaluation.Paired(a.Runs, b.Runs)
-	if err != nil {
-		panic(err) // all results of a report have its seeds
-	}
-	return d
-}
+func paired(a, b evaluation.Result) evaluation.Interval { return reports.Less(a.Runs, b.Runs) }
 
 // ceilingSection shows how far the policy is on the way to the best possible.
 func (p *paper) ceilingSection(ctx context.Context, out *reports.Part) {

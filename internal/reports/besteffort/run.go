@@ -148,8 +148,6 @@ var rateAxis = perRate("Arrival rate", "requests/s")
 
 var utilityAxis = report.Axis{Label: "Utility per request", Range: &report.Range{Min: 0, Max: 1.02}}
 
-func interval(i evaluation.Interval) report.Cell { return report.Interval(i.Mean, i.Lo, i.Hi) }
-
 // windowed returns the running mean over the last [evaluation.WindowSize] utilities.
 func windowed(samples []evaluation.Sample, of func(evaluation.Sample) float64) (x, y []float64) {
 	var sum float64

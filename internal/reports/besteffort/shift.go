@@ -47,7 +47,7 @@ func (p *paper) twoTasks(ctx context.Context, s *scenario.Scenario) report.Table
 	refs := append([]string{p.soft}, statics(s)...)
 	all := p.evaluate(ctx, "only two", s, refs, []string{"u1"})
 	for _, ref := range refs {
-		t.Rows = append(t.Rows, []report.Cell{report.Text(ref), interval(all[[2]string{ref, "u1"}].Utility)})
+		t.Rows = append(t.Rows, []report.Cell{report.Text(ref), reports.Cell(all[[2]string{ref, "u1"}].Utility)})
 	}
 	return t
 }
@@ -89,7 +89,7 @@ func (p *paper) hardwareSection(ctx context.Context, out *reports.Part) {
 		all := p.evaluate(ctx, kind, s, []string{policy, large}, []string{"stable"})
 		twice := p.evaluate(ctx, kind+" twice", doubled(s), []string{large}, []string{"stable"})
 		per := func(hosts int) func(evaluation.Result) evaluation.Interval {
-			return func(r evaluation.Result) evaluation.Interval { return scaled(r.Utility, 1/float64(hosts)) }
+			return func(r evaluation.Result) evaluation.Interval { return reports.Scaled(r.Utility, 1/float64(hosts)) }
 		}
 		n := len(s.Hosts)
 		out.Figures = append(out.Figures, report.Figure{
@@ -103,10 +103,6 @@ func (p *paper) hardwareSection(ctx context.Context, out *reports.Part) {
 	}
 	figure, table := p.hardwareOnU1(ctx, large)
 	out.Figures, out.Tables = append(out.Figures, figure), append(out.Tables, table)
-}
-
-func scaled(i evaluation.Interval, by float64) evaluation.Interval {
-	return evaluation.Interval{Mean: by * i.Mean, Lo: by * i.Lo, Hi: by * i.Hi}
 }
 
 // hardwareOnU1 is Figure 11 and its figures in the text.

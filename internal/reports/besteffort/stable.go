@@ -161,7 +161,7 @@ func (p *paper) availability(ctx context.Context, w *sweep) report.Table {
 	for _, rate := range []float64{math.Round(100*bears) / 100, math.Round(1000*bears) / 100} {
 		for _, ref := range []string{p.hard, large} {
 			all := p.evaluate(ctx, "hard", p.scenario, []string{ref}, []string{stableName(rate)})
-			t.Rows = append(t.Rows, []report.Cell{report.Text(ref), report.Number(rate), interval(all[[2]string{ref, stableName(rate)}].DeadlineMet)})
+			t.Rows = append(t.Rows, []report.Cell{report.Text(ref), report.Number(rate), reports.Cell(all[[2]string{ref, stableName(rate)}].DeadlineMet)})
 		}
 	}
 	return t

@@ -157,7 +157,7 @@ func (p *paper) ablationTable(ctx context.Context) report.Table {
 		}
 		row := []report.Cell{report.Text(a.name)}
 		for _, name := range policies.JudgedBy {
-			row = append(row, interval(evaluation.Bootstrap(acrossTrainings(runs[name]))))
+			row = append(row, reports.Cell(evaluation.Bootstrap(acrossTrainings(runs[name]))))
 		}
 		t.Rows = append(t.Rows, row)
 	}

@@ -101,14 +101,14 @@ func (p *paper) headline(ctx context.Context, part *reports.Part) error {
 			report.BesideColumn("accuracy", "accuracy lost", "%", 2), report.NumberColumn("first", "until a better variant is there", "%", 2), report.NumberColumn("outage", "outage of clients, median", "ms", 0), report.NumberColumn("unprotected", "unprotected before", "", 0), report.NumberColumn("lost", "requests lost", "", 0), report.NumberColumn("sent", "of", "", 0)},
 		Note: "Intervals are over the servers. The paper's Full-Warm has 85.9 % in the mean, 76 % at worst; Full-Warm-K 7.7 points less than FailLite, at twice its MTTR; Full-Cold's MTTR is 15.8 times Full-Warm's, of which it says 50 ms elsewhere.",
 	}
-	said := map[failover.Policy][4]float64{failover.FailLite: {100, 100, 175.5, 0.6}, failover.FullWarm: {85.9, 76, 50, 0}, failover.FullCold: {0, 0, 790, 0}, failover.FullWarmK: {92.3, 0, 351, 0}}
+	printed := map[failover.Policy][4]float64{failover.FailLite: {100, 100, 175.5, 0.6}, failover.FullWarm: {85.9, 76, 50, 0}, failover.FullCold: {0, 0, 790, 0}, failover.FullWarmK: {92.3, 0, 351, 0}}
 	all, err := p.play(ctx, failover.Policies, setting{on: p.testbed, critical: -1})
 	if err != nil {
 		return err
 	}
 	by := map[failover.Policy]*outcome{}
 	for k, policy := range failover.Policies {
-		o, w := all[0][k], said[policy]
+		o, w := all[0][k], printed[policy]
 		by[policy] = o
 		t.Rows = append(t.Rows, []report.Cell{report.Text(string(policy)), reports.Beside(percent(o.recovery), w[0]), plain(100*o.all.Worst, w[1]), reports.Beside(evaluation.Bootstrap(o.mttr), w[2]), reports.Mean(o.detection),
 			reports.Beside(percent(o.lost), w[3]), report.Number(100 * o.all.AccuracyFirst), report.Number(o.all.Outage.Median), report.Number(o.all.Unprotected), report.Number(float64(o.all.Requests.Lost)), report.Number(float64(o.all.Requests.Sent))})

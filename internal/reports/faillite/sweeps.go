@@ -39,8 +39,20 @@ type sweep struct {
 	id, title, unit string
 	decimals        int
 	of              func(*outcome) evaluation.Interval
-	paper           func(policy failover.Policy, x float64) float64 // 0: none
-	within          *report.Range                                   // of the figure's axis; nil is that of the data
+	paper           said
+	within          *report.Range // of the figure's axis; nil is that of the data
+}
+
+// said is what the paper has at points; 0 is nothing.
+type said map[failover.Policy]map[float64]float64
+
+// always has one value at all points.
+func always(value float64, points []float64) map[float64]float64 {
+	all := map[float64]float64{}
+	for _, x := range points {
+		all[x] = value
+	}
+	return all
 }
 
 // share is the range of an axis of shares that may be all.
@@ -59,7 +71,7 @@ func sweeps(axis string, points []float64, policies []failover.Policy, all [][]*
 			row := []report.Cell{report.Number(x)}
 			for k, policy := range policies {
 				v := s.of(all[i][k])
-				row = append(row, reports.Beside(v, s.paper(policy, x)))
+				row = append(row, reports.Beside(v, s.paper[policy][x]))
 				y := &f.Series[k]
 				y.X, y.Y, y.Lo, y.Hi = append(y.X, x), append(y.Y, v.Mean), append(y.Lo, v.Lo), append(y.Hi, v.Hi)
 			}
@@ -76,7 +88,7 @@ func published(s sweep, points []float64, policies []failover.Policy) (list []re
 	for _, policy := range policies {
 		y := report.Series{Name: "paper: " + string(policy), Style: report.Points}
 		for _, x := range points {
-			if v := s.paper(policy, x); v != 0 {
+			if v := s.paper[policy][x]; v != 0 {
 				y.X, y.Y = append(y.X, x), append(y.Y, v)
 			}
 		}
@@ -92,8 +104,6 @@ func key(p failover.Policy) string { return strings.ReplaceAll(string(p), "-", "
 func recovery(o *outcome) evaluation.Interval { return percent(o.recovery) }
 func mttr(o *outcome) evaluation.Interval     { return evaluation.Bootstrap(o.mttr) }
 func accuracy(o *outcome) evaluation.Interval { return percent(o.lost) }
-
-func none(failover.Policy, float64) float64 { return 0 }
 
 // short counts the runs in which ours did not recover all, though a plan could.
 func short(all [][]*outcome) (short, possible, unknown int) {
@@ -119,36 +129,13 @@ func (p *paper) headroom(ctx context.Context, part *reports.Part) error {
 		return err
 	}
 	part.Tables, part.Figures = sweeps("headroom, %", p.points.headrooms, failover.Policies, all, []sweep{
-		{"headroom-recovery", "Recovered", "%", 1, recovery, func(policy failover.Policy, x float64) float64 {
-			switch {
-			case policy == failover.FailLite:
-				return 100
-			case x == 10:
-				return map[failover.Policy]float64{failover.FullWarm: 50.5, failover.FullCold: 79.8, failover.FullWarmK: 66}[policy]
-			case x == 50 && (policy == failover.FullCold || policy == failover.FullWarmK):
-				return 100
-			}
-			return 0
+		{"headroom-recovery", "Recovered", "%", 1, recovery, said{
+			failover.FailLite: always(100, p.points.headrooms), failover.FullWarm: {10: 50.5}, failover.FullCold: {10: 79.8, 50: 100}, failover.FullWarmK: {10: 66, 50: 100},
 		}, share},
-		{"headroom-mttr", "MTTR", "ms", 0, mttr, func(policy failover.Policy, x float64) float64 {
-			switch {
-			case policy == failover.FullWarm:
-				return 50
-			case policy == failover.FailLite:
-				return 134
-			case policy == failover.FullCold && x == 10:
-				return 784
-			case policy == failover.FullCold && x == 30:
-				return 1742
-			}
-			return 0
+		{"headroom-mttr", "MTTR", "ms", 0, mttr, said{
+			failover.FullWarm: always(50, p.points.headrooms), failover.FailLite: always(134, p.points.headrooms), failover.FullCold: {10: 784, 30: 1742},
 		}, nil},
-		{"headroom-accuracy", "Accuracy lost", "%", 2, accuracy, func(policy failover.Policy, x float64) float64 {
-			if policy == failover.FailLite && x == 10 {
-				return 4.52
-			}
-			return 0
-		}, nil},
+		{"headroom-accuracy", "Accuracy lost", "%", 2, accuracy, said{failover.FailLite: {10: 4.52}}, nil},
 	})
 	at := all[slices.Index(p.points.headrooms, 20)]
 	ours, theirs := at[0].all, at[1].all
@@ -173,7 +160,7 @@ func (p *paper) critical(ctx context.Context, part *reports.Part) error {
 		return err
 	}
 	part.Tables, part.Figures = sweeps("K, %", p.points.criticals, varied, all, []sweep{
-		{"critical-recovery", "Recovered", "%", 1, recovery, none, share}, {"critical-mttr", "MTTR", "ms", 0, mttr, none, nil}, {"critical-accuracy", "Accuracy lost", "%", 2, accuracy, none, nil},
+		{"critical-recovery", "Recovered", "%", 1, recovery, nil, share}, {"critical-mttr", "MTTR", "ms", 0, mttr, nil, nil}, {"critical-accuracy", "Accuracy lost", "%", 2, accuracy, nil, nil},
 	})
 	first, last := all[0][1].all, all[len(all)-1][1].all
 	trend := first.MTTR > last.MTTR && first.AccuracyLost <= last.AccuracyLost
@@ -237,13 +224,8 @@ func (p *paper) sites(ctx context.Context, part *reports.Part) error {
 		return err
 	}
 	part.Tables, part.Figures = sweeps("sites lost, of 10", counts, failover.Policies, all, []sweep{
-		{"sites-recovery", "Recovered", "%", 1, recovery, func(policy failover.Policy, x float64) float64 {
-			if policy == failover.FailLite && x <= 5 {
-				return 100
-			}
-			return 0
-		}, share},
-		{"sites-mttr", "MTTR", "ms", 0, mttr, none, nil}, {"sites-accuracy", "Accuracy lost", "%", 2, accuracy, none, nil},
+		{"sites-recovery", "Recovered", "%", 1, recovery, said{failover.FailLite: always(100, counts[:min(5, len(counts))])}, share},
+		{"sites-mttr", "MTTR", "ms", 0, mttr, nil, nil}, {"sites-accuracy", "Accuracy lost", "%", 2, accuracy, nil, nil},
 	})
 	gain := func(i int) float64 { return 100 * (all[i][1].all.Recovery - all[i][3].all.Recovery) }
 	falls := true

@@ -5,6 +5,7 @@ import (
 
 	"gearshift/env/clients"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 )
 
 // headroom is what has to be bought for the sake of the busiest hosts, as load grows (META-20).
@@ -13,21 +14,10 @@ func (s *study) headroom(ctx context.Context, r *report.Report) error {
 	list = []measure{list[0], list[len(list)-1]}
 	list[1].name = "all measures"
 	seeds := s.seeds[:min(len(s.seeds), 5)]
-	runs := make([][][]*clients.Result, len(list)) // by measure, load and seed
-	var jobs []job
-	for i := range list {
-		runs[i] = make([][]*clients.Result, len(loads))
-		for k, load := range loads {
-			runs[i][k] = make([]*clients.Result, len(seeds))
-			for j, seed := range seeds {
-				jobs = append(jobs, func(context.Context) (err error) {
-					runs[i][k][j], err = s.summed(list[i], load, seed)
-					return err
-				})
-			}
-		}
-	}
-	if err := s.all(ctx, "headroom", jobs); err != nil {
+	runs, err := reports.Grid(ctx, s.Run, len(list)*len(loads), len(seeds), func(_ context.Context, i, j int) (*clients.Result, error) {
+		return s.summed(list[i/len(loads)], loads[i%len(loads)], seeds[j])
+	})
+	if err != nil {
 		return err
 	}
 	t := report.Table{ID: "busiest", Title: "The busiest hosts as load grows", Columns: []report.Column{
@@ -38,7 +28,7 @@ func (s *study) headroom(ctx context.Context, r *report.Report) error {
 	for i := range list {
 		for k, load := range loads {
 			at := func(f func(hosts []float64) float64) float64 {
-				return mean(runs[i][k], func(r *clients.Result) float64 { return f(peak(r)) })
+				return mean(runs[i*len(loads)+k], func(r *clients.Result) float64 { return f(peak(r)) })
 			}
 			t.Rows = append(t.Rows, []report.Cell{report.Text(list[i].name), report.Number(load),
 				report.Number(at(func(x []float64) float64 { return quantile(x, 0.5) })), report.Number(at(func(x []float64) float64 { return quantile(x, 0.95) })),

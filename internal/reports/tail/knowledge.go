@@ -7,6 +7,7 @@ import (
 
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 )
 
 // knowledge is the load that is carried, by what clients know and compare, and by their number.
@@ -21,10 +22,7 @@ func (s *study) knowledge(ctx context.Context, r *report.Report) error {
 		Text:   "Each client sees what hosts say with its own answers. The more clients there are, the older that is, until it is worth no more than a random choice; a poll is as fresh with any number.",
 		Tables: []report.Table{s.carriedTable("carried", "The load that is carried, by the number of clients", list, carried)},
 	})
-	gain, err := evaluation.Paired(carried[len(list)-1][0], carried[1][0])
-	if err != nil {
-		return err
-	}
+	gain := reports.Less(carried[len(list)-1][0], carried[1][0])
 	mean := func(rule, k int) float64 { return evaluation.Bootstrap(carried[rule][k]).Mean }
 	var words []string
 	for k, n := range s.clients {

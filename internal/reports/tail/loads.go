@@ -6,24 +6,17 @@ import (
 
 	"gearshift/env/clients"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 )
 
 // loads is what requests see at loads from half to nearly full.
 func (s *study) loads(ctx context.Context, r *report.Report) error {
 	list, at := rules(), []float64{0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95}
 	const n = 1000
-	results := make([][]*clients.Result, len(list))
-	var jobs []job
-	for i := range list {
-		results[i] = make([]*clients.Result, len(at))
-		for k, load := range at {
-			jobs = append(jobs, func(context.Context) (err error) {
-				results[i][k], err = s.play(list[i], n, load, s.seeds[0])
-				return err
-			})
-		}
-	}
-	if err := s.all(ctx, "loads", jobs); err != nil {
+	results, err := reports.Grid(ctx, s.Run, len(list), len(at), func(_ context.Context, i, k int) (*clients.Result, error) {
+		return s.play(list[i], n, at[k], s.seeds[0])
+	})
+	if err != nil {
 		return err
 	}
 	t := report.Table{ID: "by-load", Title: fmt.Sprintf("%d clients, the first of the tiers", n), Columns: []report.Column{

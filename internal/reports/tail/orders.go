@@ -4,6 +4,7 @@ import (
 	"gearshift/env/clients"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 )
 
 // statement is that one measure is better than another, as the text has it.
@@ -94,7 +95,7 @@ func (d *measured) orders() report.Table {
 			here = "the other way round"
 		}
 		t.Rows = append(t.Rows, []report.Cell{report.Text(x.words), report.Text(byNames[x.by]),
-			report.Interval(100*i.Mean, 100*i.Lo, 100*i.Hi), report.Text(here), report.Text(x.row)})
+			reports.Cell(reports.Scaled(i, 100)), report.Text(here), report.Text(x.row)})
 	}
 	return t
 }

@@ -9,6 +9,7 @@ import (
 
 	"gearshift/env/evaluation/report"
 	"gearshift/env/scaling"
+	"gearshift/internal/reports"
 	"gearshift/workloads"
 	"gearshift/workloads/daily"
 )
@@ -42,7 +43,7 @@ func (s *study) growths() []growth {
 		{"warm-up of 10 min, 2 spikes that recur and 1/3 that does not, a day", 10 * time.Minute, 1. / 3, true},
 		{"a spike each day that does not recur", 10 * time.Minute, 1, true},
 	}
-	if s.options.quick {
+	if s.Quick {
 		return list
 	}
 	return append(list,
@@ -97,17 +98,11 @@ func (g growth) draw(d workloads.Domain, n int) (list []*scaling.Series, err err
 // replicas compares counts of replicas by forecasts with reactive ones.
 func (s *study) replicas(ctx context.Context, r *report.Report) error {
 	list := s.growths()
-	results := make([]counted, len(list))
-	var jobs []job
-	for i, g := range list {
-		jobs = append(jobs, func(ctx context.Context) (err error) {
-			results[i], err = g.count(ctx, s.series)
-			return err
-		})
-	}
-	if err := s.all(ctx, "replicas", jobs); err != nil {
+	all, err := reports.Grid(ctx, s.Run, 1, len(list), func(ctx context.Context, _, k int) (counted, error) { return list[k].count(ctx, s.series) })
+	if err != nil {
 		return err
 	}
+	results := all[0]
 	r.Sections = append(r.Sections, report.Section{
 		ID: "replicas", Title: "Replicas by forecasts, and by the load that there is",
 		Text: fmt.Sprintf("Simulated: %d series of three days, drawn around a day of 35 clients that ServeGen recorded, a hundred times as busy: factors of days (deviation .1), noise (.05, over 20 minutes) and spikes of 1.2 to 1.6 times the load for 10 to 30 minutes. A day before each series is known, if nothing else is said. A replica answers 25 requests a second, and is paid for while it warms up; a request waits a second at most. Peaks are the tenth of the minutes with the most load.\n\n"+

@@ -1,16 +1,17 @@
 package tail
 
 import (
-	"io"
 	"strings"
 	"testing"
+
+	"gearshift/internal/reports"
 )
 
 // TestReplicasAndTiers: the report has each case and series, and each division of traffic; what
 // is corrected is the most even.
 func TestReplicasAndTiers(t *testing.T) {
-	s := &study{options: options{quick: true, only: []string{"replicas", "tiers"}}, series: 1, count: func(string) func(int, int) { return nil }, stderr: io.Discard}
-	r, err := s.report(t.Context())
+	s := &study{Run: &reports.Run{Quick: true, Only: []string{"replicas", "tiers"}}, series: 1, count: func(string) func(int, int) { return nil }}
+	r, err := made(t, s)
 	if err != nil {
 		t.Fatal(err)
 	}

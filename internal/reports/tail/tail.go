@@ -5,7 +5,6 @@ package tail
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"gearshift/env/clients"
@@ -33,62 +32,66 @@ choose between two replicas each time, after "Taming the tail utilization of ads
 The load that is carried is the highest at which at most one request in a thousand takes longer
 than 250 ms. Written are DIR/report.html, report.json and a CSV for each table.`,
 		Example: "--out tail-report",
-		Flags:   flags,
-	}
-}
-
-// options are the flags; what is zero has a default.
-type options struct {
-	seeds int
-	quick bool
-	only  []string
-	// length of the runs
-	length time.Duration
-}
-
-func flags(f *reports.Flags) reports.Make {
-	var o options
-	f.BoolVar(&o.quick, "quick", false, "three tiers, and shorter runs: some minutes")
-	f.DurationVar(&o.length, "length", 0, "how long requests arrive in a run (default 1m, or 10s with --quick)")
-	f.IntVar(&o.seeds, "seeds", 0, "tiers that are drawn, each with requests of its own (default 20, or 3 with --quick)")
-	f.StringSliceVar(&o.only, "only", nil, "sections to make, of "+names()+" (default all)")
-	return func(ctx context.Context, out string, by reports.Program, stderr io.Writer) (*report.Report, error) {
-		length := o.length
-		if length == 0 {
-			length = map[bool]time.Duration{false: time.Minute, true: 10 * time.Second}[o.quick]
-		}
-		if length < time.Second {
-			return nil, fmt.Errorf("--length: %v must be a second or more", length)
-		}
-		if o.seeds == 0 {
-			o.seeds = map[bool]int{false: 20, true: 3}[o.quick]
-		}
-		if o.seeds < 2 || o.seeds > 1000 {
-			return nil, fmt.Errorf("--seeds: %d must be from 2 to 1000", o.seeds)
-		}
-		if _, err := chosen(o.only); err != nil {
-			return nil, err
-		}
-		if err := reports.Begin(out); err != nil {
-			return nil, err
-		}
-		s := &study{options: o, length: length, clients: []int{20, 1000, 20_000}, theory: 4000 * time.Second, day: shortDay(), seeds: workloads.Seeds(workloads.Evaluation, o.seeds), series: 10, version: by.Version, count: by.Counting, stderr: stderr}
-		return s.report(ctx)
+		Quick:   "three tiers, and shorter runs: some minutes",
+		Seeds:   reports.Seeds{Usual: 20, Quick: 3, Of: "tiers that are drawn, each with requests of its own"},
+		New: func(f *reports.Flags, r *reports.Run) reports.Study {
+			s := &study{Run: r, clients: []int{20, 1000, 20_000}, theory: 4000 * time.Second, day: shortDay(), series: 10, count: r.Counting}
+			f.DurationVar(&s.length, "length", 0, "how long requests arrive in a run (default 1m, or 10s with --quick)")
+			return s.study()
+		},
 	}
 }
 
 // study is a report in the making.
 type study struct {
-	options options
+	*reports.Run
 	length  time.Duration
 	clients []int         // the numbers of clients that are tried
 	theory  time.Duration // how long runs are that are held against theory
 	day     day           // in which versions change
 	seeds   []uint64
 	series  int // of days, on which replicas are counted
-	version string
 	count   func(what string) func(done, total int)
-	stderr  io.Writer
+}
+
+// study lists the sections, each of which stands in a file of its own.
+func (s *study) study() reports.Study {
+	section := func(id string, make func(context.Context, *report.Report) error) reports.Section {
+		return reports.Section{ID: id, Make: func(ctx context.Context, p *reports.Part) error { return make(ctx, p.Report) }}
+	}
+	return reports.Study{
+		Run: s.Run, Check: s.check, Open: s.head,
+		Sections: []reports.Section{
+			section("knowledge", s.knowledge), section("variations", s.variations), section("balancers", s.balancers),
+			section("probes", s.probes), section("loads", s.loads), section("waterfall", s.waterfall),
+			section("theory", s.closedForms), section("replicas", s.replicas), section("tiers", s.tiers), section("versions", s.versions),
+		},
+	}
+}
+
+// check sets how long runs are, and the tiers.
+func (s *study) check() error {
+	if !s.Given("length") {
+		s.length = time.Minute
+		if s.Quick {
+			s.length = 10 * time.Second
+		}
+	}
+	if s.length < time.Second {
+		return fmt.Errorf("--length: %v must be a second or more", s.length)
+	}
+	s.seeds = workloads.Seeds(workloads.Evaluation, s.Seeds)
+	return nil
+}
+
+// head says what is simulated.
+func (s *study) head(context.Context) (*report.Report, error) {
+	d := drawn(0)
+	return &report.Report{
+		Title: "Tail utilisation",
+		Scenario: fmt.Sprintf("Simulated: %d hosts of 2 and 4 cores, %d models with %d replicas, whose requests take %v to %v of a core in the mean; %d tiers are drawn, %v of requests each; a question for a load takes %v, and %v of a core of the host that is asked",
+			d.Hosts, d.Models, d.Replicas, d.Fastest, d.Slowest, len(s.seeds), s.length, pollTakes, pollWork),
+	}, nil
 }
 
 // timeout is after how long a request counts as timed out, and most the share of those that a

@@ -1,11 +1,12 @@
 package tail
 
 import (
-	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 	"gearshift/workloads"
 )
 
@@ -13,7 +14,7 @@ import (
 // are told lies between; the report has each rule and says so.
 func TestReport(t *testing.T) {
 	s := smallStudy(3*time.Second, "knowledge", "loads", "theory")
-	r, err := s.report(t.Context())
+	r, err := made(t, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,15 +41,15 @@ func TestReport(t *testing.T) {
 
 // smallStudy is a study of two tiers and 20 clients with these sections.
 func smallStudy(length time.Duration, only ...string) *study {
-	return &study{options: options{only: only}, length: length, clients: []int{20}, theory: 40 * time.Second, seeds: workloads.Seeds(workloads.Training, 2),
-		count: func(string) func(int, int) { return nil }, stderr: io.Discard}
+	return &study{Run: &reports.Run{Only: only}, length: length, clients: []int{20}, theory: 40 * time.Second, seeds: workloads.Seeds(workloads.Training, 2),
+		count: func(string) func(int, int) { return nil }}
 }
 
 // TestBalancersAreCompared: the sections have a row for each balancer and allowance, and no rule
 // asks more than it may.
 func TestBalancersAreCompared(t *testing.T) {
 	s := smallStudy(200*time.Millisecond, "variations", "balancers", "probes")
-	r, err := s.report(t.Context())
+	r, err := made(t, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestBalancersAreCompared(t *testing.T) {
 
 // TestSectionsWithoutAVerdict: those that only show are a report too.
 func TestSectionsWithoutAVerdict(t *testing.T) {
-	r, err := smallStudy(200*time.Millisecond, "loads").report(t.Context())
+	r, err := made(t, smallStudy(200*time.Millisecond, "loads"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,11 +89,13 @@ func TestSectionsWithoutAVerdict(t *testing.T) {
 	}
 }
 
-func TestOnlyNamesSections(t *testing.T) {
-	if list, err := chosen([]string{"theory"}); err != nil || len(list) != 1 {
-		t.Errorf("%d sections, %v", len(list), err)
+// made makes the report of a study.
+func made(t *testing.T, s *study) (*report.Report, error) {
+	t.Helper()
+	all := s.study()
+	r, err := all.Make(t.Context())
+	if err == nil {
+		r.Repeat = "again"
 	}
-	if _, err := chosen([]string{"weather"}); err == nil || !strings.Contains(err.Error(), "knowledge, ") {
-		t.Errorf("the error %v does not list the sections", err)
-	}
+	return r, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"gearshift/env/clients"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
 )
@@ -24,18 +25,14 @@ func (s *study) closedForms(ctx context.Context, r *report.Report) error {
 		{"power of two choices", balance.Sampled{K: 2, Poll: true}, 0.9, 2.614},
 		{"power of two choices", balance.Sampled{K: 2, Poll: true}, 0.99, 5.43},
 	}
-	means := make([]float64, len(cases))
-	var jobs []job
-	for i, x := range cases {
-		jobs = append(jobs, func(context.Context) error {
-			result, err := clients.Run(s.supermarket(x.chooser, x.load))
-			if err == nil {
-				means[i] = result.Mean().Seconds()
-			}
-			return err
-		})
-	}
-	if err := s.all(ctx, "theory", jobs); err != nil {
+	means, err := reports.Grid(ctx, s.Run, len(cases), 1, func(_ context.Context, i, _ int) (float64, error) {
+		result, err := clients.Run(s.supermarket(cases[i].chooser, cases[i].load))
+		if err != nil {
+			return 0, err
+		}
+		return result.Mean().Seconds(), nil
+	})
+	if err != nil {
 		return err
 	}
 	t := report.Table{ID: "closed-forms", Title: "Mean response time, 500 hosts of one core, in service times", Columns: []report.Column{
@@ -44,8 +41,8 @@ func (s *study) closedForms(ctx context.Context, r *report.Report) error {
 	}}
 	var words []string
 	for i, x := range cases {
-		t.Rows = append(t.Rows, []report.Cell{report.Text(x.name), report.Number(x.load), report.Beside(means[i], x.want)})
-		words = append(words, fmt.Sprintf("%.2f for %.2f", means[i], x.want))
+		t.Rows = append(t.Rows, []report.Cell{report.Text(x.name), report.Number(x.load), report.Beside(means[i][0], x.want)})
+		words = append(words, fmt.Sprintf("%.2f for %.2f", means[i][0], x.want))
 	}
 	r.Sections = append(r.Sections, report.Section{ID: "theory", Title: "Held against theory", Tables: []report.Table{t}})
 	r.Verdict = append(r.Verdict, "Mean response times of the simulator and of theory: "+strings.Join(words, ", ")+".")

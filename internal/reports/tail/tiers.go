@@ -8,6 +8,7 @@ import (
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
 	"gearshift/env/scaling"
+	"gearshift/internal/reports"
 	"gearshift/router/tiers"
 	"gearshift/workloads"
 )
@@ -73,8 +74,7 @@ func (s *study) tiers(ctx context.Context, r *report.Report) error {
 		report.IntervalColumn("spread", "Busiest less idlest tier", "", 3),
 	}, Note: "Utilisation of tiers is by minute. With 95 % bootstrap intervals over the series."}
 	for i, d := range list {
-		a, b := evaluation.Bootstrap(refused[i]), evaluation.Bootstrap(spread[i])
-		t.Rows = append(t.Rows, []report.Cell{report.Text(d.name), report.Interval(a.Mean, a.Lo, a.Hi), report.Interval(b.Mean, b.Lo, b.Hi)})
+		t.Rows = append(t.Rows, []report.Cell{report.Text(d.name), reports.Mean(refused[i]), reports.Mean(spread[i])})
 	}
 	r.Sections = append(r.Sections, report.Section{
 		ID: "tiers", Title: "Tiers",

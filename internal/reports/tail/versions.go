@@ -8,6 +8,7 @@ import (
 	"gearshift/env/clients"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 	"gearshift/router/balance"
 	"gearshift/router/control"
 	"gearshift/router/rollout"
@@ -115,32 +116,17 @@ func (s *study) change(x change, seed uint64) (changed, error) {
 // versions is what a change of the largest model's version costs (META-13, META-14).
 func (s *study) versions(ctx context.Context, r *report.Report) error {
 	list := changes()
-	runs := make([][]changed, len(list)) // by change and seed
-	var jobs []job
-	for i := range list {
-		runs[i] = make([]changed, len(s.seeds))
-		for k, seed := range s.seeds {
-			jobs = append(jobs, func(context.Context) (err error) {
-				runs[i][k], err = s.change(list[i], seed)
-				return err
-			})
-		}
+	runs, err := reports.Grid(ctx, s.Run, len(list), len(s.seeds), func(_ context.Context, i, k int) (changed, error) { return s.change(list[i], s.seeds[k]) })
+	if err != nil {
+		return err
 	}
 	bounds := []float64{0.6, 0.7, 0.8, 0.9, 1}
-	traded := make([]changed, len(bounds)*len(s.few()))
-	for i, bound := range bounds {
-		x := list[1]
-		o := *x.options
-		o.Utilisation = bound
-		x.options = &o
-		for k, seed := range s.few() {
-			jobs = append(jobs, func(context.Context) (err error) {
-				traded[i*len(s.few())+k], err = s.change(x, seed)
-				return err
-			})
-		}
-	}
-	if err := s.all(ctx, "changes of version", jobs); err != nil {
+	traded, err := reports.Grid(ctx, s.Run, len(bounds), len(s.few()), func(_ context.Context, i, k int) (changed, error) {
+		o := *list[1].options
+		o.Utilisation = bounds[i]
+		return s.change(change{options: &o}, s.few()[k])
+	})
+	if err != nil {
 		return err
 	}
 	table, err := changeTable(list, runs)
@@ -154,14 +140,7 @@ func (s *study) versions(ctx context.Context, r *report.Report) error {
 		Tables:  []report.Table{table, s.tradeTable(bounds, traded, runs[0])},
 		Figures: []report.Figure{changeFigure(list, runs)},
 	})
-	extra, err := evaluation.Paired(shares(runs[1]), shares(runs[0]))
-	if err != nil {
-		return err
-	}
-	spike, err := evaluation.Paired(shares(runs[2]), shares(runs[0]))
-	if err != nil {
-		return err
-	}
+	extra, spike := reports.Less(shares(runs[1]), shares(runs[0])), reports.Less(shares(runs[2]), shares(runs[0]))
 	r.Verdict = append(r.Verdict, fmt.Sprintf("A change of the largest model's version that is ordered at the peak adds %s to the share of timeouts within the budget, and %s at once.", small(extra), small(spike)))
 	return nil
 }
@@ -170,12 +149,7 @@ func (s *study) versions(ctx context.Context, r *report.Report) error {
 func (s *study) few() []uint64 { return s.seeds[:min(3, len(s.seeds))] }
 
 // shares are the shares of timeouts, by seed.
-func shares(runs []changed) (list []float64) {
-	for _, x := range runs {
-		list = append(list, x.TimeoutShare())
-	}
-	return list
-}
+func shares(runs []changed) []float64 { return reports.Values(runs, changed.TimeoutShare) }
 
 // worst is the largest share of timeouts in five periods in a row.
 func (x *changed) worst() (most float64) {
@@ -216,21 +190,16 @@ func changeTable(list []change, runs [][]changed) (report.Table, error) {
 				stale = append(stale, run.stale.Seconds())
 			}
 		}
-		added, err := evaluation.Paired(shares(runs[i]), shares(runs[0]))
-		if err != nil {
-			return t, err
-		}
 		if x.options != nil && len(stale) < len(runs[i]) {
 			return t, fmt.Errorf("%s: %d of %d changes ended within the day; the simulation is too short", x.name, len(stale), len(runs[i]))
 		}
-		cell := func(v evaluation.Interval) report.Cell { return report.Interval(v.Mean, v.Lo, v.Hi) }
-		t.Rows = append(t.Rows, []report.Cell{report.Text(x.name), cell(evaluation.Bootstrap(shares(runs[i]))), cell(added), cell(evaluation.Bootstrap(worst)), cell(evaluation.Bootstrap(tails)), report.Number(float64(failed)), cell(evaluation.Bootstrap(stale))})
+		t.Rows = append(t.Rows, []report.Cell{report.Text(x.name), reports.Mean(shares(runs[i])), reports.Cell(reports.Less(shares(runs[i]), shares(runs[0]))), reports.Mean(worst), reports.Mean(tails), report.Number(float64(failed)), reports.Mean(stale)})
 	}
 	return t, nil
 }
 
 // tradeTable shows staleness against timeouts by the bound on utilisation.
-func (s *study) tradeTable(bounds []float64, runs, without []changed) report.Table {
+func (s *study) tradeTable(bounds []float64, runs [][]changed, without []changed) report.Table {
 	t := report.Table{ID: "version-bounds", Title: "Stale or late: by the utilisation below which changes begin", Columns: []report.Column{
 		report.NumberColumn("utilisation", "Utilisation", "", 1), report.NumberColumn("stale_s", "Stale for", "s", 0), report.NumberColumn("added", "More timeouts than without a change", "", 6),
 	}, Note: fmt.Sprintf("Means of %d tiers; 0 s is a change that did not end within the day.", len(s.few()))}
@@ -238,7 +207,7 @@ func (s *study) tradeTable(bounds []float64, runs, without []changed) report.Tab
 	for i, bound := range bounds {
 		stale, added := 0.0, 0.0
 		for k := range n {
-			x := &runs[i*n+k]
+			x := &runs[i][k]
 			stale += x.stale.Seconds() / float64(n)
 			added += (x.TimeoutShare() - without[k].TimeoutShare()) / float64(n)
 		}

@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +14,7 @@ import (
 func TestVersions(t *testing.T) {
 	s := &study{
 		day:   day{hosts: 8, peak: 0.95, night: 0.4, order: 6 * time.Second, falls: 40 * time.Second, low: 41 * time.Second, length: 90 * time.Second},
-		seeds: workloads.Seeds(workloads.Training, 1), count: func(string) func(int, int) { return nil }, stderr: io.Discard,
+		seeds: workloads.Seeds(workloads.Training, 1), count: func(string) func(int, int) { return nil },
 	}
 	list := changes()
 	var runs []changed
@@ -40,7 +39,7 @@ func TestVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := report.Report{Title: "x", Scenario: "x", Repeat: "x", Verdict: []string{"x", "y", "z"}, Sections: []report.Section{{ID: "versions", Title: "x",
-		Tables: []report.Table{table, s.tradeTable([]float64{0.7}, runs[1:2], runs[:1])}, Figures: []report.Figure{changeFigure(list, [][]changed{runs[:1], runs[1:2], runs[2:]})}}}}
+		Tables: []report.Table{table, s.tradeTable([]float64{0.7}, [][]changed{runs[1:2]}, runs[:1])}, Figures: []report.Figure{changeFigure(list, [][]changed{runs[:1], runs[1:2], runs[2:]})}}}}
 	if err := r.Validate(); err != nil {
 		t.Error(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"gearshift/env/clients"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 )
 
 // measured is the runs of measures, by measure and seed.
@@ -23,33 +24,23 @@ type measured struct {
 // measured runs all measures on all tiers.
 func (s *study) measured(ctx context.Context, steps, others []measure) (*measured, error) {
 	d := &measured{list: append(steps, others...), all: len(steps) - 1}
-	var jobs []job
-	for i := range d.list {
-		d.carried = append(d.carried, make([]float64, len(s.seeds)))
-		d.least, d.most = append(d.least, make([]*clients.Result, len(s.seeds))), append(d.most, make([]*clients.Result, len(s.seeds)))
-		for j, seed := range s.seeds {
-			jobs = append(jobs, func(ctx context.Context) (err error) {
-				d.carried[i][j], err = s.dayCarried(ctx, d.list[i], seed)
-				return err
-			})
-		}
-	}
-	if err := s.all(ctx, "days", jobs); err != nil {
+	var err error
+	d.carried, err = reports.Grid(ctx, s.Run, len(d.list), len(s.seeds), func(ctx context.Context, i, j int) (float64, error) {
+		return s.dayCarried(ctx, d.list[i], s.seeds[j])
+	})
+	if err != nil {
 		return nil, err
 	}
-	jobs = nil
-	for i := range d.list {
-		for j, seed := range s.seeds {
-			jobs = append(jobs, func(context.Context) (err error) {
-				d.least[i][j], err = s.summed(d.list[i], d.carried[0][j], seed)
-				return err
-			}, func(context.Context) (err error) {
-				d.most[i][j], err = s.summed(d.list[i], d.carried[d.all][j], seed)
-				return err
-			})
-		}
+	at := func(of int) ([][]*clients.Result, error) {
+		return reports.Grid(ctx, s.Run, len(d.list), len(s.seeds), func(_ context.Context, i, j int) (*clients.Result, error) {
+			return s.summed(d.list[i], d.carried[of][j], s.seeds[j])
+		})
 	}
-	return d, s.all(ctx, "equal loads", jobs)
+	if d.least, err = at(0); err != nil {
+		return nil, err
+	}
+	d.most, err = at(d.all)
+	return d, err
 }
 
 // summed is a day of whose response times only the one is kept within which 99 % were answered.
@@ -121,10 +112,8 @@ func (d *measured) table(id, title string, from, to int) report.Table {
 		report.NumberColumn("polls", "Questions per request", "", 2),
 	}, Note: "The load carried is the highest at which at most one request in a thousand of a day takes longer than 250 ms. Intervals: 95 % bootstrap over the tiers."}
 	for i := from; i < to; i++ {
-		carried, gain := evaluation.Bootstrap(d.carried[i]), d.gain(i, 0)
 		t.Rows = append(t.Rows, []report.Cell{
-			report.Text(d.list[i].name), report.Interval(carried.Mean, carried.Lo, carried.Hi),
-			report.Interval(100*gain.Mean, 100*gain.Lo, 100*gain.Hi),
+			report.Text(d.list[i].name), reports.Mean(d.carried[i]), reports.Cell(reports.Scaled(d.gain(i, 0), 100)),
 			report.Number(mean(d.least[i], (*clients.Result).TimeoutShare)), report.Number(mean(d.least[i], p99)),
 			report.Number(mean(d.most[i], (*clients.Result).TimeoutShare)), report.Number(mean(d.most[i], p99)),
 			report.Number(mean(d.most[i], func(r *clients.Result) float64 { return float64(r.Polls+r.Probes) / float64(max(1, r.Requests)) })),
