@@ -125,7 +125,7 @@ func (c *Controller) stepShares(i, j int, now time.Duration) bool {
 	switch {
 	case p.abort:
 		return c.lose(i, j, 1-p.active, now)
-	case next != fleet.Up && old == fleet.Up:
+	case next != fleet.Up && old == fleet.Up && m.doubt == 0: // in doubt, what its requests came to is said
 		p.err = fmt.Sprintf("the new version is %v", next)
 		c.failed(i, j, now)
 		return c.lose(i, j, 1-p.active, now)
