@@ -34,6 +34,7 @@ type model struct {
 	retry        time.Duration // nothing begins before
 	known        time.Duration // the states of replicas are known from then on
 	doubt        time.Duration // since when the new version looks worse; 0: it does not
+	seen         string        // how requests failed before the new version was down last
 	reason       string        // why it goes back, or what has failed last
 	waits        string        // what the next change waits for
 	old          Count         // of the version before, at replicas that do not have it any more
@@ -197,7 +198,7 @@ func (c *Controller) order(i int, to string, now time.Duration) {
 // begin begins a roll to a version.
 func (m *model) begin(to, from string, now time.Duration) {
 	m.wanted, m.from, m.since, m.rolling, m.back, m.paused, m.overdue = to, from, now, true, false, false, false
-	m.tries, m.retry, m.doubt, m.reason, m.old = 0, 0, 0, "", Count{}
+	m.tries, m.retry, m.doubt, m.seen, m.reason, m.old = 0, 0, 0, "", "", Count{}
 }
 
 // rebase has answers count from now on.

@@ -91,7 +91,7 @@ func (t Test) Worse(old, next Count) string {
 	p0, v0 := old.share()
 	p1, v1 := next.share()
 	if t.exceeds(p1-p0-t.Failures, v0+v1, failuresMatter) {
-		return fmt.Sprintf("%d of its %d requests failed, and %d of %d of the version before", next.Failed, next.Requests, old.Failed, old.Requests)
+		return failures(old, next)
 	}
 	n0, m0, s0 := old.answered()
 	n1, m1, s1 := next.answered()
@@ -102,6 +102,11 @@ func (t Test) Worse(old, next Count) string {
 		return fmt.Sprintf("its answers take %.2f times as long as those of the version before, in the geometric mean of %.0f and %.0f", math.Exp(m1-m0), n1, n0)
 	}
 	return ""
+}
+
+// failures says how many requests of both versions failed.
+func failures(old, next Count) string {
+	return fmt.Sprintf("%d of its %d requests failed, and %d of %d of the version before", next.Failed, next.Requests, old.Failed, old.Requests)
 }
 
 // exceeds reports whether a difference is above 0 by the test.

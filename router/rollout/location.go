@@ -125,10 +125,8 @@ func (c *Controller) stepShares(i, j int, now time.Duration) bool {
 	switch {
 	case p.abort:
 		return c.lose(i, j, 1-p.active, now)
-	case next != fleet.Up && old == fleet.Up && m.doubt == 0: // in doubt, what its requests came to is said
-		p.err = fmt.Sprintf("the new version is %v", next)
-		c.failed(i, j, now)
-		return c.lose(i, j, 1-p.active, now)
+	case next != fleet.Up && old == fleet.Up:
+		return c.down(i, j, next, now)
 	case m.paused || m.doubt > 0 || p.phase == ready && c.options.Together && !c.allReady(i):
 		return false
 	case p.phase == shifting && now-p.since < c.options.Warmup:
@@ -143,6 +141,20 @@ func (c *Controller) stepShares(i, j int, now time.Duration) bool {
 	c.weigh(i, j, c.options.Shares[p.step])
 	c.report(Step{At: now, Kind: StepShifted, Model: i, Location: j, From: p.versions[p.active], To: p.to, Share: p.share})
 	return c.options.Warmup == 0
+}
+
+// down follows a new version that does not answer any more, with the old one there: that gets all. Where what
+// the new one's requests came to is in doubt, that is judged first.
+func (c *Controller) down(i, j int, is fleet.State, now time.Duration) bool {
+	m := &c.models[i]
+	if old, next := c.compare(i); next.Failed > 0 {
+		m.seen = ": " + failures(old, next)
+	}
+	if m.doubt == 0 {
+		m.locations[j].err = fmt.Sprintf("the new version is %v%s", is, m.seen)
+		c.failed(i, j, now)
+	}
+	return c.lose(i, j, 1-m.locations[j].active, now)
 }
 
 // allReady reports whether the new version is loaded at each location of the model that loads it.
@@ -184,9 +196,7 @@ func (c *Controller) stepDraining(i, j int, now time.Duration) bool {
 	loser, other := c.replica(i, j, p.loser), c.replica(i, j, 1-p.loser)
 	switch {
 	case p.loser == p.active && c.fleet.State(loser) == fleet.Up && c.fleet.State(other) != fleet.Up:
-		p.err = fmt.Sprintf("the new version is %v", c.fleet.State(other))
-		c.failed(i, j, now)
-		return c.lose(i, j, 1-p.active, now)
+		return c.down(i, j, c.fleet.State(other), now)
 	case p.loser == p.active && p.abort && c.fleet.State(loser) == fleet.Up:
 		return c.lose(i, j, 1-p.active, now)
 	case c.fleet.InFlight(loser) > 0 && now-p.since < c.options.DrainTimeout:

@@ -163,6 +163,9 @@ func (c *Controller) begin(i int, now time.Duration) {
 	case now < m.retry:
 		m.waits = "another try after a failure"
 		return
+	case m.doubt > 0:
+		m.waits = "the new version looks worse"
+		return
 	}
 	at := c.system.Models[i].Locations
 	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(c.fleet.Busy(at[a].Host), c.fleet.Busy(at[b].Host)) })
