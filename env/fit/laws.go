@@ -32,7 +32,7 @@ const (
 	Slicing = "time slicing"
 )
 
-// Law is one of the laws, fitted to cells.
+// ContentionLaw is one of the laws, fitted to cells.
 type ContentionLaw struct {
 	Name string `yaml:"law"`
 	// Gamma is γ of the linear law, and Interval its 90 % interval; 0 for the others.
@@ -44,7 +44,7 @@ type ContentionLaw struct {
 	RMS float64 `yaml:"rms"`
 }
 
-// Verdict is how the laws compare.
+// ContentionVerdict compares the laws.
 type ContentionVerdict struct {
 	Cells int
 	// Laws, the one that fits best first.
@@ -73,7 +73,7 @@ func (v *ContentionVerdict) Best() *ContentionLaw { return &v.Laws[0] }
 // Fits reports whether the best law explains the cells.
 func (v *ContentionVerdict) Fits() bool { return v.Best().Median <= ContentionMisfit }
 
-// Judge fits each law to the cells. A law with a parameter has to be better than one without
+// JudgeContention fits each law to the cells. A law with a parameter has to be better than one without
 // by more than the parameter alone brings.
 func JudgeContention(cells []Cell, seed uint64) (*ContentionVerdict, error) {
 	if len(cells) < FewestCells {

@@ -16,7 +16,7 @@ type Proxies []netip.Prefix
 // mapped is the length of what is before an IPv4 address that is mapped into IPv6.
 const mapped = 96
 
-// Parse reads addresses and networks, such as 10.0.0.7 and 10.0.0.0/8. The error
+// ParseProxies reads addresses and networks, such as 10.0.0.7 and 10.0.0.0/8. The error
 // names the first that is neither.
 func ParseProxies(list []string) (Proxies, error) {
 	var p Proxies
@@ -94,7 +94,7 @@ func address(text string) (netip.Addr, bool) {
 	return a.Unmap().WithZone(""), err == nil
 }
 
-// Host is the text of an address without its port and brackets.
+// HostOf returns the text of an address without its port and brackets.
 func HostOf(conn string) string {
 	if end := strings.IndexByte(conn, ']'); end > 0 && conn[0] == '[' {
 		return conn[1:end]

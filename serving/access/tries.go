@@ -26,7 +26,7 @@ const (
 	addresses = 4096
 )
 
-// Counter counts failed tries by address. Its zero value is ready, and its methods may
+// Tries counts failed tries by address. Its zero value is ready, and its methods may
 // be called from any goroutine.
 type Tries struct {
 	mu sync.Mutex // protects what follows

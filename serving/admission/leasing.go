@@ -24,7 +24,7 @@ import (
 // place on a replica, and hold it until they report the end, the lease expires, or an operator
 // revokes it.
 
-// Options are what a Manager is made of.
+// LeaseOptions make a [LeaseManager].
 type LeaseOptions struct {
 	Table *fleet.Table
 	// Settings are those in force.
@@ -41,7 +41,7 @@ type LeaseOptions struct {
 	Log   *slog.Logger
 }
 
-// Manager has the leases that are held. Its methods may be called from any goroutine.
+// LeaseManager has the leases that are held. Its methods may be called from any goroutine.
 type LeaseManager struct {
 	LeaseOptions
 	set     *limits.LeaseSet[leasedWork]
@@ -68,7 +68,7 @@ const (
 // unboundedPlaces stands for the places of a replica that has no limit.
 const unboundedPlaces = 64
 
-// New makes a Manager without leases.
+// NewLeases makes a manager without leases.
 func NewLeases(o LeaseOptions) *LeaseManager {
 	rooms := make([]limits.Room, len(o.Table.Replicas))
 	for i, r := range o.Table.Replicas {

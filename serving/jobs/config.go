@@ -1,4 +1,4 @@
-// Package modality serves jobs: several requests to a multimodal model with a floor for their
+// Package jobs serves jobs: several requests to a multimodal model with a floor for their
 // mean quality and a time for all. It chooses which inputs each request uses, has an engine
 // answer them in batches, and puts the answers together. What to choose is planned by
 // router/modality.

@@ -19,7 +19,7 @@ import (
 // at the workload's own times, whether answers keep up or not, and reports what
 // came back. It measures from outside, over HTTP, what the simulator predicts.
 
-// Config is one replay.
+// ReplayConfig sets up one replay.
 type ReplayConfig struct {
 	// URL of the server, with or without /v1.
 	URL string
@@ -37,13 +37,13 @@ type ReplayConfig struct {
 	Progress func(ReplayProgress)
 }
 
-// Progress is how far a replay has come.
+// ReplayProgress counts how far a replay has come.
 type ReplayProgress struct {
 	Elapsed        time.Duration
 	Sent, Answered int
 }
 
-// Run sends the requests and waits for all answers. If the context ends it
+// Replay sends the requests and waits for all answers. If the context ends it
 // stops, and reports on the requests that have been answered by then. It fails
 // only, and before anything is sent, if the server cannot be reached, does not know the
 // model, or routes another scenario; errors of single requests are part of the report.

@@ -13,7 +13,7 @@ import (
 	"gearshift/router/fleet"
 )
 
-// Report is what a replay showed, in the terms of an evaluation's results.
+// ReplayReport holds what a replay showed, in the terms of an evaluation's results.
 type ReplayReport struct {
 	// Requests sent, without those that the end of the replay cut short.
 	Requests  int `json:"requests"`

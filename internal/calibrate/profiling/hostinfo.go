@@ -21,7 +21,7 @@ import (
 // Unsaid stands for what is not known of a machine or a model.
 const Unsaid = "not said"
 
-// Of describes this machine, if the engine at the URL is on it; else it is [Unsaid].
+// MachineOf describes this machine, if the engine at the URL is on it; else it is [Unsaid].
 func MachineOf(address string) string {
 	if !here(address) {
 		return Unsaid

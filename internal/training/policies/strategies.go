@@ -13,7 +13,7 @@ import (
 // keeps them in the policy store, and takes them from there while they are of the same
 // profiles.
 
-// Of is what a table is made of: the combinations of a model on a host.
+// StrategyTable holds what a table is made of: the combinations of a model on a host.
 type StrategyTable struct {
 	Model, Host string
 	Options     []modality.Option
@@ -21,7 +21,7 @@ type StrategyTable struct {
 	Size        int // of the largest job
 }
 
-// All lists what the scenario's tables are made of, with that mixing: one for each engine of a
+// StrategyTables lists what the scenario's tables are made of, with that mixing: one for each engine of a
 // model with modalities.
 func StrategyTables(s *scenario.Scenario, mixing modality.Mixing) []StrategyTable {
 	var list []StrategyTable
@@ -40,7 +40,7 @@ func StrategyTables(s *scenario.Scenario, mixing modality.Mixing) []StrategyTabl
 	return list
 }
 
-// Options are the combinations that answer the task.
+// StrategyOptions lists the combinations that answer the task.
 func StrategyOptions(combinations []scenario.Combination, task string) []modality.Option {
 	var list []modality.Option
 	for _, c := range combinations {
@@ -51,7 +51,7 @@ func StrategyOptions(combinations []scenario.Combination, task string) []modalit
 	return list
 }
 
-// Longest is the largest batch of any of the options.
+// LongestBatch returns the largest batch of any of the options.
 func LongestBatch(options []modality.Option) (most int) {
 	for _, o := range options {
 		most = max(most, len(o.Latency))

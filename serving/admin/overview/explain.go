@@ -94,7 +94,7 @@ type Observer struct {
 	Explanation *Explanation
 }
 
-// New makes an Observer of the request's choice.
+// Explain makes an Observer of the request's choice.
 func Explain(r fleet.Request, l *fleet.Ledger) *Observer { return &Observer{request: r, ledger: l} }
 
 // ObserveExplanation implements [router.ExplanationObserver].

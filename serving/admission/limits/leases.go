@@ -12,7 +12,7 @@ import (
 // This file keeps the places that callers of the route endpoint hold: who
 // took each, and how many more may be taken. It reads no clock and starts no timer.
 
-// Config bounds the leases.
+// LeaseConfig bounds the leases.
 type LeaseConfig struct {
 	// Enabled serves the route endpoint.
 	Enabled bool `yaml:"enabled"`
@@ -26,7 +26,7 @@ type LeaseConfig struct {
 	AnonymousShare float64 `yaml:"anonymous_share"`
 }
 
-// DefaultConfig leaves half of the fleet to requests that the router dispatches.
+// DefaultLeases leaves half of the fleet to requests that the router dispatches.
 func DefaultLeases() LeaseConfig {
 	return LeaseConfig{Enabled: true, Share: 0.5, KeyShare: 0.25, AnonymousShare: 0.1}
 }
@@ -93,7 +93,7 @@ const (
 // Refusals are all reasons that there are.
 var Refusals = []Refusal{Off, Total, OfKey, Anonymous, Replica, Closed}
 
-// Set is the leases that are held. Its methods may be called from any goroutine.
+// LeaseSet holds the leases that are out. Its methods may be called from any goroutine.
 type LeaseSet[W any] struct {
 	rooms  []Room
 	places int // of the fleet
@@ -103,7 +103,7 @@ type LeaseSet[W any] struct {
 	closed bool
 }
 
-// New makes an empty Set over the replicas.
+// NewSet makes an empty set over the replicas.
 func NewSet[W any](rooms []Room) *LeaseSet[W] {
 	s := &LeaseSet[W]{rooms: rooms, held: map[string]Lease[W]{}}
 	for _, r := range rooms {

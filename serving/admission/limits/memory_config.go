@@ -9,7 +9,7 @@ import (
 // This file bounds the bytes that requests hold, all together: their bodies from
 // the first byte on, and what is buffered of their answers. Time is an argument.
 
-// Config sizes the budgets, in bytes. A zero is derived; see [Config.Resolve].
+// MemoryConfig sizes the budgets, in bytes. A zero is derived; see [MemoryConfig.Resolve].
 type MemoryConfig struct {
 	// Limit is the memory that the process may use.
 	Limit int64 `yaml:"-"`
@@ -19,7 +19,7 @@ type MemoryConfig struct {
 	Answers int64 `yaml:"-"`
 }
 
-// Small is the size up to which a body is charged to the reserve, which large bodies
+// SmallBody is the size up to which a body is charged to the reserve, which large bodies
 // cannot use up.
 const SmallBody = 64 << 10
 
@@ -31,7 +31,7 @@ const (
 	reserveShare = 4
 )
 
-// DefaultLimit is the limit where none is known.
+// DefaultMemory is the limit where none is known.
 const DefaultMemory = 1 << 30
 
 // minAnswers is the least budget for answers: that of 32 requests at once.

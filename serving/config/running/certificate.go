@@ -13,7 +13,7 @@ import (
 
 // This file reads the certificates of listeners, and serves on them encrypted.
 
-// Load reads the certificate; nil if there is none.
+// LoadCertificate reads the certificate; nil if there is none.
 func LoadCertificate(t config.TLS, read func(string) ([]byte, error)) (*tls.Certificate, error) {
 	if !t.On() {
 		return nil, nil
@@ -34,7 +34,7 @@ func LoadCertificate(t config.TLS, read func(string) ([]byte, error)) (*tls.Cert
 
 var errNoCertificate = errors.New("no certificate")
 
-// Serve answers on the listener, encrypted by the certificate that is in force when a
+// ServeTLS answers on the listener, encrypted by the certificate that is in force when a
 // connection begins. A nil current is no encryption.
 func ServeTLS(server *http.Server, l net.Listener, current func() *tls.Certificate) error {
 	if current == nil {

@@ -10,10 +10,10 @@ import (
 // This file remembers which replicas lack an endpoint, by what their engines answered:
 // not every engine has every endpoint. Time is passed in.
 
-// Memory is how long an engine's answer counts: the engine may be replaced.
+// AbilityMemory bounds for how long an engine's answer counts: the engine may be replaced.
 const AbilityMemory = 5 * time.Minute
 
-// Table is what is known of each endpoint. Its methods may be called from any goroutine.
+// Abilities holds what is known of each endpoint. Its methods may be called from any goroutine.
 type Abilities struct {
 	mu    sync.Mutex // held by those who change the lists
 	lists []atomic.Pointer[list]
@@ -26,7 +26,7 @@ type list struct {
 	first    time.Duration // the earliest of until
 }
 
-// New makes a table for so many endpoints, of which no replica is known to lack any.
+// NewAbilities makes a table for so many endpoints, of which no replica is known to lack any.
 func NewAbilities(endpoints int) *Abilities {
 	return &Abilities{lists: make([]atomic.Pointer[list], endpoints)}
 }

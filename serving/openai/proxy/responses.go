@@ -19,7 +19,7 @@ const (
 	responseAge   = 30 * 24 * time.Hour
 )
 
-// Store remembers which replica has which response. Its methods may be called from any
+// Responses remembers which replica has which response. Its methods may be called from any
 // goroutine.
 type Responses struct {
 	clock work.Clock
@@ -29,14 +29,14 @@ type Responses struct {
 	order []string // IDs, from the oldest
 }
 
-// Response is where a response is kept.
+// KeptResponse says where a response is kept.
 type KeptResponse struct {
 	Replica int
 	Tenant  string // on whose behalf it was asked for
 	since   time.Duration
 }
 
-// New makes an empty Store.
+// NewResponses remembers nothing yet.
 func NewResponses(clock work.Clock) *Responses {
 	return &Responses{clock: clock, known: map[string]KeptResponse{}}
 }

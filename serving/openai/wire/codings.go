@@ -12,10 +12,10 @@ import (
 
 // This file undoes the compressions of bodies that HTTP knows as content codings.
 
-// Memory is about how many bytes undoing a compression takes.
+// CodingMemory bounds the bytes that undoing a compression takes, about.
 const CodingMemory = 48 << 10
 
-// Of returns the coding that a header lists; empty if the body is as it is. It reports false if
+// CodingOf returns the coding that a header lists; empty if the body is as it is. It reports false if
 // that is unknown, or if there are several, one upon another.
 func CodingOf(values []string) (coding string, ok bool) {
 	for one := range strings.SplitSeq(strings.Join(values, ","), ",") {
@@ -41,7 +41,7 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("the body is no whole %s: %v", e.Coding, e.Err)
 }
 
-// Reader undoes the compression of a body as it comes: what its sender has flushed can be read at
+// CodedReader undoes the compression of a body as it comes: what its sender has flushed can be read at
 // once. It begins with the first Read.
 type CodedReader struct {
 	from   source
@@ -65,7 +65,7 @@ func (s *source) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// NewReader makes a Reader of a body with a coding of [Of].
+// NewCodedReader undoes a coding of [CodingOf].
 func NewCodedReader(body io.ReadCloser, coding string) *CodedReader {
 	return &CodedReader{from: source{ReadCloser: body}, coding: coding}
 }

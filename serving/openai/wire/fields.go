@@ -121,7 +121,7 @@ func Clipped(text string) string {
 	return strings.ToValidUTF8(text[:half], "") + " … " + strings.ToValidUTF8(text[len(text)-half:], "")
 }
 
-// Get is [http.Header.Get] for names that are canonical as they stand, which it would find
+// Field is [http.Header.Get] for names that are canonical as they stand, which it would find
 // out for each request again.
 func Field(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {
@@ -146,7 +146,7 @@ func MediaType(value string) (string, error) {
 // models is what the names of models stand behind. They may hold slashes of their own.
 const models = "/v1/models/"
 
-// Clean returns the path that is meant: runs of slashes are one, a slash at the end is
+// CleanPath returns the path that is meant: runs of slashes are one, a slash at the end is
 // dropped, and an OpenAI path without /v1 gets it. The name of a model keeps the slashes
 // within it. A path that is clean is returned as it is, without an allocation.
 func CleanPath(path string) string {
@@ -216,7 +216,7 @@ func withoutBase(path string) bool {
 	return false
 }
 
-// Handler has paths read as they are meant; see [Clean].
+// CleanPaths has paths read as they are meant; see [CleanPath].
 func CleanPaths(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path := CleanPath(r.URL.Path); path != r.URL.Path {

@@ -10,7 +10,7 @@ import (
 // This file reads what OpenAI-compatible servers say of their models at /v1/models:
 // whether they have one, and how long its context is.
 
-// List is the models that a server has.
+// Listing lists the models that a server has.
 type Listing struct {
 	models []model
 	// open says that others may do as well: the list is a part, or names do not matter.
@@ -29,7 +29,7 @@ type model struct {
 	lengths
 }
 
-// Parse reads a list. It reports false if the text is none, or an empty one: it then says
+// ParseListing reads a list. It reports false if the text is none, or an empty one: it then says
 // nothing of any model.
 func ParseListing(body []byte) (Listing, bool) {
 	var list struct {
