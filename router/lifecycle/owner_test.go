@@ -53,7 +53,7 @@ func (w *owner) reported(r lifecycle.Rank, want ...string) {
 func up(i int) lifecycle.Want   { return lifecycle.Want{Replica: i, State: fleet.Up} }
 func cold(i int) lifecycle.Want { return lifecycle.Want{Replica: i, State: fleet.Cold} }
 
-// A want is carried out, and its end reported to whoever wanted it.
+// A want is carried out, and its end reported to its owner.
 func TestAWantIsReportedToItsOwner(t *testing.T) {
 	w := newOwner(t, fleet.Cold, fleet.Cold)
 	id := w.propose(w.failover, up(small0))
