@@ -12,31 +12,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"gearshift/checkpoints"
-	"gearshift/internal/scenario"
-	"gearshift/router/nn"
+	"gearshift/internal/calibrate/enginetest"
 )
-
-// storeOf makes a store with an untrained policy of a scenario.
-func storeOf(t *testing.T, ref, name string) string {
-	t.Helper()
-	s, err := scenario.Load(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := s.Spec()
-	network, err := nn.New(spec.Dim(), 4, len(spec.Variants))
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := &checkpoints.Store{Path: filepath.Join(t.TempDir(), "policies.db")}
-	c := &checkpoints.Checkpoint{Network: network, Meta: checkpoints.Meta{
-		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(), Preset: "quick", Config: []byte("{}"), Evaluation: []byte("{}"),
-	}}
-	if _, _, err := store.Put(name, c, time.Unix(0, 0)); err != nil {
-		t.Fatal(err)
-	}
-	return store.Path
-}
 
 // again stores the newest version of the name once more, by its digest another.
 func again(t *testing.T, path, name string) {
@@ -86,7 +63,7 @@ func TestEvalRefuses(t *testing.T) {
 
 // Where several names have a version in production, the list tells which one serve takes.
 func TestTheListTellsWhichPolicyIsServed(t *testing.T) {
-	path := storeOf(t, "tiny", "mine")
+	path := enginetest.Store(t, "tiny", "mine")
 	store := &checkpoints.Store{Path: path}
 	c, _, err := store.Get(checkpoints.Ref{Name: "mine", Version: 1})
 	if err != nil {
@@ -169,7 +146,7 @@ func TestLossesOfEveryHostAreRefusedFirst(t *testing.T) {
 
 // A policy trained for other variants never routes.
 func TestForeignPolicyIsRefused(t *testing.T) {
-	path := storeOf(t, "tiny", "mine")
+	path := enginetest.Store(t, "tiny", "mine")
 	for _, command := range []string{"eval", "serve"} {
 		fail(t, []string{command, "--scenario", "titan-rtx-opt", "--store", path, "--policy", "mine"},
 			"mine@1", "trained for variants [small large]", "opt-125m")
@@ -178,7 +155,7 @@ func TestForeignPolicyIsRefused(t *testing.T) {
 }
 
 func TestDamagedAndLockedStore(t *testing.T) {
-	path := storeOf(t, "tiny", "mine")
+	path := enginetest.Store(t, "tiny", "mine")
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +176,7 @@ func TestDamagedAndLockedStore(t *testing.T) {
 
 // A command whose results do not get through, as on a full disk, has not succeeded.
 func TestResultsThatCannotBePrintedAreAnError(t *testing.T) {
-	path := storeOf(t, "tiny", "mine")
+	path := enginetest.Store(t, "tiny", "mine")
 	for _, args := range [][]string{
 		{"version"}, {"--help"}, {"scenario", "ls"}, {"scenario", "check", "tiny"}, {"workload", "stat", "poisson:1", "--scenario", "tiny"},
 		{"policy", "ls", "--store", path}, {"policy", "rm", "mine", "--store", path},
@@ -226,7 +203,7 @@ func TestPortInUse(t *testing.T) {
 }
 
 func TestPolicyCommands(t *testing.T) {
-	path := storeOf(t, "tiny", "mine")
+	path := enginetest.Store(t, "tiny", "mine")
 	at := func(args ...string) []string { return append(append([]string{"policy"}, args...), "--store", path) }
 	if out := succeed(t, at("ls")...); !strings.Contains(out, "mine@1") {
 		t.Errorf("ls: %s", out)

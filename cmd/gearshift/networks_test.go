@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
+	"gearshift/internal/calibrate/enginetest"
 	"gearshift/internal/scenario"
 )
 
@@ -75,7 +76,7 @@ func TestEngineIsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := storeOf(t, "tiny", "mine")
+	store := enginetest.Store(t, "tiny", "mine")
 	for _, command := range []string{"eval", "serve"} {
 		fail(t, []string{command, "--scenario", "tiny", "--engine", "fast"}, "--engine fast", "native or onnx")
 		// In a process of its own: this one may have loaded the library.

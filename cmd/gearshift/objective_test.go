@@ -15,6 +15,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
 	"gearshift/env/objective"
+	"gearshift/internal/calibrate/enginetest"
 	"gearshift/internal/training/gate"
 )
 
@@ -121,7 +122,7 @@ func TestEvalShowsObjectives(t *testing.T) {
 // A policy that another version trained for what this one does not know is refused by name,
 // and the store can still be listed.
 func TestPoliciesForUnknownObjectives(t *testing.T) {
-	path := storeOf(t, "tiny", "mine")
+	path := enginetest.Store(t, "tiny", "mine")
 	store := &checkpoints.Store{Path: path}
 	c, _, err := store.Get(checkpoints.Ref{Name: "mine", Version: 1})
 	if err != nil {

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"gearshift/checkpoints"
+	"gearshift/internal/calibrate/enginetest"
 )
 
 // All orders in turn, as an operator gives them at the shell.
 func TestPolicyOrdersToALiveRouter(t *testing.T) {
-	path := storeOf(t, "tiny", "mine")
+	path := enginetest.Store(t, "tiny", "mine")
 	store := &checkpoints.Store{Path: path}
 	again(t, path, "mine")
 	if err := store.Promote("mine", 1, "a test"); err != nil {
@@ -112,7 +113,7 @@ func TestOrdersNeedAnAddressAndAToken(t *testing.T) {
 // store of this folder.
 func TestAnEmptyAddressIsNoOrderToTheStore(t *testing.T) {
 	t.Setenv("GEARSHIFT_ADMIN_TOKEN", testToken)
-	path := storeOf(t, "tiny", "mine")
+	path := enginetest.Store(t, "tiny", "mine")
 	before := succeed(t, "policy", "ls", "--store", path)
 	fail(t, []string{"policy", "promote", "mine", "--force", "--reason", "a test", "--store", path, "--admin", ""}, `--admin "" is not a URL`)
 	fail(t, []string{"policy", "rollback", "mine", "--store", path, "--admin", ""}, `--admin "" is not a URL`)

@@ -14,6 +14,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/checkpoints/onnx"
 	"gearshift/env/evaluation"
+	"gearshift/internal/calibrate/enginetest"
 	"gearshift/internal/training/gate"
 	"gearshift/internal/training/policies"
 )
@@ -39,7 +40,7 @@ func glowing(t *testing.T) json.RawMessage {
 // flattered is a random policy of tiny with a glowing evaluation.
 func flattered(t *testing.T) *checkpoints.Checkpoint {
 	t.Helper()
-	store := &checkpoints.Store{Path: storeOf(t, "tiny", "mine")}
+	store := &checkpoints.Store{Path: enginetest.Store(t, "tiny", "mine")}
 	c, _, err := store.Get(checkpoints.Ref{Name: "mine", Version: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/checkpoints/onnx"
 	"gearshift/env/objective"
+	"gearshift/internal/calibrate/enginetest"
 	"gearshift/internal/training/gate"
 )
 
@@ -17,7 +18,7 @@ import (
 // near-peak.
 func storeOfObjectives(t *testing.T) string {
 	t.Helper()
-	path := storeOf(t, "tiny", "mine")
+	path := enginetest.Store(t, "tiny", "mine")
 	store := &checkpoints.Store{Path: path}
 	c, _, err := store.Get(checkpoints.Ref{Name: "mine"})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/checkpoints/onnx"
+	"gearshift/internal/calibrate/enginetest"
 	"gearshift/router/nn"
 )
 
@@ -46,7 +47,7 @@ func randomNetwork(t *testing.T, sizes ...int) *nn.MLP {
 // A policy that is exported, signed and imported is the one that it was, and a file is
 // not replaced unasked.
 func TestPolicyExportImport(t *testing.T) {
-	store, dir := storeOf(t, "tiny", "mine"), t.TempDir()
+	store, dir := enginetest.Store(t, "tiny", "mine"), t.TempDir()
 	path := filepath.Join(dir, "mine.onnx")
 	export := []string{"policy", "export", "mine@1", "--store", store, "--onnx", path}
 	if out := succeed(t, export...); !strings.Contains(out, "mine@1") || !strings.Contains(out, path) {
@@ -107,7 +108,7 @@ func TestPolicyExportImport(t *testing.T) {
 }
 
 func TestPolicyExportImportRefuse(t *testing.T) {
-	store := storeOf(t, "tiny", "mine")
+	store := enginetest.Store(t, "tiny", "mine")
 	fail(t, []string{"policy", "export", "mine", "--store", store}, "--onnx FILE")
 	fail(t, []string{"policy", "export", "yours", "--store", store, "--onnx", filepath.Join(t.TempDir(), "x")}, "yours", "mine")
 	fail(t, []string{"policy", "export", "mine", "--store", store, "--onnx", filepath.Join(t.TempDir(), "none", "x")}, "mine@1", "none")

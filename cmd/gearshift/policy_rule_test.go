@@ -8,12 +8,13 @@ import (
 	"unicode/utf8"
 
 	"gearshift/checkpoints"
+	"gearshift/internal/calibrate/enginetest"
 )
 
 // A rule is promoted, listed, shown, rolled back and removed as any policy is, and eval and
 // serve find it by the name of its kind.
 func TestRulesInProduction(t *testing.T) {
-	path := storeOf(t, "tiny", "mine")
+	path := enginetest.Store(t, "tiny", "mine")
 	at := func(args ...string) []string { return append(append([]string{"policy"}, args...), "--store", path) }
 	do := func(want string, args ...string) {
 		t.Helper()
@@ -83,7 +84,7 @@ func TestPromoteRefusesWhatIsNoRule(t *testing.T) {
 // serve routes by the rule in production, at the start and from a promotion on, and a
 // running router promotes and takes back rules in its store.
 func TestServeRoutesByTheRuleInProduction(t *testing.T) {
-	path := storeOf(t, "tiny", "mine")
+	path := enginetest.Store(t, "tiny", "mine")
 	store := &checkpoints.Store{Path: path}
 	at := func(args ...string) []string { return append(append([]string{"policy"}, args...), "--store", path) }
 	succeed(t, at("promote", "static:small")...)
@@ -156,7 +157,7 @@ func TestServeFallsBackToTheBestRule(t *testing.T) {
 
 // The short forms of ls and show fit 100 columns, whatever is stored.
 func TestShortFormsFit(t *testing.T) {
-	path := storeOf(t, "titan-rtx-opt", strings.Repeat("a-name", 30))
+	path := enginetest.Store(t, "titan-rtx-opt", strings.Repeat("a-name", 30))
 	at := func(args ...string) []string { return append(append([]string{"policy"}, args...), "--store", path) }
 	succeed(t, at("promote", "task-threshold:25,314/4,118/2,138/6,196")...)
 	for _, args := range [][]string{{"ls"}, {"show", strings.Repeat("a-name", 30)}, {"show", "task-threshold@1"}} {

@@ -22,7 +22,7 @@ const (
 	tailFrom, tailTo = .3, 1.5
 	// tailTimeout is after how many mean costs, on the smaller hosts, a request counts as timed out.
 	tailTimeout = 8
-	// tailPoll is what a poll takes of a processor where it is simulated: an engine process with four
+	// tailPoll sets how much a poll takes of a processor where it is simulated: an engine process with four
 	// models takes 50 to 100 µs.
 	tailPoll = 100 * time.Microsecond
 	// tailMost is the share of timeouts up to which a load is carried.

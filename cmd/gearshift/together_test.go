@@ -183,7 +183,7 @@ func (x *together) until(what string, is func(string) bool, path string) {
 	x.t.Fatalf("not within a minute: %s; %s; the router says\n%s", what, text, lastLines(x.router.log.String(), 6000))
 }
 
-// shownVersion is how a model stands, of what /admin/versions shows.
+// shownVersion reads how a model stands, from what /admin/versions shows.
 type shownVersion struct {
 	Model, Version, State string
 	Locations             []struct{ Host, Version, Doing string }

@@ -15,6 +15,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
+	"gearshift/internal/calibrate/enginetest"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training"
 	"gearshift/rl"
@@ -50,7 +51,7 @@ func TestTrainingRepeats(t *testing.T) {
 // The store keeps ten versions of a name, beside those with an alias; who stores one
 // more is told which has gone.
 func TestTrainingSaysWhichVersionsAreRemoved(t *testing.T) {
-	path := storeOf(t, "tiny", "mine")
+	path := enginetest.Store(t, "tiny", "mine")
 	for range 9 {
 		again(t, path, "mine")
 	}

@@ -17,6 +17,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
+	"gearshift/internal/calibrate/enginetest"
 	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training"
@@ -180,7 +181,7 @@ func TestCalibrateForgetsItsOwnPolicyAlone(t *testing.T) {
 	}
 	forget() // where there is no store yet
 	store := &checkpoints.Store{Path: c.at(storeName)}
-	made, _, err := (&checkpoints.Store{Path: storeOf(t, "mine")}).Get(checkpoints.Ref{Name: "mine"})
+	made, _, err := (&checkpoints.Store{Path: enginetest.Store(t, "tiny", "mine")}).Get(checkpoints.Ref{Name: "mine"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gearshift/internal/calibrate/enginetest"
 	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/calibrate/profiling"
 	"gearshift/internal/onnxruntime"
@@ -60,8 +61,11 @@ func TestReplayShowsProgress(t *testing.T) {
 
 // A learned policy is that of the store of the flags.
 func TestTheRoutersPolicyIsOfTheStore(t *testing.T) {
-	s := load(t, "tiny")
-	o := validateOptions{store: storeOf(t, "mine"), engine: onnxruntime.Native}
+	s, err := scenario.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := validateOptions{store: enginetest.Store(t, "tiny", "mine"), engine: onnxruntime.Native}
 	var notes []string
 	if p, err := o.routersPolicy(s, s.Table(), "mine@1", &notes); err != nil || p.Name() != "mine@1" || len(notes) != 0 {
 		t.Errorf("%v, notes %q, %v", p, notes, err)
