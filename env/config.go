@@ -61,9 +61,9 @@ type Config struct {
 	// KVTokens. Work is then what a request takes on a replica, of a core.
 	Laws func() []Law
 	Work func(r fleet.Request, outputTokens, replica int) time.Duration
-	// Period is how often a follower measures; zero is never.
+	// Period sets how often a follower measures; zero is never.
 	Period time.Duration
-	// LoadWork is what loads take of their hosts, by replica, after LoadTimes. It is for hosts
+	// LoadWork lists how much loads take of their hosts, by replica, after LoadTimes. It is for hosts
 	// whose law is a [Loader]. Nil is nothing.
 	LoadWork []time.Duration
 	// Losses are the hosts that are lost during every episode.

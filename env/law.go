@@ -8,7 +8,7 @@ import (
 	"gearshift/router/fleet"
 )
 
-// Law is how a host works on the requests of its replicas. A slot is one of them, by its place
+// Law says how a host works on the requests of its replicas. A slot is one of them, by its place
 // in [fleet.Table.ReplicasOn]. An [engine.Host] works in steps of tokens or in batches, which its
 // engines contend for; under package shared a host works on all requests at a time. Times never
 // run back.

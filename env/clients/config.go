@@ -33,7 +33,7 @@ type Demand struct {
 	Replicas []int
 	// Bandwidth is what a request uses of its host's while it has a core at full speed.
 	Bandwidth float64
-	// LoadWork is what a load takes of a core once the replica has been read from disk.
+	// LoadWork sets how much a load takes of a core once the replica has been read from disk.
 	LoadWork time.Duration
 	// The first Cold requests on a replica that has been loaded take Coldness times as long.
 	Cold     int
@@ -81,7 +81,7 @@ type Config struct {
 	Period time.Duration
 	// PollTakes is how much longer a request takes that is preceded by polls.
 	PollTakes time.Duration
-	// PollWork is what the answer to a poll or a probe takes of a core of the host that is asked,
+	// PollWork sets how much the answer to a poll or a probe takes of a core of the host that is asked,
 	// before its requests.
 	PollWork time.Duration
 	// Turns has each host run one request of a model at a time, in the order in which they came, as

@@ -2,28 +2,28 @@ package clients
 
 import "time"
 
-// HostLoad is what was measured of a host in the last period.
+// HostLoad holds what was measured of a host in the last period.
 type HostLoad struct {
-	// CPU is how many cores were busy in the mean. One that waits for memory is busy too.
+	// CPU counts the cores that were busy in the mean. One that waits for memory is busy too.
 	CPU float64
-	// Bandwidth is how much of its memory's was in use in the mean.
+	// Bandwidth says how much of its memory's was in use in the mean.
 	Bandwidth float64
 	// Memory is what its replicas take now, in bytes.
 	Memory int64
 }
 
-// ReplicaLoad is what was measured of a replica in the last period: its part of its host's
+// ReplicaLoad holds what was measured of a replica in the last period: its part of its host's
 // load.
 type ReplicaLoad struct {
 	CPU, Bandwidth float64
-	// Requests is how many it answered per second.
+	// Requests counts those that it answered per second.
 	Requests float64
 }
 
 // ModelLoad counts the requests for a model that ended in the last period.
 type ModelLoad struct {
 	Answered, Timeouts, Failed int
-	// Took is how long answers took, together.
+	// Took sums how long answers took, together.
 	Took time.Duration
 }
 

@@ -32,7 +32,7 @@ type Flags struct {
 	Refuse func(so string, names ...string) error
 }
 
-// Program is what a report takes of the program that writes it.
+// Program holds what a report takes of the program that writes it.
 type Program struct {
 	Version string
 	// Train stores the policy, unless one of the same ingredients is stored, and

@@ -17,7 +17,7 @@ import (
 	"gearshift/env/evaluation/report"
 )
 
-// Run is what the flags of all reports ask for, and what a report takes of the program.
+// Run holds what the flags of all reports ask for, and what a report takes of the program.
 type Run struct {
 	Program
 	Out    string
@@ -56,7 +56,7 @@ type Section struct {
 	Slow      bool   // --quick leaves the section out, unless --only names it
 }
 
-// Part is what a section adds to the report. A part without text, tables and figures adds no section.
+// Part holds what a section adds to the report. A part without text, tables and figures adds no section.
 type Part struct {
 	report.Section
 	Report *report.Report

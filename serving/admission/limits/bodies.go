@@ -60,7 +60,7 @@ func (b *Bodies) SetLimit(limit int64) {
 	b.parts[LargeBodies].limit = limit - limit/reserveShare
 }
 
-// MemoryUsage is what a part of the budget holds and has refused.
+// MemoryUsage counts what a part of the budget holds and has refused.
 type MemoryUsage struct {
 	Held, Limit int64
 	Full, Slow  uint64 // refusals: no room, and cut off to make room

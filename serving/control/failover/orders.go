@@ -210,7 +210,7 @@ func (m *Module) adopt(replica int, s *slot, now time.Duration) {
 	}
 }
 
-// nameOf is what an instance is, in words.
+// nameOf names an instance in words.
 func (m *Module) nameOf(instance int) string {
 	app, variant, server := m.system.Of(instance)
 	return m.system.Applications[app].Variants[variant].Name + "@" + m.system.Servers[server].Name
