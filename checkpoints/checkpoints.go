@@ -10,6 +10,10 @@
 //
 // Every operation of a [Store] opens the file, copies out and closes it: a
 // server and a training run share a store without holding it.
+//
+// A policy's network is also written as an ONNX file and read from one, its own or that of another
+// trainer, without an ONNX library. A file of [EncodeONNX] carries the policy's description in its
+// metadata; any other ONNX program sees a plain network.
 package checkpoints
 
 import (

@@ -25,7 +25,7 @@ import (
 	"gearshift/internal/app"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training"
-	"gearshift/internal/training/logdata"
+	"gearshift/internal/training/policies"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
@@ -132,7 +132,7 @@ func TestLoggedObservationsAreThoseOfTheRouter(t *testing.T) {
 	for _, places := range []bool{false, true} {
 		live := &spy{encoder: encoderOf(t, s, s.ServingTable(), places), seen: map[uint64][]float32{}}
 		path := logOf(t, s, 200, 10, func(c *router.Core) error { return c.SetPolicy(live) })
-		log, err := logdata.Read(s, []string{path})
+		log, err := policies.ReadLogs(s, []string{path})
 		if err != nil {
 			t.Fatal(err)
 		}

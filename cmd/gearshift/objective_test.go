@@ -16,7 +16,7 @@ import (
 	"gearshift/env/evaluation"
 	"gearshift/env/objective"
 	"gearshift/internal/calibrate/enginetest"
-	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 )
 
 // steadyTiny stores a policy that was trained to stay near its peak, as mine.
@@ -62,7 +62,7 @@ func TestPoliciesAreJudgedByTheirObjective(t *testing.T) {
 
 // tableShowsObjectives checks that a report has the value of each row that the stored
 // comparison has.
-func tableShowsObjectives(t *testing.T, r evaluation.Report, held gate.HeldOut) {
+func tableShowsObjectives(t *testing.T, r evaluation.Report, held policies.HeldOut) {
 	t.Helper()
 	found := 0
 	for _, x := range append(r.Results, r.Opponents...) {

@@ -13,7 +13,6 @@ import (
 	"gearshift/internal/reports"
 	"gearshift/internal/reports/besteffort"
 	"gearshift/internal/reports/faillite"
-	"gearshift/internal/reports/hostloss"
 	"gearshift/internal/reports/mosel"
 	"gearshift/internal/reports/tail"
 	"gearshift/internal/training"
@@ -22,7 +21,7 @@ import (
 // paperReports are the reports that there are. The first one is also what the command
 // makes without a name.
 func paperReports() []reports.Report {
-	return []reports.Report{besteffort.Report(), mosel.Report(), hostloss.Report(), faillite.Report(), tail.Report()}
+	return []reports.Report{besteffort.Report(), mosel.Report(), faillite.HostLoss(), faillite.Report(), tail.Report()}
 }
 
 func newPaperCommand() *cobra.Command {

@@ -12,10 +12,8 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
-	"gearshift/checkpoints/onnx"
 	"gearshift/env/evaluation"
 	"gearshift/internal/calibrate/enginetest"
-	"gearshift/internal/training/gate"
 	"gearshift/internal/training/policies"
 )
 
@@ -26,9 +24,9 @@ func glowing(t *testing.T) json.RawMessage {
 	for _, w := range policies.JudgedBy {
 		utility[w] = evaluation.Interval{Mean: 1, Lo: 1, Hi: 1}
 	}
-	s := gate.Evaluation{Seeds: 4, HeldOut: gate.HeldOut{
+	s := policies.Evaluation{Seeds: 4, HeldOut: policies.HeldOut{
 		Seeds: 10, BestRule: "slackfit", Margin: evaluation.Interval{Mean: 0.5, Lo: 0.4, Hi: 0.6},
-		Policies: []gate.HeldRow{{Policy: "policy", Utility: utility}, {Policy: "slackfit", Utility: utility}},
+		Policies: []policies.HeldRow{{Policy: "policy", Utility: utility}, {Policy: "slackfit", Utility: utility}},
 	}}
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -54,7 +52,7 @@ func flattered(t *testing.T) *checkpoints.Checkpoint {
 // exported writes a policy to a file, with a signature if there is one.
 func exported(t *testing.T, c *checkpoints.Checkpoint, signature string) string {
 	t.Helper()
-	data, err := onnx.EncodeSigned(c, signature)
+	data, err := checkpoints.EncodeSignedONNX(c, signature)
 	if err != nil {
 		t.Fatal(err)
 	}

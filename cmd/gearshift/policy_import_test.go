@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/checkpoints/onnx"
+	"gearshift/checkpoints"
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 )
 
 // A network trained elsewhere becomes a policy of the scenario's preset, of
@@ -25,15 +25,15 @@ func TestImportedPolicyIsJudged(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec := s.Trained(preset).Spec()
-		path := write(t, "q_net.onnx", string(onnx.EncodeNetwork(randomNetwork(t, spec.Inputs(), 16, spec.Outputs()))))
+		path := write(t, "q_net.onnx", string(checkpoints.NetworkONNX(randomNetwork(t, spec.Inputs(), 16, spec.Outputs()))))
 		store := storePath(t)
 		succeed(t, "policy", "import", path, "--scenario", c.scenario, "--preset", c.preset, "--name", "foreign", "--store", store)
 		got := show(t, store, "foreign")
 		if m := got.Meta; m.Preset != "imported" || m.AdviceMargin != 0 || m.Seen != nil || m.ScenarioHash != s.Hash() || m.SpecHash != spec.Hash() {
 			t.Errorf("%s: it is described as %+v", c.preset, m)
 		}
-		var evaluation gate.Evaluation
-		if err := json.Unmarshal(got.Meta.Evaluation, &evaluation); err != nil || evaluation.HeldOut.Seeds != gate.HeldOutSeeds || len(evaluation.HeldOut.Policies) < 4 {
+		var evaluation policies.Evaluation
+		if err := json.Unmarshal(got.Meta.Evaluation, &evaluation); err != nil || evaluation.HeldOut.Seeds != policies.HeldOutSeeds || len(evaluation.HeldOut.Policies) < 4 {
 			t.Errorf("%s: evaluation %+v (%v)", c.preset, evaluation, err)
 		}
 		if code, _, stderr := gearshift(t, "policy", "promote", "foreign", "--store", store); code != 1 || !strings.Contains(stderr, "on 10 held-out seeds") {

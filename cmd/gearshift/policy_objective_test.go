@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
-	"gearshift/checkpoints/onnx"
 	"gearshift/env/objective"
 	"gearshift/internal/calibrate/enginetest"
-	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 )
 
 // storeOfObjectives is a store of two policies: mine@1, and near@1, which was trained for
@@ -52,7 +51,7 @@ func TestPolicyExportKeepsTheObjective(t *testing.T) {
 	succeed(t, "policy", "export", "near", "--store", path, "--onnx", file)
 	succeed(t, "policy", "import", file, "--scenario", "tiny", "--store", path, "--name", "back")
 	m := show(t, path, "back").Meta
-	var evaluated gate.Evaluation
+	var evaluated policies.Evaluation
 	if err := json.Unmarshal(m.Evaluation, &evaluated); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +59,7 @@ func TestPolicyExportKeepsTheObjective(t *testing.T) {
 		t.Errorf("it came back for %q, evaluated by %s", m.Objective, evaluated.HeldOut.Objective)
 	}
 	scenario := edited(t, "tiny", "\ntraining:\n", "\ntraining:\n  objective: {power: 2}\n")
-	foreign := write(t, "net.onnx", string(onnx.EncodeNetwork(randomNetwork(t, scenarioOf(t, "tiny").Spec().Inputs(), 4, 2))))
+	foreign := write(t, "net.onnx", string(checkpoints.NetworkONNX(randomNetwork(t, scenarioOf(t, "tiny").Spec().Inputs(), 4, 2))))
 	succeed(t, "policy", "import", foreign, "--scenario", scenario, "--store", path, "--name", "foreign")
 	if m := show(t, path, "foreign").Meta; m.Objective != "power:2" {
 		t.Errorf("a network from elsewhere is for %q", m.Objective)

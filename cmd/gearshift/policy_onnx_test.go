@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"gearshift/checkpoints"
-	"gearshift/checkpoints/onnx"
 	"gearshift/internal/calibrate/enginetest"
 	"gearshift/router/nn"
 )
@@ -113,7 +112,7 @@ func TestPolicyExportImportRefuse(t *testing.T) {
 	fail(t, []string{"policy", "export", "yours", "--store", store, "--onnx", filepath.Join(t.TempDir(), "x")}, "yours", "mine")
 	fail(t, []string{"policy", "export", "mine", "--store", store, "--onnx", filepath.Join(t.TempDir(), "none", "x")}, "mine@1", "none")
 
-	network := write(t, "q_net.onnx", string(onnx.EncodeNetwork(randomNetwork(t, 9, 4, 5))))
+	network := write(t, "q_net.onnx", string(checkpoints.NetworkONNX(randomNetwork(t, 9, 4, 5))))
 	fail(t, []string{"policy", "import", network, "--store", store}, "--name")
 	fail(t, []string{"policy", "import", network, "--store", store, "--name", "slackfit"}, "slackfit", "rules")
 	at := []string{"--store", store, "--name", "foreign", "--scenario", "tiny"}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/internal/calibrate/gputable"
+	"gearshift/internal/calibrate/profiling"
 	"gearshift/internal/scenario"
 )
 
@@ -101,7 +101,7 @@ func TestMeasuringOnTheProcessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	table, err := gputable.Read(file, path)
+	table, err := profiling.Read(file, path)
 	if err != nil {
 		t.Fatal(err)
 	}

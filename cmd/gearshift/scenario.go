@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/internal/calibrate/draft"
 	"gearshift/internal/scenario"
-	"gearshift/internal/scenario/edit"
 	"gearshift/workloads"
 )
 
@@ -60,7 +60,7 @@ A URL alone is the first host's server; the others' are taken to be on the ports
 follow, as "gearshift engine" serves them.`,
 		Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
-			text, err := edit.Upstreams(args[0], at)
+			text, err := draft.WithUpstreams(args[0], at)
 			return printed(c, text, err)
 		},
 	}
@@ -83,7 +83,7 @@ stay as they are; a prompt_ms, request_ms or crowding that a file lacks is taken
   gearshift scenario profiles mine.yaml --from small.yaml --from large.yaml > measured.yaml`,
 		Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
-			text, err := edit.Profiles(args[0], from)
+			text, err := draft.WithProfiles(args[0], from)
 			return printed(c, text, err)
 		},
 	}

@@ -13,11 +13,11 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
 	"gearshift/env/objective"
-	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 )
 
 // heldOutOf is the comparison that a stored policy carries.
-func heldOutOf(t *testing.T, store, ref string) gate.HeldOut {
+func heldOutOf(t *testing.T, store, ref string) policies.HeldOut {
 	t.Helper()
 	r, err := checkpoints.ParseRef(ref)
 	if err != nil {
@@ -27,7 +27,7 @@ func heldOutOf(t *testing.T, store, ref string) gate.HeldOut {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s gate.Evaluation
+	var s policies.Evaluation
 	if err := json.Unmarshal(entry.Meta.Evaluation, &s); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestEvalAndPromoteTellOneStory(t *testing.T) {
 		}
 	}
 	s := scenarioOf(t, file)
-	rules, err := gate.Opponents(s, objective.Utility)
+	rules, err := policies.Opponents(s, objective.Utility)
 	if err != nil {
 		t.Fatal(err)
 	}

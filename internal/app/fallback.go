@@ -7,7 +7,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 	"gearshift/router/policy"
 )
 
@@ -76,7 +76,7 @@ func recorded(s *scenario.Scenario, listed map[string]bool, entries []checkpoint
 		if e.Meta.ScenarioHash != hash || ok && !e.Created.After(newest.Created) {
 			continue
 		}
-		var evaluation gate.Evaluation
+		var evaluation policies.Evaluation
 		if json.Unmarshal(e.Meta.Evaluation, &evaluation) != nil || evaluation.HeldOut.Objective != s.Training.Objective {
 			continue
 		}
@@ -89,7 +89,7 @@ func recorded(s *scenario.Scenario, listed map[string]bool, entries []checkpoint
 }
 
 // over says what a comparison rests on.
-func over(h *gate.HeldOut) string {
+func over(h *policies.HeldOut) string {
 	text := fmt.Sprintf("over %d held-out seeds", h.Seeds)
 	if !h.Objective.IsZero() {
 		text = "by " + h.Objective.String() + " " + text
@@ -98,7 +98,7 @@ func over(h *gate.HeldOut) string {
 }
 
 // bestOf returns the listed rule with the highest score; empty if there is none.
-func bestOf(listed map[string]bool, rows []gate.HeldRow) (rule string) {
+func bestOf(listed map[string]bool, rows []policies.HeldRow) (rule string) {
 	score := 0.0
 	for _, row := range rows {
 		if listed[row.Policy] && (rule == "" || row.Score.Mean > score) {

@@ -11,7 +11,7 @@ import (
 	"gearshift/env/evaluation"
 	"gearshift/env/objective"
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 	"gearshift/router/nn"
 	"gearshift/workloads"
 )
@@ -39,11 +39,11 @@ func TestFallback(t *testing.T) {
 	by := objective.Utility
 	record := func(s *scenario.Scenario, created int64, scores map[string]float64) {
 		t.Helper()
-		h := gate.HeldOut{Seeds: 10, Objective: by}
+		h := policies.HeldOut{Seeds: 10, Objective: by}
 		for policy, score := range scores {
-			h.Policies = append(h.Policies, gate.HeldRow{Policy: policy, Score: evaluation.Interval{Mean: score}})
+			h.Policies = append(h.Policies, policies.HeldRow{Policy: policy, Score: evaluation.Interval{Mean: score}})
 		}
-		evaluation, err := json.Marshal(gate.Evaluation{HeldOut: h})
+		evaluation, err := json.Marshal(policies.Evaluation{HeldOut: h})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestFallback(t *testing.T) {
 // it beat the best rule, else that rule.
 func TestWhatToPromote(t *testing.T) {
 	entry := func(version int, hash string, margin evaluation.Interval) checkpoints.Entry {
-		evaluation, err := json.Marshal(gate.Evaluation{HeldOut: gate.HeldOut{Policies: []gate.HeldRow{{}}, BestRule: "slackfit:0.9", Margin: margin}})
+		evaluation, err := json.Marshal(policies.Evaluation{HeldOut: policies.HeldOut{Policies: []policies.HeldRow{{}}, BestRule: "slackfit:0.9", Margin: margin}})
 		if err != nil {
 			t.Fatal(err)
 		}

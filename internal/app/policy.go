@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
-	"gearshift/internal/training/gate"
 	"gearshift/internal/training/policies"
 	"gearshift/router"
 	"gearshift/router/policy"
@@ -114,7 +113,7 @@ func (r *Reloader) load(ref string) (router.Policy, error) {
 func (r *Reloader) remedy() (key, commands string) {
 	stored, _ := r.store.List() // a store that cannot be read says so where it is needed
 	if ref := toPromote(stored, r.now.Hash(), r.now.Training.Objective.String()); ref != "" {
-		return "to_promote_one", gate.PromotionIn(r.options.Store)(ref)
+		return "to_promote_one", policies.PromotionIn(r.options.Store)(ref)
 	}
 	return r.options.Remedy(r.options.Scenario, r.now.Name, r.options.Store)
 }
@@ -124,8 +123,8 @@ func (r *Reloader) remedy() (key, commands string) {
 func toPromote(stored []checkpoints.Entry, scenario, by string) string {
 	slices.SortStableFunc(stored, func(a, b checkpoints.Entry) int { return b.Created.Compare(a.Created) })
 	for _, entry := range stored {
-		if verdict, judged := gate.Stored(entry); judged && entry.Meta.ScenarioHash == scenario && verdict.Objective.String() == by {
-			return gate.Choice(verdict)
+		if verdict, judged := policies.StoredVerdict(entry); judged && entry.Meta.ScenarioHash == scenario && verdict.Objective.String() == by {
+			return policies.VerdictChoice(verdict)
 		}
 	}
 	return ""
@@ -199,12 +198,12 @@ func (r *Reloader) Admit(name, reason string) error {
 	}
 	c, entry, err := r.store.Get(ref)
 	if err == nil && c != nil {
-		err = gate.CheckEvaluation(c, entry)
+		err = policies.CheckEvaluation(c, entry)
 	}
 	if err != nil {
 		return err
 	}
-	return gate.Admit(entry, gate.PromotionIn(r.source.Store.Path), io.Discard)
+	return policies.Admit(entry, policies.PromotionIn(r.source.Store.Path), io.Discard)
 }
 
 // starts reports whether a restart would route by the policy of the name anyway: the rule that was

@@ -21,7 +21,7 @@ import (
 	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training"
-	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 )
 
 // refuses is a program on which every command fails.
@@ -244,11 +244,11 @@ func TestAheadByStretches(t *testing.T) {
 
 // The end of a walk holds the policy against the alternative that earned most.
 func TestTheEndOfACalibration(t *testing.T) {
-	policies := []string{calibrated, "static:small", "slackfit:0.9"}
+	names := []string{calibrated, "static:small", "slackfit:0.9"}
 	turnsOf := func(utility ...[]float64) (turns []turn) {
 		for k, stretch := range utility {
 			for i, u := range stretch {
-				turns = append(turns, turn{Policy: policies[i], Repetition: k + 1, Report: loadgen.ReplayReport{Requests: 100, Utility: u}})
+				turns = append(turns, turn{Policy: names[i], Repetition: k + 1, Report: loadgen.ReplayReport{Requests: 100, Utility: u}})
 			}
 		}
 		return turns
@@ -288,11 +288,11 @@ func TestTheEndOfACalibration(t *testing.T) {
 			"level in the simulator, not settled on the engines; promote the rule: gearshift policy promote slackfit:0.9 --store s.db\n",
 		},
 	} {
-		engines := onEngines(policies, x.turns)
+		engines := onEngines(names, x.turns)
 		if got := engines.String(); got != x.line {
 			t.Errorf("%s\nwant %s", got, x.line)
 		}
-		if got := c.verdict(x.simulated, engines, gate.PromotionIn("s.db")); got != x.verdicts {
+		if got := c.verdict(x.simulated, engines, policies.PromotionIn("s.db")); got != x.verdicts {
 			t.Errorf("%s\nwant %s", got, x.verdicts)
 		}
 	}

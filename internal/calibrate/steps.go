@@ -12,11 +12,11 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
+	"gearshift/internal/calibrate/draft"
 	"gearshift/internal/calibrate/profiling"
 	"gearshift/internal/calibrate/validation"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
-	"gearshift/internal/scenario/edit"
 	"gearshift/internal/training"
 )
 
@@ -131,7 +131,7 @@ func (c *calibration) servers(ctx context.Context) (of func(replica int) string,
 // servePatiently starts a router that neither refuses a request nor lets it wait,
 // however late it would be: the simulator does not, and a measurement must not.
 func (c *calibration) servePatiently(ctx context.Context, file, policy string) (string, func(), error) {
-	text, err := edit.Patient(c.at(file))
+	text, err := draft.WithPatience(c.at(file))
 	if err != nil {
 		return "", nil, err
 	}
@@ -147,7 +147,7 @@ func (c *calibration) joinProfiles(context.Context) error {
 	for _, name := range c.profileFiles() {
 		files = append(files, c.at(name))
 	}
-	text, err := edit.Profiles(c.at("input.yaml"), files)
+	text, err := draft.WithProfiles(c.at("input.yaml"), files)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (c *calibration) tuneRules(ctx context.Context) error {
 		err = json.Unmarshal(text, &found)
 	}
 	if err == nil {
-		text, err = edit.Rules(measured, found.Best)
+		text, err = draft.WithRules(measured, found.Best)
 	}
 	if err != nil {
 		return err

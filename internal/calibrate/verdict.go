@@ -10,7 +10,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
-	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 )
 
 // conclude ends the walk: how the trained policy did on the engines and in the simulator, the verdict of
@@ -26,22 +26,22 @@ func (c *calibration) conclude() {
 	if err != nil {
 		return
 	}
-	if v, ok := gate.Stored(entry); ok {
-		fmt.Fprintf(c.stdout, "in the simulator: %s\nverdict: %s", gate.Line(v), c.verdict(v, engines, gate.PromotionIn(store.Path)))
+	if v, ok := policies.StoredVerdict(entry); ok {
+		fmt.Fprintf(c.stdout, "in the simulator: %s\nverdict: %s", policies.VerdictLine(v), c.verdict(v, engines, policies.PromotionIn(store.Path)))
 		fmt.Fprintf(c.stdout, "then serve it: gearshift serve --scenario %s --store %s\n", c.at("scenario.yaml"), store.Path)
 	}
 }
 
 // verdict returns a line with the words of the simulator and the engines, and what to promote: what the simulator
 // says, unless the engines contradict it.
-func (c *calibration) verdict(v evaluation.Verdict, engines *comparison, promote gate.Promotion) string {
+func (c *calibration) verdict(v evaluation.Verdict, engines *comparison, promote policies.Promotion) string {
 	if engines == nil || engines.best == "" {
-		return gate.Next(v, promote)
+		return policies.NextStep(v, promote)
 	}
 	words := fmt.Sprintf("%s in the simulator, %s on the engines", v.Word(), engines.word())
 	switch {
 	case v.Word() != evaluation.Better || engines.word() == evaluation.Better:
-		return words + "; " + gate.Offer(v, promote) + "\n"
+		return words + "; " + policies.Offer(v, promote) + "\n"
 	case engines.word() == evaluation.Worse:
 		return fmt.Sprintf("%s; promote the alternative: %s\n", words, promote(engines.best))
 	}

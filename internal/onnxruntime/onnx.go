@@ -7,10 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"gearshift/checkpoints/onnx"
+	"gearshift/checkpoints"
 	"gearshift/internal/training/policies"
 	"gearshift/router/nn"
-	"gearshift/router/ort"
 	"gearshift/router/policy"
 	"gearshift/serving/backend/classifier"
 	"gearshift/serving/backend/decoder"
@@ -24,7 +23,7 @@ const onnxLibrary = "libonnxruntime.so.1"
 // ONNXRuntime says which ONNX Runtime library there is.
 func ONNXRuntime() string {
 	path := findONNX()
-	version, err := ort.Load(path)
+	version, err := LoadLibrary(path)
 	if err != nil {
 		return fmt.Sprintf("in this build, but its library does not load: %v", err)
 	}
@@ -33,7 +32,7 @@ func ONNXRuntime() string {
 
 // Available says why there is no ONNX Runtime, if there is none.
 func Available() error {
-	if _, err := ort.Load(findONNX()); err != nil {
+	if _, err := LoadLibrary(findONNX()); err != nil {
 		return errNoLibrary(err)
 	}
 	return nil
@@ -46,7 +45,7 @@ func errNoLibrary(err error) error {
 
 // openDecoder loads a decoder for an engine.
 func openDecoder(c Config) (decoder.Model, error) {
-	if _, err := ort.Load(findONNX()); err != nil {
+	if _, err := LoadLibrary(findONNX()); err != nil {
 		return nil, errNoLibrary(err)
 	}
 	return onnxmodel.Open(c.Path, c.options())
@@ -54,7 +53,7 @@ func openDecoder(c Config) (decoder.Model, error) {
 
 // openClassifier loads a classifier with a vocabulary of so many tokens.
 func openClassifier(c Config, vocabulary int) (classifier.Model, error) {
-	if _, err := ort.Load(findONNX()); err != nil {
+	if _, err := LoadLibrary(findONNX()); err != nil {
 		return nil, errNoLibrary(err)
 	}
 	return onnxmodel.OpenClassifier(c.Path, vocabulary, c.options())
@@ -69,11 +68,11 @@ func (c Config) options() onnxmodel.Options {
 
 // Networks runs networks by ONNX Runtime.
 func Networks() (policies.Runner, error) {
-	if _, err := ort.Load(findONNX()); err != nil {
+	if _, err := LoadLibrary(findONNX()); err != nil {
 		return nil, errNoLibrary(err)
 	}
 	return func(n *nn.MLP) (policy.ValueFunction, error) {
-		return ort.New(onnx.EncodeNetwork(n), onnx.Input, onnx.Output, n.Inputs(), n.Outputs())
+		return NewNetwork(checkpoints.NetworkONNX(n), checkpoints.ONNXInput, checkpoints.ONNXOutput, n.Inputs(), n.Outputs())
 	}, nil
 }
 

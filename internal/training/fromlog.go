@@ -16,7 +16,6 @@ import (
 	"gearshift/env"
 	"gearshift/env/evaluation/logged"
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/logdata"
 	"gearshift/internal/training/policies"
 	"gearshift/rl"
 	"gearshift/router/nn"
@@ -56,7 +55,7 @@ func FromLog(ctx context.Context, o Options, presetGiven bool, stdout, stderr io
 	if err := r.store.Writable(); err != nil {
 		return err
 	}
-	for _, note := range logdata.Remarks(r.scenario, r.read) {
+	for _, note := range policies.LogRemarks(r.scenario, r.read) {
 		fmt.Fprintln(stderr, "note:", note)
 	}
 	if err := r.calibrate(ctx); err != nil {
@@ -103,12 +102,12 @@ func newLogRun(o Options, presetGiven bool) (*logRun, error) {
 	if r.run, err = newRunOn(o, s); err != nil {
 		return nil, err
 	}
-	if r.read, err = logdata.Read(s, o.FromLog); err != nil {
+	if r.read, err = policies.ReadLogs(s, o.FromLog); err != nil {
 		return nil, err
 	}
 	r.train, r.held = split(r.read, logHeldOut)
-	summary := logged.Summarise(logdata.Decisions(r.train), s.Table().Variants)
-	if r.traced = logdata.NotReplayable(&summary) == ""; r.traced {
+	summary := logged.Summarise(policies.LoggedDecisions(r.train), s.Table().Variants)
+	if r.traced = policies.NotReplayable(&summary) == ""; r.traced {
 		r.meta.OwnEpisodes = false // all networks replay the log from the same requests on
 	}
 	return r, r.size()
@@ -119,7 +118,7 @@ func (r *logRun) calibrate(ctx context.Context) (err error) {
 	if r.fleet, err = r.scenario.Simulation(); err != nil || !r.traced {
 		return err
 	}
-	j, err := logdata.NewJudge(r.scenario, logdata.Decisions(r.train))
+	j, err := policies.NewLogJudge(r.scenario, policies.LoggedDecisions(r.train))
 	if err != nil {
 		return err
 	}
@@ -229,7 +228,7 @@ func (r *logRun) simulated(m *member) (*Environment, func(uint64) uint64, error)
 		e, err := NewEnvironment(r.scenario, r.meta.Spec, &own)
 		return e, func(n uint64) uint64 { return m.episodeSeed(r.options.Seed, n) }, err
 	}
-	log := logdata.Decisions(r.train)
+	log := policies.LoggedDecisions(r.train)
 	fits := r.scenario.SmallestCache()
 	config := r.fleet
 	config.Limit = r.config.Episode
@@ -316,7 +315,7 @@ func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t Outcome, err e
 	if !r.traced || r.held.Len() == 0 {
 		return t, nil
 	}
-	j, err := logdata.NewJudge(r.scenario, logdata.Decisions(r.held))
+	j, err := policies.NewLogJudge(r.scenario, policies.LoggedDecisions(r.held))
 	if err != nil {
 		return t, err
 	}

@@ -5,7 +5,7 @@ import (
 
 	"gearshift/env/objective"
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/logdata"
+	"gearshift/internal/training/policies"
 	"gearshift/rl"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
@@ -34,7 +34,7 @@ type LogRecording struct {
 
 // NewLogRecording makes a recording of the log for the Spec, as the scenario's policies observe.
 func NewLogRecording(s *scenario.Scenario, spec observation.Spec, log *experience.Log) (*LogRecording, error) {
-	table, err := logdata.Table(s, log)
+	table, err := policies.LogTable(s, log)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ import (
 	"gearshift/env/objective"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/gate"
 	"gearshift/internal/training/policies"
 	"gearshift/rl"
 	"gearshift/rl/fused"
@@ -58,7 +57,7 @@ type run struct {
 	store    *checkpoints.Store
 	members  []*member
 	saving   sync.Mutex
-	judge    *gate.Judge
+	judge    *policies.Judge
 	meta     checkpoints.Meta
 	ended    *checkpoints.Entry // what a run with nothing left to do has stored
 }
@@ -92,7 +91,7 @@ func newRunOn(o Options, s *scenario.Scenario) (*run, error) {
 		Preset: o.Preset, Config: encoded, Seed: o.Seed, OwnEpisodes: preset.Members > 1,
 		Objective: policies.Aim(s.Training.Objective),
 	}
-	if r.judge, err = gate.New(r.scenario, spec); err != nil {
+	if r.judge, err = policies.NewJudge(r.scenario, spec); err != nil {
 		return nil, err
 	}
 	if err := r.addMembers(); err != nil {
@@ -282,8 +281,8 @@ func (r *run) judged(ctx context.Context, network *nn.MLP) (*checkpoints.Checkpo
 // conclude prints how the policy that was stored compares with the best rule, if it was
 // compared, and what to do next.
 func (r *run) conclude(stdout io.Writer, ref checkpoints.Ref) {
-	if v, ok := gate.Stored(checkpoints.Entry{Name: ref.Name, Version: ref.Version, Meta: r.meta}); ok {
-		fmt.Fprint(stdout, gate.Conclusion(v, gate.PromotionIn(r.store.Path)))
+	if v, ok := policies.StoredVerdict(checkpoints.Entry{Name: ref.Name, Version: ref.Version, Meta: r.meta}); ok {
+		fmt.Fprint(stdout, policies.Conclusion(v, policies.PromotionIn(r.store.Path)))
 	}
 }
 

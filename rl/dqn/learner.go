@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"gearshift/rl"
-	"gearshift/rl/adam"
 	"gearshift/router/nn"
 )
 
@@ -24,7 +23,7 @@ var ErrDiverged = errors.New("training diverged: the loss or its gradient is not
 type Learner struct {
 	online, target network
 	shards         []*shard
-	adam           adam.Adam
+	adam           rl.Adam
 	config         rl.Config
 }
 
@@ -54,7 +53,7 @@ func New(cfg rl.Config, inputs, actions int, rng *rand.Rand) (*Learner, error) {
 		return nil, fmt.Errorf("cannot make a learner: %w", err)
 	}
 	l.shards = shards
-	l.adam = adam.New(len(l.online.flat), cfg.LearningRate)
+	l.adam = rl.NewAdam(len(l.online.flat), cfg.LearningRate)
 	return l, nil
 }
 
@@ -103,7 +102,7 @@ func (l *Learner) Learn(b *rl.Batch) (rl.Stats, error) {
 		return rl.Stats{}, fmt.Errorf("cannot take a gradient step: %w", err)
 	}
 	gradients := l.gradients()
-	stats := rl.Stats{GradientNorm: adam.Norm(gradients)}
+	stats := rl.Stats{GradientNorm: rl.GradientNorm(gradients)}
 	for _, s := range l.shards {
 		stats.Loss += float64(*s.graph.loss.loss)
 		stats.TDError += s.graph.loss.tdError
@@ -111,7 +110,7 @@ func (l *Learner) Learn(b *rl.Batch) (rl.Stats, error) {
 	if !finite(stats.Loss) || !finite(stats.GradientNorm) {
 		return stats, ErrDiverged
 	}
-	l.adam.Step(l.online.flat, gradients, adam.Clip(stats.GradientNorm, l.config.ClipNorm))
+	l.adam.Step(l.online.flat, gradients, rl.ClipFactor(stats.GradientNorm, l.config.ClipNorm))
 	l.online.fold()
 	return stats, nil
 }

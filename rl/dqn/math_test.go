@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"gearshift/rl"
-	"gearshift/rl/adam"
 )
 
 // The graph's and the batched forward pass agree with the one that serves.
@@ -288,10 +287,10 @@ func TestTargetsFollowAdvice(t *testing.T) {
 }
 
 func TestGradientIsClippedByItsGlobalNorm(t *testing.T) {
-	if got := adam.Norm([]float32{1, 2, 4, 2, 0, 0, 0, 0, 12}); got != 13 {
+	if got := rl.GradientNorm([]float32{1, 2, 4, 2, 0, 0, 0, 0, 12}); got != 13 {
 		t.Errorf("norm %v", got)
 	}
-	if adam.Clip(3, 10) != 1 || adam.Clip(20, 10) != 0.5 {
+	if rl.ClipFactor(3, 10) != 1 || rl.ClipFactor(20, 10) != 0.5 {
 		t.Error("wrong factor")
 	}
 	// The first step of two learners that differ in the bound alone: Adam's
@@ -307,10 +306,10 @@ func TestGradientIsClippedByItsGlobalNorm(t *testing.T) {
 	if _, err := b.Learn(batch); err != nil {
 		t.Fatal(err)
 	}
-	if got := adam.Norm(a.adam.First) / (1 - adam.Beta1); math.Abs(got-stats.GradientNorm) > 1e-5*got {
+	if got := rl.GradientNorm(a.adam.First) / (1 - rl.Beta1); math.Abs(got-stats.GradientNorm) > 1e-5*got {
 		t.Errorf("unclipped norm %v, not %v", got, stats.GradientNorm)
 	}
-	if got := adam.Norm(b.adam.First) / (1 - adam.Beta1); math.Abs(got-0.01) > 1e-6 {
+	if got := rl.GradientNorm(b.adam.First) / (1 - rl.Beta1); math.Abs(got-0.01) > 1e-6 {
 		t.Errorf("clipped norm %v", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
-	"gearshift/rl/adam"
+	"gearshift/rl"
 	"gearshift/rl/fused"
 	"gearshift/router/nn"
 )
@@ -49,7 +49,7 @@ type trainer struct {
 	network *Network
 	config  Config
 	shards  [shards]*shard
-	adam    []adam.Adam // of each part
+	adam    []rl.Adam // of each part
 }
 
 // shard is the graph of a share of a batch's rows.
@@ -91,7 +91,7 @@ func newTrainer(n *Network, c Config) (*trainer, error) {
 	}
 	t := &trainer{network: n, config: c}
 	for _, p := range n.Parts {
-		t.adam = append(t.adam, adam.New(len(p.flat), c.Rate))
+		t.adam = append(t.adam, rl.NewAdam(len(p.flat), c.Rate))
 	}
 	for i := range t.shards {
 		first := i * c.Batch / shards
@@ -190,7 +190,7 @@ func (t *trainer) step(step int, fill Fill) (Progress, error) {
 		for _, s := range t.shards[1:] {
 			nn.AddRows(sum, s.gradients[i].flat)
 		}
-		norms[i] = adam.Norm(sum)
+		norms[i] = rl.GradientNorm(sum)
 	})
 	if slices.ContainsFunc(append(norms, p.Loss), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
 		return p, ErrDiverged
@@ -198,7 +198,7 @@ func (t *trainer) step(step int, fill Fill) (Progress, error) {
 	rate := t.config.rate(step)
 	t.each(len(t.adam), func(i int) {
 		t.adam[i].Rate = rate
-		t.adam[i].Step(t.network.Parts[i].flat, t.shards[0].gradients[i].flat, adam.Clip(norms[i], t.config.Clip))
+		t.adam[i].Step(t.network.Parts[i].flat, t.shards[0].gradients[i].flat, rl.ClipFactor(norms[i], t.config.Clip))
 	})
 	return p, nil
 }

@@ -20,7 +20,6 @@ import (
 	"gearshift/internal/onnxruntime"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/gate"
 	"gearshift/internal/training/policies"
 	"gearshift/workloads"
 )
@@ -301,7 +300,7 @@ func objectivesOf(list []evaluation.Contestant) (objectives []objective.Objectiv
 func withOpponents(s *scenario.Scenario, list []evaluation.Contestant, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, error) {
 	var rules []evaluation.Contestant
 	for _, o := range objectivesOf(list) {
-		more, err := gate.Opponents(s, o)
+		more, err := policies.Opponents(s, o)
 		if err != nil {
 			return nil, err
 		}

@@ -13,8 +13,7 @@ import (
 	"gearshift/internal/onnxruntime"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/gate"
-	"gearshift/internal/training/logdata"
+	"gearshift/internal/training/policies"
 	"gearshift/router/policy"
 )
 
@@ -24,14 +23,14 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	read, err := logdata.Read(s, o.fromLog)
+	read, err := policies.ReadLogs(s, o.fromLog)
 	if err != nil {
 		return err
 	}
-	log := logdata.Decisions(read)
-	report := logged.Report{Scenario: s.Name, Log: logged.Summarise(log, s.Table().Variants), Variants: s.Table().Variants, Notes: logdata.Remarks(s, read)}
+	log := policies.LoggedDecisions(read)
+	report := logged.Report{Scenario: s.Name, Log: logged.Summarise(log, s.Table().Variants), Variants: s.Table().Variants, Notes: policies.LogRemarks(s, read)}
 	report.Log.Files, report.Log.SHA256 = read.Files, read.Hash
-	table, err := logdata.Table(s, read)
+	table, err := policies.LogTable(s, read)
 	if err != nil {
 		return err
 	}
@@ -43,14 +42,14 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	j, err := logdata.NewJudge(s, log)
+	j, err := policies.NewLogJudge(s, log)
 	if err != nil {
 		return err
 	}
 	if err := makeReports(o.out); err != nil {
 		return err
 	}
-	var list []logdata.Named
+	var list []policies.Named
 	for _, ref := range loggedPolicies(o.policies, s, &report.Log) {
 		d, err := source.Network(maker, ref, s, &report.Notes)
 		if err != nil && len(o.policies) == 0 { // the user did not ask for it
@@ -60,14 +59,14 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(list, func(n logdata.Named) bool { return n.Name == d.Name() }) {
-			list = append(list, logdata.Named{Name: d.Name(), Decider: d})
+		if !slices.ContainsFunc(list, func(n policies.Named) bool { return n.Name == d.Name() }) {
+			list = append(list, policies.Named{Name: d.Name(), Decider: d})
 		}
 	}
 	if err := j.Fill(ctx, list, &report, output.Counting(stderr, "evaluating")); err != nil {
 		return err
 	}
-	report.Assumptions = logdata.Assumptions(log, report.Log.Simulated != nil)
+	report.Assumptions = policies.Assumptions(log, report.Log.Simulated != nil)
 	unwritten := writeReports(&report, o.out, "eval")
 	if o.format == "csv" { // which has no place for them
 		for _, a := range append(slices.Clone(report.Assumptions), report.Notes...) {
@@ -91,5 +90,5 @@ func loggedPolicies(asked []string, s *scenario.Scenario, log *logged.Summary) [
 			refs = append(refs, name)
 		}
 	}
-	return append(refs, gate.OpponentRefs(s, objective.Utility)...)
+	return append(refs, policies.OpponentRefs(s, objective.Utility)...)
 }

@@ -10,7 +10,7 @@ import (
 	"gearshift/env/evaluation"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/gate"
+	"gearshift/internal/training/policies"
 	"gearshift/router/fleet"
 )
 
@@ -43,7 +43,7 @@ func writeShort(w io.Writer, r *evaluation.Report) error {
 	output.Fitted(&b, rows, 1)
 	for _, v := range r.Verdicts {
 		b.WriteByte('\n')
-		gate.WriteVerdict(&b, v)
+		policies.WriteVerdict(&b, v)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -63,15 +63,15 @@ func writeStored(w io.Writer, verdicts []evaluation.Verdict, store *checkpoints.
 		if err != nil {
 			continue
 		}
-		stored, ok := gate.Stored(entry)
+		stored, ok := policies.StoredVerdict(entry)
 		if !ok {
 			continue
 		}
 		if stored.Margin != v.Margin || stored.Rule != v.Rule || stored.Objective != v.Objective {
 			b.WriteString("gearshift policy promote uses the stored comparison: ")
-			gate.WriteVerdict(&b, stored)
+			policies.WriteVerdict(&b, stored)
 		}
-		b.WriteString(gate.Next(stored, gate.PromotionIn(store.Path)))
+		b.WriteString(policies.NextStep(stored, policies.PromotionIn(store.Path)))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/internal/calibrate/gputable"
 	"gearshift/internal/calibrate/profiling"
 	"gearshift/internal/output"
 )
@@ -53,7 +52,7 @@ func profileGPU(path string, o gpuOptions, stdout, stderr io.Writer) error {
 		return fmt.Errorf("cannot read the table: %w", err)
 	}
 	defer file.Close()
-	table, err := gputable.Read(file, filepath.Base(path))
+	table, err := profiling.Read(file, filepath.Base(path))
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/gate"
 	"gearshift/internal/training/policies"
 	"gearshift/router/policy"
 )
@@ -79,7 +78,7 @@ func (o *promotion) run(c *cobra.Command, store *checkpoints.Store, ref string) 
 		return err
 	}
 	if entry.Rule == "" && !o.force {
-		if err := gate.Admit(entry, gate.PromotionIn(store.Path), c.ErrOrStderr()); err != nil {
+		if err := policies.Admit(entry, policies.PromotionIn(store.Path), c.ErrOrStderr()); err != nil {
 			return err
 		}
 	}
@@ -104,7 +103,7 @@ func (o *promotion) find(store *checkpoints.Store, ref string) (checkpoints.Entr
 		if err == nil && entry.Rule == "" {
 			var c *checkpoints.Checkpoint
 			if c, entry, err = store.Get(parsed); err == nil && !o.force { // one that cannot be read is of no use
-				err = gate.CheckEvaluation(c, entry)
+				err = policies.CheckEvaluation(c, entry)
 			}
 		}
 		return entry, err

@@ -14,11 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
-	"gearshift/checkpoints/onnx"
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/gate"
 	"gearshift/internal/training/policies"
 	"gearshift/workloads"
 )
@@ -43,14 +41,14 @@ known of the policy in its metadata, so that import brings it back as it was.`,
 			if err != nil {
 				return err
 			}
-			data, err := onnx.Encode(policy)
+			data, err := checkpoints.EncodeONNX(policy)
 			if err == nil {
 				err = output.Install(path, data, force)
 			}
 			if err != nil {
 				return fmt.Errorf("cannot export %s: %w", entry.Ref(), err)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "wrote %s to %s: layers %v, input %q, output %q\n", entry.Ref(), path, policy.Network.Sizes, onnx.Input, onnx.Output)
+			fmt.Fprintf(c.OutOrStdout(), "wrote %s to %s: layers %v, input %q, output %q\n", entry.Ref(), path, policy.Network.Sizes, checkpoints.ONNXInput, checkpoints.ONNXOutput)
 			return nil
 		},
 	}
@@ -94,8 +92,8 @@ promote can judge it.`,
 			ref := checkpoints.Ref{Name: o.name, Version: version}
 			fmt.Fprintf(c.OutOrStdout(), "stored policy %s in %s: layers %v, scenario %s, preset %s\n", ref, to.Path, policy.Network.Sizes, policy.Meta.Scenario, policy.Meta.Preset)
 			policies.TellRemoved(c.OutOrStdout(), ref.Name, removed, policies.TooOld)
-			if v, ok := gate.Stored(checkpoints.Entry{Name: ref.Name, Version: version, Meta: policy.Meta}); ok {
-				fmt.Fprint(c.OutOrStdout(), gate.Conclusion(v, gate.PromotionIn(to.Path)))
+			if v, ok := policies.StoredVerdict(checkpoints.Entry{Name: ref.Name, Version: version, Meta: policy.Meta}); ok {
+				fmt.Fprint(c.OutOrStdout(), policies.Conclusion(v, policies.PromotionIn(to.Path)))
 			}
 			return nil
 		},
@@ -109,11 +107,11 @@ promote can judge it.`,
 
 // read makes the checkpoint of the file's policy.
 func (o *importOptions) read(ctx context.Context, path string, stdin io.Reader, stderr io.Writer) (*checkpoints.Checkpoint, error) {
-	data, err := readAtMost(path, stdin, onnx.MaxSize)
+	data, err := readAtMost(path, stdin, checkpoints.MaxONNX)
 	if err != nil {
 		return nil, err
 	}
-	model, err := onnx.Decode(data)
+	model, err := checkpoints.DecodeONNX(data)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +132,7 @@ func (o *importOptions) read(ctx context.Context, path string, stdin io.Reader, 
 
 // exported returns the policy of a file that export wrote. Its evaluation counts if a
 // trusted key has signed it, and is made again otherwise: anyone can write a file.
-func (o *importOptions) exported(ctx context.Context, model *onnx.Model, s *scenario.Scenario, stderr io.Writer) (*checkpoints.Checkpoint, error) {
+func (o *importOptions) exported(ctx context.Context, model *checkpoints.ONNXModel, s *scenario.Scenario, stderr io.Writer) (*checkpoints.Checkpoint, error) {
 	c := &checkpoints.Checkpoint{Meta: *model.Meta, Network: model.Network}
 	if _, err := policies.Objective(c.Meta); err != nil {
 		return nil, err
@@ -188,7 +186,7 @@ func evaluateAgain(ctx context.Context, c *checkpoints.Checkpoint, s *scenario.S
 	if aimed.Training.Objective, err = policies.Objective(c.Meta); err != nil {
 		return err
 	}
-	judge, err := gate.New(&aimed, c.Meta.Spec)
+	judge, err := policies.NewJudge(&aimed, c.Meta.Spec)
 	if err != nil {
 		return err
 	}

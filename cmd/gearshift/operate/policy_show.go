@@ -18,7 +18,6 @@ import (
 	"gearshift/env/evaluation"
 	"gearshift/env/objective"
 	"gearshift/internal/output"
-	"gearshift/internal/training/gate"
 	"gearshift/internal/training/policies"
 	"gearshift/router/policy"
 )
@@ -93,7 +92,7 @@ func summaries(entries []checkpoints.Entry) []summary {
 			Policy: e.Ref().String(), Aliases: e.Aliases, Rule: e.Rule, Forced: e.Forced, Scenario: e.Meta.Scenario,
 			Preset: e.Meta.Preset, Objective: e.Meta.Objective, Seed: e.Meta.Seed, Decisions: e.Meta.Decisions, Created: e.Created, SHA256: e.Digest,
 		}
-		if v, ok := gate.Stored(e); ok {
+		if v, ok := policies.StoredVerdict(e); ok {
 			x.Verdict, x.Word = &v, v.Word()
 		}
 		list = append(list, x)
@@ -114,7 +113,7 @@ func listShort(w io.Writer, entries []checkpoints.Entry) error {
 	rows := [][]string{{"POLICY", "ALIASES", "SCENARIO", "OVER THE BEST RULE, OR THE RULE", "STORED"}}
 	for _, e := range entries {
 		compared := e.Rule
-		if v, ok := gate.Stored(e); ok {
+		if v, ok := policies.StoredVerdict(e); ok {
 			compared = fmt.Sprintf("%s: %s", evaluation.Signed(v.Margin), v.Word())
 			if !v.Objective.IsZero() {
 				compared += fmt.Sprintf(" (%s)", v.Objective)
@@ -273,7 +272,7 @@ func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 
 // showComparison writes the stored comparison with rules.
 func showComparison(b *strings.Builder, e checkpoints.Entry) error {
-	v, ok := gate.Stored(e)
+	v, ok := policies.StoredVerdict(e)
 	if !ok {
 		switch {
 		case e.Meta.Jobs != nil:
@@ -283,13 +282,13 @@ func showComparison(b *strings.Builder, e checkpoints.Entry) error {
 		}
 		return nil
 	}
-	var s gate.Evaluation
+	var s policies.Evaluation
 	if err := json.Unmarshal(e.Meta.Evaluation, &s); err != nil {
 		return err
 	}
 	fmt.Fprintf(b, "\non %d held-out seeds:\n", v.Seeds)
 	output.Fitted(b, s.HeldOut.Rows(), 0)
-	gate.WriteVerdict(b, v)
+	policies.WriteVerdict(b, v)
 	return nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
-	"gearshift/checkpoints/onnx"
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/output"
 )
@@ -96,7 +95,7 @@ func signFile(path string, key ed25519.PrivateKey) error {
 	if err != nil {
 		return err
 	}
-	model, err := onnx.Decode(data)
+	model, err := checkpoints.DecodeONNX(data)
 	if err != nil {
 		return err
 	}
@@ -111,7 +110,7 @@ func signFile(path string, key ed25519.PrivateKey) error {
 	if err != nil {
 		return err
 	}
-	if data, err = onnx.EncodeSigned(c, signature); err != nil {
+	if data, err = checkpoints.EncodeSignedONNX(c, signature); err != nil {
 		return err
 	}
 	return output.Install(path, data, true)

@@ -7,7 +7,6 @@ import (
 
 	"gearshift/env/fit"
 	"gearshift/env/fit/steady"
-	"gearshift/internal/calibrate/gputable"
 	"gearshift/router/profile"
 )
 
@@ -18,7 +17,7 @@ const turns = 1e-9
 // GPU is what follows from a table of an accelerator: a profile of each model and the law by which
 // they slow each other.
 type GPU struct {
-	Table *gputable.Table
+	Table *Table
 	Fits  []GPUFit
 	// Laws are compared over all loads beside neighbours; nil if there were too few, and
 	// Unjudged says so then.
@@ -52,10 +51,10 @@ type GPUQuality struct {
 
 // gpuLoad is the mean of a load's blocks, alone or in one situation beside neighbours.
 type gpuLoad struct {
-	gputable.Load
+	Load
 	prefill       bool
 	ms, device    float64
-	blocks        []gputable.Step
+	blocks        []Step
 	beside        string // neighbours, in words; "": alone
 	work, waiting float64
 }
@@ -77,7 +76,7 @@ func (l *gpuLoad) String() string { return l.Load.String() + l.beside }
 
 // OfTable fits profiles to a table, and finds the law of contention. Seed is that of the
 // refits which intervals come from.
-func OfTable(t *gputable.Table, resamples int, seed uint64) (*GPU, error) {
+func OfTable(t *Table, resamples int, seed uint64) (*GPU, error) {
 	g := &GPU{Table: t}
 	for _, m := range t.Models {
 		f, err := fitAlone(t, m, resamples, seed)
@@ -105,7 +104,7 @@ func OfTable(t *gputable.Table, resamples int, seed uint64) (*GPU, error) {
 
 // fitAlone fits the device's part of steps alone to the latency model, and the rest of them,
 // which was measured as well, to what a step and each of its sequences take.
-func fitAlone(t *gputable.Table, m gputable.Model, resamples int, seed uint64) (*GPUFit, error) {
+func fitAlone(t *Table, m Model, resamples int, seed uint64) (*GPUFit, error) {
 	f := &GPUFit{Model: m.Name, loads: loadsOf(t, m.Name)}
 	var samples []steady.Sample
 	for i := range f.loads {
@@ -135,7 +134,7 @@ func fitAlone(t *gputable.Table, m gputable.Model, resamples int, seed uint64) (
 }
 
 // loadsOf gathers a model's blocks by load and situation.
-func loadsOf(t *gputable.Table, model string) []gpuLoad {
+func loadsOf(t *Table, model string) []gpuLoad {
 	var list []gpuLoad
 	for _, s := range t.Steps {
 		if s.Model != model || s.Graph != t.Machine.Graphs {
@@ -159,7 +158,7 @@ func loadsOf(t *gputable.Table, model string) []gpuLoad {
 	return list
 }
 
-func besideWords(beside []gputable.Activity) (words string) {
+func besideWords(beside []Activity) (words string) {
 	for i, a := range beside {
 		join := " beside "
 		if i > 0 {
@@ -194,7 +193,7 @@ func hostPart(loads []gpuLoad) (overhead, sequence float64) {
 
 // eagerOverGraph returns the mean ratio of steps with kernels launched one by one to those of the
 // same decode loads as graphs.
-func eagerOverGraph(t *gputable.Table, model string, loads []gpuLoad) float64 {
+func eagerOverGraph(t *Table, model string, loads []gpuLoad) float64 {
 	var sum, n float64
 	for _, s := range t.Steps {
 		if s.Model != model || s.Prefill || s.Graph || !t.Machine.Graphs || len(s.Beside) > 0 {
@@ -241,7 +240,7 @@ func (g *GPU) addBeside(f *GPUFit) {
 
 // alone returns the device's part and the rest of a neighbour's step, in ms, as they are alone:
 // measured, or by its profile where they were not.
-func (g *GPU) alone(a gputable.Activity) (device, host float64) {
+func (g *GPU) alone(a Activity) (device, host float64) {
 	f := &g.Fits[slices.IndexFunc(g.Fits, func(f GPUFit) bool { return f.Model == a.Model })]
 	if i := slices.IndexFunc(f.loads, func(l gpuLoad) bool { return l.beside == "" && l.Load == a.Load }); i >= 0 {
 		return f.loads[i].device, f.loads[i].ms - f.loads[i].device

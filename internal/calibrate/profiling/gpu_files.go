@@ -7,7 +7,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/env/fit"
-	"gearshift/internal/calibrate/gputable"
 	"gearshift/internal/scenario"
 )
 
@@ -71,7 +70,7 @@ func (g *GPU) Text(i int) ([]byte, error) {
 }
 
 // MachineWords describes the machine of a table on one line.
-func MachineWords(t *gputable.Table) string {
+func MachineWords(t *Table) string {
 	m := &t.Machine
 	var parts []string
 	add := func(format, value string) {
@@ -129,7 +128,7 @@ const (
 )
 
 // movesOf gathers how a model's weights moved, in the order of the table.
-func movesOf(t *gputable.Table, model string) []GPUMove {
+func movesOf(t *Table, model string) []GPUMove {
 	var list []GPUMove
 	whole := t.Model(model).WeightBytes
 	for _, m := range t.Moves {
@@ -158,7 +157,7 @@ func movesOf(t *gputable.Table, model string) []GPUMove {
 	return list
 }
 
-func moveWords(m *gputable.Transfer) string {
+func moveWords(m *Transfer) string {
 	switch {
 	case m.Kind == "sleep" && m.Pinned:
 		return putSleep + ", pinned"
@@ -188,7 +187,7 @@ func moveWords(m *gputable.Transfer) string {
 
 // loadMS returns what loading a model's weights from disk takes, in ms, as far as it was measured
 // past the page cache or after a request to drop it; 0 if it was not.
-func loadMS(t *gputable.Table, model string) float64 {
+func loadMS(t *Table, model string) float64 {
 	for _, m := range movesOf(t, model) {
 		if strings.HasPrefix(m.What, fromDisk) {
 			return max(m.MS, m.WholeMS)

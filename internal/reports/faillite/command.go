@@ -1,5 +1,6 @@
 // Package faillite makes the report that repeats FailLite's evaluation: what losses of servers and
-// sites cost under the paper's four policies and ours, in the simulator.
+// sites cost under the paper's four policies and ours, in the simulator; and the
+// report on what the loss of a host costs where best-effort routing stays in charge.
 package faillite
 
 import (

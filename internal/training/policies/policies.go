@@ -1,6 +1,11 @@
 // Package policies finds what references name for a scenario's fleet: rules, stored
 // policies, and clairvoyants over either. For an evaluation it makes contestants of them,
 // and it searches for the best parameters of the rules.
+//
+// It also decides whether a policy may go into production: a [Judge] scores it on validation
+// seeds, by which training chooses the weights to keep, and compares it with the rules of its
+// scenario on held-out seeds. A [LogJudge] judges by the requests that a router has logged
+// (--from-log), in hindsight and in a replay.
 package policies
 
 import (

@@ -1,8 +1,0 @@
-//go:build !amd64
-
-package adam
-
-// descend moves the weights, and the moments of their gradient.
-func descend(weights, gradient, first, second []float32, c *constants) {
-	descendEach(weights, gradient, first, second, c)
-}

@@ -1,3 +1,0 @@
-// Package ort runs a policy's network by ONNX Runtime, a C library that is
-// loaded while the program runs. All but this sentence needs the build tag onnx.
-package ort
