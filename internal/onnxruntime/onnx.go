@@ -13,7 +13,7 @@ import (
 	"gearshift/router/policy"
 	"gearshift/serving/backend/classifier"
 	"gearshift/serving/backend/decoder"
-	onnxmodel "gearshift/serving/backend/onnx"
+	"gearshift/serving/backend/onnx"
 	"gearshift/serving/config/setting"
 )
 
@@ -23,7 +23,7 @@ const onnxLibrary = "libonnxruntime.so.1"
 // ONNXRuntime says which ONNX Runtime library there is.
 func ONNXRuntime() string {
 	path := findONNX()
-	version, err := LoadLibrary(path)
+	version, err := onnx.LoadLibrary(path)
 	if err != nil {
 		return fmt.Sprintf("in this build, but its library does not load: %v", err)
 	}
@@ -32,7 +32,7 @@ func ONNXRuntime() string {
 
 // Available says why there is no ONNX Runtime, if there is none.
 func Available() error {
-	if _, err := LoadLibrary(findONNX()); err != nil {
+	if _, err := onnx.LoadLibrary(findONNX()); err != nil {
 		return errNoLibrary(err)
 	}
 	return nil
@@ -45,34 +45,34 @@ func errNoLibrary(err error) error {
 
 // openDecoder loads a decoder for an engine.
 func openDecoder(c Config) (decoder.Model, error) {
-	if _, err := LoadLibrary(findONNX()); err != nil {
+	if _, err := onnx.LoadLibrary(findONNX()); err != nil {
 		return nil, errNoLibrary(err)
 	}
-	return onnxmodel.Open(c.Path, c.options())
+	return onnx.Open(c.Path, c.options())
 }
 
 // openClassifier loads a classifier with a vocabulary of so many tokens.
 func openClassifier(c Config, vocabulary int) (classifier.Model, error) {
-	if _, err := LoadLibrary(findONNX()); err != nil {
+	if _, err := onnx.LoadLibrary(findONNX()); err != nil {
 		return nil, errNoLibrary(err)
 	}
-	return onnxmodel.OpenClassifier(c.Path, vocabulary, c.options())
+	return onnx.OpenClassifier(c.Path, vocabulary, c.options())
 }
 
 // measureDecoder reads what the memory of a decoder depends on, without loading it.
-func measureDecoder(dir string) (decoder.Layout, error) { return onnxmodel.ReadLayout(dir) }
+func measureDecoder(dir string) (decoder.Layout, error) { return onnx.ReadLayout(dir) }
 
-func (c Config) options() onnxmodel.Options {
-	return onnxmodel.Options{Threads: c.Threads, Provider: c.Provider, MaxBytes: c.Memory}
+func (c Config) options() onnx.Options {
+	return onnx.Options{Threads: c.Threads, Provider: c.Provider, MaxBytes: c.Memory}
 }
 
 // Networks runs networks by ONNX Runtime.
 func Networks() (policies.Runner, error) {
-	if _, err := LoadLibrary(findONNX()); err != nil {
+	if _, err := onnx.LoadLibrary(findONNX()); err != nil {
 		return nil, errNoLibrary(err)
 	}
 	return func(n *nn.MLP) (policy.ValueFunction, error) {
-		return NewNetwork(checkpoints.NetworkONNX(n), checkpoints.ONNXInput, checkpoints.ONNXOutput, n.Inputs(), n.Outputs())
+		return onnx.NewNetwork(checkpoints.NetworkONNX(n), checkpoints.ONNXInput, checkpoints.ONNXOutput, n.Inputs(), n.Outputs())
 	}, nil
 }
 

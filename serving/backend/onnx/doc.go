@@ -1,3 +1,3 @@
-// Package onnx computes decoders by ONNX Runtime, a C library that is loaded
+// Package onnx computes decoders, classifiers and the networks of policies by ONNX Runtime, a C library that is loaded
 // while the program runs. All but this sentence needs the build tag onnx.
 package onnx

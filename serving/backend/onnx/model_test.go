@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"gearshift/checkpoints/onnxfile"
-	"gearshift/internal/onnxruntime"
 	"gearshift/serving/backend/decoder"
 	"gearshift/serving/backend/models"
 )
@@ -30,7 +29,7 @@ func load(t testing.TB) {
 			t.Skip("no ONNX Runtime library; `make onnxruntime` fetches it")
 		}
 	}
-	if _, err := onnxruntime.LoadLibrary(path); err != nil {
+	if _, err := LoadLibrary(path); err != nil {
 		t.Fatal(err)
 	}
 }

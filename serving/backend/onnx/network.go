@@ -1,6 +1,6 @@
 //go:build onnx && cgo
 
-package onnxruntime
+package onnx
 
 import (
 	"fmt"
@@ -55,7 +55,7 @@ type binding struct {
 func NewNetwork(model []byte, input, output string, inputs, outputs int) (*Network, error) {
 	n := &Network{inputs: inputs, outputs: outputs, idle: make(chan *binding, runtime.GOMAXPROCS(0))}
 	held := new(resources)
-	if err := n.open(held, model, input, output); err != nil {
+	if err := n.openSession(held, model, input, output); err != nil {
 		held.release()
 		return nil, fmt.Errorf("cannot run the network by ONNX Runtime: %w", err)
 	}
@@ -63,8 +63,8 @@ func NewNetwork(model []byte, input, output string, inputs, outputs int) (*Netwo
 	return n, nil
 }
 
-// open makes the session and what is bound to it, and runs it once.
-func (n *Network) open(held *resources, model []byte, input, output string) error {
+// openSession makes the session and what is bound to it, and runs it once.
+func (n *Network) openSession(held *resources, model []byte, input, output string) error {
 	options, err := onnxruntime.NewSessionOptions()
 	if err != nil {
 		return err

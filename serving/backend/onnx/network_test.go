@@ -1,11 +1,10 @@
 //go:build onnx && cgo
 
-package onnxruntime_test
+package onnx
 
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,28 +13,11 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
-	"gearshift/internal/onnxruntime"
 	"gearshift/router/conformance"
 	"gearshift/router/nn"
 	"gearshift/router/observation"
 	"gearshift/router/policy"
 )
-
-// load loads the library that `make onnxruntime` fetches, or the one that the
-// environment names.
-func load(t testing.TB) {
-	t.Helper()
-	path := os.Getenv("GEARSHIFT_ONNXRUNTIME")
-	if path == "" {
-		path = "../../.cache/onnxruntime/libonnxruntime.so.1"
-		if _, err := os.Stat(path); err != nil {
-			t.Skip("no ONNX Runtime library; `make onnxruntime` fetches it")
-		}
-	}
-	if _, err := onnxruntime.LoadLibrary(path); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // random is a network of random weights and biases, like that of a trained
 // policy: some members of the hidden sizes, favouring advice.
@@ -66,10 +48,10 @@ func random(t testing.TB, members, inputs, hidden, outputs int) *nn.MLP {
 	return stack
 }
 
-func open(t testing.TB, n *nn.MLP) *onnxruntime.Network {
+func openNetwork(t testing.TB, n *nn.MLP) *Network {
 	t.Helper()
 	load(t)
-	o, err := onnxruntime.NewNetwork(checkpoints.NetworkONNX(n), checkpoints.ONNXInput, checkpoints.ONNXOutput, n.Inputs(), n.Outputs())
+	o, err := NewNetwork(checkpoints.NetworkONNX(n), checkpoints.ONNXInput, checkpoints.ONNXOutput, n.Inputs(), n.Outputs())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +70,8 @@ func draws(inputs, count int) [][]float32 {
 	return list
 }
 
-// forward is the network's output for x.
-func forward(n policy.ValueFunction, x []float32) []float32 {
+// forwardPolicy is the network's output for x.
+func forwardPolicy(n policy.ValueFunction, x []float32) []float32 {
 	out := make([]float32, n.Outputs())
 	n.Forward(out, x, make([]float32, n.Scratch()))
 	return out
@@ -104,10 +86,10 @@ func near(a, b float32) bool {
 func TestEnginesAgree(t *testing.T) {
 	for _, members := range []int{1, 4} {
 		native := random(t, members, 25, 64, 3)
-		runtime := open(t, native)
+		runtime := openNetwork(t, native)
 		worst := 0.0
 		for _, x := range draws(25, 5000) {
-			want, got := forward(native, x), forward(runtime, x)
+			want, got := forwardPolicy(native, x), forwardPolicy(runtime, x)
 			for i := range want {
 				worst = max(worst, math.Abs(float64(want[i]-got[i])))
 				if !near(want[i], got[i]) {
@@ -120,7 +102,7 @@ func TestEnginesAgree(t *testing.T) {
 }
 
 func TestForwardAllocatesNothing(t *testing.T) {
-	n := open(t, random(t, 1, 25, 64, 3))
+	n := openNetwork(t, random(t, 1, 25, 64, 3))
 	x, out := draws(25, 1)[0], make([]float32, 3)
 	if allocs := testing.AllocsPerRun(200, func() { n.Forward(out, x, nil) }); allocs != 0 {
 		t.Errorf("a forward pass allocates %v times", allocs)
@@ -131,21 +113,21 @@ func TestForwardAllocatesNothing(t *testing.T) {
 // answers; networks that are dropped meanwhile take nothing with them.
 func TestGoroutinesShareANetwork(t *testing.T) {
 	native := random(t, 1, 25, 64, 3)
-	shared := open(t, native)
+	shared := openNetwork(t, native)
 	list := draws(25, 300)
 	var wg sync.WaitGroup
 	for g := range 4 * runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := range list {
 				x := list[(i+g)%len(list)]
-				if want, got := forward(native, x), forward(shared, x); !slices.EqualFunc(want, got, near) {
+				if want, got := forwardPolicy(native, x), forwardPolicy(shared, x); !slices.EqualFunc(want, got, near) {
 					t.Errorf("values %v, want %v", got, want)
 				}
 			}
 		})
 	}
 	for range 20 {
-		open(t, native)
+		openNetwork(t, native)
 		runtime.GC()
 	}
 	wg.Wait()
@@ -162,7 +144,7 @@ func TestPolicyConforms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := (&policy.Maker{Table: table}).Network("ort@1", spec, open(t, random(t, 2, spec.Dim(), 64, 3)), policy.Trust{})
+	p, err := (&policy.Maker{Table: table}).Network("ort@1", spec, openNetwork(t, random(t, 2, spec.Dim(), 64, 3)), policy.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,15 +155,15 @@ func TestNewRefusesWhatDoesNotRun(t *testing.T) {
 	load(t)
 	n := random(t, 1, 5, 8, 3)
 	model := checkpoints.NetworkONNX(n)
-	for name, make := range map[string]func() (*onnxruntime.Network, error){
-		"no model": func() (*onnxruntime.Network, error) {
-			return onnxruntime.NewNetwork([]byte("text"), checkpoints.ONNXInput, checkpoints.ONNXOutput, 5, 3)
+	for name, make := range map[string]func() (*Network, error){
+		"no model": func() (*Network, error) {
+			return NewNetwork([]byte("text"), checkpoints.ONNXInput, checkpoints.ONNXOutput, 5, 3)
 		},
-		"other names": func() (*onnxruntime.Network, error) {
-			return onnxruntime.NewNetwork(model, "x", checkpoints.ONNXOutput, 5, 3)
+		"other names": func() (*Network, error) {
+			return NewNetwork(model, "x", checkpoints.ONNXOutput, 5, 3)
 		},
-		"other inputs": func() (*onnxruntime.Network, error) {
-			return onnxruntime.NewNetwork(model, checkpoints.ONNXInput, checkpoints.ONNXOutput, 6, 3)
+		"other inputs": func() (*Network, error) {
+			return NewNetwork(model, checkpoints.ONNXInput, checkpoints.ONNXOutput, 6, 3)
 		},
 	} {
 		if _, err := make(); err == nil || !strings.HasPrefix(err.Error(), "cannot run the network by ONNX Runtime: ") {
@@ -193,7 +175,7 @@ func TestNewRefusesWhatDoesNotRun(t *testing.T) {
 // BenchmarkForward times a forward pass of the default preset's network, of one
 // of a single member and of one without zeros, both ways in turn, in nanoseconds.
 //
-//	go test ./internal/onnxruntime -tags onnx -run '^$' -bench Forward
+//	go test ./serving/backend/onnx -tags onnx -run '^$' -bench Forward
 func BenchmarkForward(b *testing.B) {
 	whole, err := nn.New(25, 256, 256, 3)
 	if err != nil {
@@ -209,7 +191,7 @@ func BenchmarkForward(b *testing.B) {
 		{"whole=25-256-256-3", whole},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			engines := []policy.ValueFunction{c.net.Banded(), open(b, c.net)}
+			engines := []policy.ValueFunction{c.net.Banded(), openNetwork(b, c.net)}
 			list := draws(25, 256)
 			out, scratch := make([]float32, 3), make([]float32, c.net.Scratch())
 			const batch = 64 // of passes that are timed together
