@@ -81,6 +81,12 @@ func (s *System) Of(instance int) (app, variant, server int) {
 	return app, n - s.offsets[app], instance % len(s.Servers)
 }
 
+// Name names an instance in words.
+func (s *System) Name(instance int) string {
+	app, variant, server := s.Of(instance)
+	return s.Applications[app].Variants[variant].Name + "@" + s.Servers[server].Name
+}
+
 // Instances returns how many there are.
 func (s *System) Instances() int {
 	s.number()

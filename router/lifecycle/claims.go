@@ -142,6 +142,20 @@ func (k *Claims) Up(replica int) bool {
 	return up && !busy
 }
 
+// Status is that of the replica.
+func (k *Claims) Status(replica int) Status { return k.c.Status(replica) }
+
+// OnlySleeps reports whether the least that the replica's engine can do is to sleep, since it cannot unload.
+func (k *Claims) OnlySleeps(replica int) bool {
+	return k.c.options.Lowest != nil && k.c.options.Lowest(replica) == fleet.Warm
+}
+
+// Together lists the others that the replica's engine puts to sleep and wakes with it.
+func (k *Claims) Together(replica int) []int { return k.c.others(replica) }
+
+// Rolling reports whether the version of the replica's location is being changed.
+func (k *Claims) Rolling(replica int) bool { return k.c.Rolling(replica) }
+
 // First is the first replica of the replica's location.
 func (k *Claims) First(replica int) int { return k.c.first[replica] }
 

@@ -217,8 +217,8 @@ var participle = map[control.Verb]string{control.Load: "loaded", control.Unload:
 
 // Status is what is known of one replica.
 type Status struct {
-	// State is the ledger's.
-	State fleet.State
+	// State is the ledger's, and Placed that in which the replica was placed last.
+	State, Placed fleet.State
 	// Target is the state that was last wanted, or that the replica was left in by an
 	// order that failed.
 	Target fleet.State
@@ -235,7 +235,7 @@ type Status struct {
 // Status is that of the replica.
 func (c *Controller) Status(i int) Status {
 	r := &c.replicas[i]
-	s := Status{State: c.ledger.State(i), Target: r.target, Epoch: c.ledger.EpochOf(i), Err: r.failed, Ended: r.ended}
+	s := Status{State: c.ledger.State(i), Placed: c.ledger.Placed(i), Target: r.target, Epoch: c.ledger.EpochOf(i), Err: r.failed, Ended: r.ended}
 	switch {
 	case r.phase == draining:
 		s.Doing = "draining"

@@ -66,7 +66,7 @@ func (a *agents) host(w http.ResponseWriter, r *http.Request) (int, bool) {
 	name := r.PathValue("host")
 	t := a.module.options.Table
 	h := slices.IndexFunc(t.Hosts, func(x fleet.Host) bool { return x.Name == name })
-	if h >= 0 && a.module.servers[h] >= 0 {
+	if a.module.controller.Server(h) >= 0 {
 		return h, true
 	}
 	serving.Fail(w, r, http.StatusNotFound, a.module.unknownHost(name))
@@ -237,7 +237,7 @@ func (a *agents) note(host int, x *heartbeat.Pulse, now time.Duration) (known, n
 
 // awaited reports whether the host is lost, so that a heartbeat is news.
 func (m *Module) awaited(host int) (lost bool) {
-	m.engines.Look(func() { lost = m.lost[m.servers[host]] })
+	m.engines.Look(func() { lost = m.controller.Out(m.controller.Server(host)) })
 	return lost
 }
 
@@ -245,19 +245,7 @@ func (m *Module) awaited(host int) (lost bool) {
 func (m *Module) hear(host int, incarnation uint64, list []string) {
 	m.engines.Do(func() {
 		now := m.clock()
-		there := map[int]bool{} // by slot
-		for r := range m.slots {
-			if m.slots[r].host == host && m.found(r, slices.Contains(list, m.engines.ModelOf(r)), now) {
-				there[m.claims.First(r)] = true
-			}
-		}
-		var loaded []int
-		for r := range m.slots {
-			if s := &m.slots[r]; s.host == host {
-				loaded = append(loaded, m.instances(r, there[r] || m.engines.Rolling(r) && len(s.held) > 0)...)
-			}
-		}
-		m.controller.Heard(m.servers[host], incarnation, loaded, now)
+		m.controller.Heard(host, incarnation, func(r int) bool { return m.found(r, slices.Contains(list, m.engines.ModelOf(r)), now) }, now)
 	})
 }
 
@@ -277,30 +265,4 @@ func (m *Module) found(r int, there bool, now time.Duration) bool {
 		m.engines.Found(r, fleet.Cold, now)
 	}
 	return there
-}
-
-// instances returns those that are there by what an engine says of their location: those that are known, or else
-// all that it could be.
-func (m *Module) instances(r int, there bool) (loaded []int) {
-	s := &m.slots[r]
-	if !there {
-		if !m.ordered(r) {
-			s.held = nil
-		}
-		return nil
-	}
-	if len(s.held) == 0 && !m.ordered(r) {
-		m.holdAll(r)
-	}
-	for _, id := range s.held {
-		if !slices.ContainsFunc(m.orders, func(o order) bool { return o.Replica == id }) {
-			loaded = append(loaded, id)
-		}
-	}
-	for _, o := range m.orders {
-		if o.slot == r && o.Verb == control.Unload {
-			loaded = append(loaded, o.Replica)
-		}
-	}
-	return loaded
 }

@@ -14,82 +14,42 @@ import (
 // Observe implements [control.Controller]. Evidence is of hosts; how orders have ended comes by
 // the claims.
 func (m *Module) Observe(e control.Event) {
-	m.changed = m.changed || e.Kind == control.Slept || e.Kind == control.Woken // the file has levels of sleeps
-	if e.Kind > control.ProbePassed || e.Host < 0 || e.Host >= len(m.servers) || m.servers[e.Host] < 0 {
-		return
+	if e.Kind == control.Slept || e.Kind == control.Woken {
+		m.controller.Touch() // the file has levels of sleeps
 	}
-	if !m.evidence.counts(e) {
-		return
+	if e.Kind <= control.ProbePassed && m.controller.Server(e.Host) >= 0 && m.evidence.counts(e) {
+		m.controller.Observe(e)
 	}
-	e.Host, e.Replica = m.servers[e.Host], -1
-	if e.Kind == control.Refused {
-		m.refused[e.Host] = e.At
-	}
-	m.controller.Observe(e)
 }
 
 // Wake implements [control.Controller].
 func (m *Module) Wake(now time.Duration) time.Duration {
-	if !m.begun {
-		m.begun = true
-		m.begin()
-	}
-	m.reconcile(now)
 	due := m.controller.Wake(now)
-	if m.reconcile(now) {
-		due = min(due, now+1)
-	}
-	m.claim()
-	if m.changed {
-		m.changed = false
-		m.store.Keep(m.state())
+	if orders, again := m.controller.Saving(); again && m.store != nil {
+		m.store.Keep(m.state(orders))
 	}
 	return due
 }
 
+// hosts is what the controller asks for beside states of replicas. It implements [failover.Hosts].
+type hosts struct{ *Module }
+
+func (m hosts) Leave(host int)          { m.engines.Leave(host) }
+func (m hosts) Return(host int)         { m.engines.Return(host) }
+func (m hosts) Poll(host int)           { m.engines.Poll(host) }
+func (m hosts) Ask(host int)            { m.ask(host) }
+func (m hosts) Driven(replica int) bool { return m.engines.Driven(replica) != "" }
+
 // report follows a step of the controller, within its Wake.
 func (m *Module) report(s failover.Step) {
-	m.changed = true
 	if s.Failover != m.failover {
 		m.failover, m.began = s.Failover, s.At
 	}
 	n := m.notice(s)
 	n.Time, n.Term = m.wall(s.At), m.term
-	switch s.Kind {
-	case failover.StepLost:
-		m.leave(s.Server)
-	case failover.StepReturned:
-		m.engines.Poll(m.hosts[s.Server]) // what it has now is for it to say
-		m.back(s.Server)                  // what is loaded there answers; what is to be loaded there waits longer
-	case failover.StepFalseAlarm:
-		if !m.refusing(s.Server, s.At) {
-			m.back(s.Server)
-		}
-	case failover.StepUsable:
-		m.back(s.Server)
-	}
 	m.metrics.took(s)
 	m.hub.publish(n)
 	m.tell(s, n)
-}
-
-// refusing reports whether the server has refused connections lately, though its agent reports: it
-// may be reached at another address than it listens at.
-func (m *Module) refusing(server int, now time.Duration) bool {
-	at := m.refused[server]
-	return at > 0 && now-at < m.options.Controller.ReturnAfter
-}
-
-// leave takes a server's replicas out.
-func (m *Module) leave(server int) {
-	m.lost[server] = true
-	m.engines.Leave(m.hosts[server])
-}
-
-// back gives a server's replicas requests again.
-func (m *Module) back(server int) {
-	m.lost[server] = false
-	m.engines.Return(m.hosts[server])
 }
 
 // notice puts names to the step.

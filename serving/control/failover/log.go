@@ -53,9 +53,9 @@ func (m *Module) tellStart() {
 		m.log.Warn("the failover state is in no file: a router that starts again has to learn it from the engines, and nothing keeps a second controller out", "to_keep_it", "gearshift serve --failover-state FILE")
 	}
 	kinds := map[string][]string{}
-	for r := range m.slots {
-		kind, host := m.engines.Driven(r), m.options.Table.Hosts[m.slots[r].host].Name
-		if cannot[kind] != "" && m.servers[m.slots[r].host] >= 0 && !slices.Contains(kinds[kind], host) {
+	for r, x := range m.options.Table.Replicas {
+		kind, host := m.engines.Driven(r), m.options.Table.Hosts[x.Host].Name
+		if cannot[kind] != "" && m.controller.Server(x.Host) >= 0 && !slices.Contains(kinds[kind], host) {
 			kinds[kind] = append(kinds[kind], host)
 		}
 	}

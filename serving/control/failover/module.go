@@ -17,7 +17,6 @@ import (
 
 	"gearshift/router/failover"
 	"gearshift/router/fleet"
-	"gearshift/router/lifecycle"
 	"gearshift/serving"
 	"gearshift/serving/control/statefile"
 	"gearshift/serving/engines"
@@ -51,7 +50,7 @@ type Options struct {
 type Module struct {
 	options     Options
 	system      *failover.System
-	controller  *failover.Controller
+	controller  *failover.Replicas
 	store       *statefile.Store[savedState] // nil without a file
 	term        uint64
 	server      *serving.Server
@@ -59,10 +58,6 @@ type Module struct {
 	clock       func() time.Duration
 	epoch       time.Time // when the clock was zero
 	log         *slog.Logger
-	hosts       []int // by server, its index in the table
-	servers     []int // by host, its index in the system; −1 of one that is in no system
-	slots       []slot
-	slotOf      []int // by instance, its replica; −1 where there is none
 	metrics     *metrics
 	hub         *hub
 	models      models
@@ -71,18 +66,9 @@ type Module struct {
 	asks        sync.WaitGroup // questions to engines
 
 	// What follows is the runner's: it is used while it is locked.
-	resumed  State // of an earlier run
-	begun    bool  // woken before
-	changed  bool  // something has happened that the file does not have yet
-	claims   *lifecycle.Claims
-	orders   []order         // that have not ended
-	kept     []int           // scratch
-	given    uint64          // orders since the start
-	saved    uint64          // orders that may be carried out
-	began    time.Duration   // of the last failover
-	failover int             // its number
-	lost     []bool          // by server: its replicas are out
-	refused  []time.Duration // by server, when a connection was refused last
+	resumed  State         // of an earlier run
+	began    time.Duration // of the last failover
+	failover int           // its number
 	evidence evidence
 }
 
@@ -99,11 +85,8 @@ func New(o Options) (*Module, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Controller = filled(o.Controller)
-	m := &Module{options: o, system: o.System, log: o.Log, models: models{dir: o.Models}, term: statefile.FirstTerm(o.Now()), lost: make([]bool, len(o.System.Servers)), refused: make([]time.Duration, len(o.System.Servers))}
+	m := &Module{options: o, system: o.System, log: o.Log, models: models{dir: o.Models}, term: statefile.FirstTerm(o.Now())}
 	m.metrics = newMetrics(m)
-	if err := m.findReplicas(); err != nil {
-		return nil, fmt.Errorf("cannot make failover: %w", err)
-	}
 	store, last, err := statefile.OpenStore[savedState]("failover", o.StateFile, o.Now())
 	if err != nil {
 		return nil, err
@@ -128,9 +111,15 @@ func filled(o failover.Options) failover.Options {
 // newController makes the controller, which goes on from the state that an earlier one has left.
 func (m *Module) newController(last *savedState) (err error) {
 	c := m.options.Controller
-	c.Term, c.Report, c.Ask = m.term, m.report, func(server int) { m.ask(m.hosts[server]) }
-	if m.controller, err = failover.New(m.system, c, actuator{m}); err != nil || last == nil {
+	c.Term, c.Report = m.term, m.report
+	if m.controller, err = failover.NewReplicas(m.system, c, m.options.Table, hosts{m}); err != nil {
 		return err
+	}
+	if m.store != nil {
+		m.controller.SaveFirst()
+	}
+	if last == nil {
+		return nil
 	}
 	state := &m.resumed
 	*state = last.State
@@ -151,10 +140,10 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.agents = newAgents(m)
 	m.engines.SetStamp(m.agents.stamp)
 	m.engines.OnEnded(m.agents.ended)
-	m.claims = m.engines.Claim(lifecycle.Failover, m.reported)
+	m.controller.Claim(m.engines.Claim, func(r int) { m.engines.Found(r, fleet.Up, 0) })
+	m.engines.SetSleeps(m.resumed.Sleeps)
 	m.engines.Join(m)
 	m.rebase()
-	m.takeOver()
 	m.store.Begin(m.log, m.written)
 	m.tellStart()
 	return serving.Parts{Routes: m.routes(), Metrics: m.metrics.collectors()}
@@ -171,33 +160,15 @@ func (m *Module) rebase() {
 	}
 }
 
-// takeOver brings the fleet to what the controller takes it for at the start.
-func (m *Module) takeOver() {
-	for _, id := range m.controller.Loaded() {
-		if r := m.slotOf[id]; r >= 0 {
-			if m.slots[r].hold(id); !m.claims.Up(r) {
-				m.engines.Found(m.claims.Next(r), fleet.Up, 0)
-			}
-		}
-	}
-	m.engines.SetSleeps(m.resumed.Sleeps)
-}
-
-// begin takes out the servers that were lost when an earlier run ended.
-func (m *Module) begin() {
-	for i, s := range m.controller.Status().Servers {
-		if s.Condition == failover.Lost.String() {
-			m.leave(i)
-		}
-	}
-}
-
 // Close saves the state and lets another controller have the file. It is called once the server has
 // ended.
 func (m *Module) Close() error {
 	m.asks.Wait()
 	return m.store.Close(func() (state savedState) {
-		m.engines.Look(func() { state = m.state() })
+		m.engines.Look(func() {
+			orders, _ := m.controller.Saving()
+			state = m.state(orders)
+		})
 		return state
 	})
 }

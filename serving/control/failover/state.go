@@ -18,9 +18,9 @@ type State struct {
 	Sleeps map[string]int `json:"sleeps,omitempty"`
 }
 
-// state returns what the file is to have, which orders that have been given wait for.
-func (m *Module) state() savedState {
-	return savedState{State{m.controller.State(), m.epoch.UnixNano(), m.engines.Sleeps()}, m.given}
+// state returns what the file is to have, for which so many orders wait.
+func (m *Module) state(orders uint64) savedState {
+	return savedState{State{m.controller.State(), m.epoch.UnixNano(), m.engines.Sleeps()}, orders}
 }
 
 // written follows a write of the state.
@@ -29,5 +29,5 @@ func (m *Module) written(x savedState, err error) {
 		m.metrics.unsaved.Inc()
 		m.log.Error("the failover state is not saved; orders are carried out all the same", "error", err)
 	}
-	m.engines.Do(func() { m.saved = max(m.saved, x.orders) })
+	m.engines.Do(func() { m.controller.Saved(x.orders) })
 }

@@ -124,7 +124,7 @@ func (m *Module) Situation() *Situation {
 	}
 	now := m.clock()
 	for i := range s.Servers {
-		out.Servers = append(out.Servers, m.serverOf(&s.Servers[i], m.hosts[i], now))
+		out.Servers = append(out.Servers, m.serverOf(&s.Servers[i], m.controller.Host(i), now))
 	}
 	for i := range s.Applications {
 		out.Applications = append(out.Applications, m.applicationOf(&s.Applications[i]))
@@ -161,7 +161,7 @@ func (m *Module) applicationOf(a *failover.ApplicationStatus) Application {
 		if instance < 0 {
 			return ""
 		}
-		return m.nameOf(instance)
+		return m.system.Name(instance)
 	}
 	out := Application{
 		Name: a.Name, Critical: a.Critical, Active: name(a.Active), Target: name(a.Target), Backups: []string{},
