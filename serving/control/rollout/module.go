@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"gearshift/router/control"
 	"gearshift/router/fleet"
-	"gearshift/router/lifecycle"
 	"gearshift/router/rollout"
 	"gearshift/router/signals"
 	"gearshift/serving"
@@ -48,7 +46,7 @@ type Options struct {
 // Module is the versions of a server. It implements [serving.Module], and joins one server.
 type Module struct {
 	options    Options
-	controller *rollout.Controller
+	controller *rollout.Replicas
 	store      *statefile.Store[rollout.State] // nil without a file
 	engines    *engines.Engines
 	ledger     *fleet.Ledger
@@ -57,26 +55,8 @@ type Module struct {
 	reported   func(replica int) signals.Known
 	log        *slog.Logger
 	metrics    *metrics
-	counts     []counter
-	locations  []location // of all models
-	live       []int      // replicas of models that are updated in real time, which stay
-	base       []string   // by replica, what its engine calls the first version
-	hidden     atomic.Pointer[split]
-
-	// What follows is the runner's: it is used while it is locked.
-	claims   *lifecycle.Claims
-	changing []int     // a replica of each location that is being changed
-	parts    []float64 // by replica, of the requests of its location
-	busy     []busy    // by host
-	changed  bool      // something has happened that the file does not have yet
-	resumed  bool
-}
-
-// location is where a model answers, as its requests see it.
-type location struct {
-	model, index int
-	replicas     [2]int
-	others       []int // replicas of other locations of the model
+	base       []string // by replica, what its engine calls the first version
+	resumed    bool
 }
 
 // New makes a Module, and holds the state file until [Module.Close].
@@ -88,13 +68,9 @@ func New(o Options) (*Module, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	table := o.Ledger.Table()
-	n := len(table.Replicas)
-	m := &Module{
-		options: o, ledger: o.Ledger, table: table, log: o.Log, counts: make([]counter, n), base: make([]string, n),
-		parts: make([]float64, n), busy: make([]busy, len(table.Hosts)),
-	}
+	m := &Module{options: o, ledger: o.Ledger, table: table, log: o.Log, base: make([]string, len(table.Replicas))}
 	m.metrics = newMetrics(m)
-	m.findLocations()
+	m.nameFirst()
 	store, last, err := statefile.OpenStore[rollout.State]("rollout", o.StateFile, o.Now())
 	if err != nil {
 		return nil, err
@@ -106,36 +82,21 @@ func New(o Options) (*Module, error) {
 	return m, nil
 }
 
-// findLocations notes where models answer. A location's two replicas have one engine, which calls the
-// first version what the first of them is called.
-func (m *Module) findLocations() {
+// nameFirst notes what engines call the first version: a location's two replicas have one engine, which calls
+// it what the first of them is called. The second has no version yet.
+func (m *Module) nameFirst() {
+	names := m.options.Names
 	for i := range m.options.System.Models {
-		var all []int
-		at := m.options.System.Models[i].Locations
-		for _, x := range at {
-			all = append(all, x.Replicas[0], x.Replicas[1])
-		}
-		for j, x := range at {
-			own := location{model: i, index: j, replicas: x.Replicas}
-			for _, r := range all {
-				if r >= 0 && r != x.Replicas[0] && r != x.Replicas[1] {
-					own.others = append(own.others, r)
-				}
+		for _, x := range m.options.System.Models[i].Locations {
+			first := names[x.Replicas[0]]
+			if first == nil { // of a model that is updated in real time
+				continue
 			}
-			m.locations = append(m.locations, own)
-			for _, r := range x.Replicas {
-				if name := m.options.Names[x.Replicas[0]]; r >= 0 && name != nil { // nil of a model that is updated in real time
-					m.base[r] = name.Get()
-				}
+			m.base[x.Replicas[0]] = first.Get()
+			if second := x.Replicas[1]; second >= 0 {
+				m.base[second] = first.Get()
+				names[second].Set("")
 			}
-			if m.parts[x.Replicas[0]] = 1; m.options.System.Models[i].RealTime {
-				m.live = append(m.live, x.Replicas[0])
-			}
-		}
-	}
-	for _, x := range m.locations {
-		if r := x.replicas[1]; r >= 0 {
-			m.options.Names[r].Set("") // it has no version yet
 		}
 	}
 }
@@ -143,17 +104,8 @@ func (m *Module) findLocations() {
 // Join implements [serving.Module].
 func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.engines, m.clock, m.reported = s.Engines(), s.Clock(), s.LoadOf
-	m.claims = m.engines.Claim(lifecycle.Versions, m.controller.Observe)
-	for _, x := range m.locations {
-		if x.replicas[1] >= 0 {
-			m.claims.TakeTurns(x.replicas[0], x.replicas[1])
-		}
-	}
-	m.claim()
-	if m.resumed {
-		m.takeOver()
-	}
-	m.engines.OnFailed(func(replica int) { m.counts[replica].add(true, 0) })
+	m.controller.Claim(m.engines.Claim, func(r int, is fleet.State) { m.engines.Found(r, is, 0) })
+	m.engines.OnFailed(m.controller.Failed)
 	m.engines.Join(m)
 	m.store.Begin(m.log, func(_ rollout.State, err error) {
 		if err != nil {
@@ -161,16 +113,15 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 			m.log.Error("which versions are where is not saved; they change all the same", "error", err)
 		}
 	})
-	m.split()
 	m.tellStart()
-	return serving.Parts{Routes: m.routes(), Metrics: m.metrics.collectors(), Watcher: m, Hide: m.hide}
+	return serving.Parts{Routes: m.routes(), Metrics: m.metrics.collectors(), Watcher: m, Hide: m.controller.Hide}
 }
 
 // newController makes the controller, which goes on from the state that an earlier one has left.
 func (m *Module) newController(last *rollout.State) (err error) {
 	c := m.options.Controller
 	c.Report = m.report
-	if m.controller, err = rollout.New(m.options.System, c, replicas{m}); err != nil || last == nil {
+	if m.controller, err = rollout.NewReplicas(m.options.System, c, m.ledger, engineSide{m}); err != nil || last == nil {
 		return err
 	}
 	if err := m.controller.Resume(*last, 0); err != nil {
@@ -178,25 +129,6 @@ func (m *Module) newController(last *rollout.State) (err error) {
 	}
 	m.resumed = true
 	return nil
-}
-
-// takeOver brings the fleet to what the controller takes it for at the start.
-func (m *Module) takeOver() {
-	for _, x := range m.locations {
-		if first := x.replicas[0]; m.engines.Placed(first) == fleet.Up && m.parts[first] == 0 {
-			m.engines.Found(first, fleet.Cold, 0)
-			m.engines.Found(x.replicas[1], fleet.Up, 0) // what the engines have is for them to say
-		}
-	}
-}
-
-// claim holds what is being changed, and has locations be loaded next as the controller has them.
-func (m *Module) claim() {
-	m.changing = m.controller.Changing()
-	m.claims.Hold(m.live, m.changing)
-	for _, r := range m.controller.Active() {
-		m.claims.Turn(r)
-	}
 }
 
 // Close saves the state and lets another controller have the file. It is called once the server has
@@ -211,17 +143,10 @@ func (m *Module) Close() error {
 // Observe implements [control.Controller]. The ends of what the controller wants come by its claims.
 func (m *Module) Observe(control.Event) {}
 
-// sampling is how often hosts are looked at.
-const sampling = 500 * time.Millisecond
-
 // Wake implements [control.Controller].
 func (m *Module) Wake(now time.Duration) time.Duration {
-	m.sample(now)
-	next := min(m.controller.Wake(now), now+sampling)
-	m.claim()
-	m.split()
-	if m.changed {
-		m.changed = false
+	next := m.controller.Wake(now)
+	if m.controller.Changed() {
 		m.store.Keep(m.controller.State(now))
 	}
 	return next
@@ -252,7 +177,6 @@ func (m *Module) tellStart() {
 
 // report follows a step of the controller, within its Wake or an order.
 func (m *Module) report(s rollout.Step) {
-	m.changed = true
 	name := m.options.System.Models[s.Model].Name
 	host := ""
 	if s.Location >= 0 {

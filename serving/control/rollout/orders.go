@@ -150,7 +150,7 @@ func (m *Module) version(s rollout.Status) Version {
 		active := x.Replicas[x.Active]
 		v.Locations = append(v.Locations, Location{
 			Host: m.table.Hosts[x.Host].Name, Replica: m.table.Replicas[active].Name,
-			Version: x.Versions[x.Active], Doing: x.Phase, Share: x.Share, Utilisation: m.busy[x.Host].mean,
+			Version: x.Versions[x.Active], Doing: x.Phase, Share: x.Share, Utilisation: m.controller.Utilisation(x.Host),
 		})
 	}
 	return v

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"math"
-	"slices"
 	"testing"
 	"time"
 
@@ -39,61 +38,6 @@ func newModule(t *testing.T) (*Module, *fleet.Ledger) {
 	return m, ledger
 }
 
-// hidden counts how often each replica is hidden from a thousand requests.
-func hidden(m *Module) (n [4]int) {
-	for id := range uint64(1000) {
-		for _, r := range m.hide(&fleet.Request{ID: id + 1}) {
-			n[r]++
-		}
-	}
-	return n
-}
-
-func TestRequestsAreSplitByShares(t *testing.T) {
-	m, ledger := newModule(t)
-	if n := hidden(m); n != [4]int{} {
-		t.Errorf("hidden %v while nothing changes", n)
-	}
-	ledger.Place(2, fleet.Up)
-	for _, share := range []float64{0, 0.1, 0.5, 1} {
-		m.parts[0], m.parts[2] = 1-share, share
-		m.split()
-		n := hidden(m)
-		if math.Abs(float64(n[0])/1000-share) > 0.05 || n[0]+n[2] != 1000 || n[1]+n[3] != 0 {
-			t.Errorf("share %v: hidden %v of 1000 requests; want one of the location's two from each", share, n)
-		}
-	}
-	m.parts[0], m.parts[2] = 0.5, 0.5
-	m.split()
-	first := m.hide(&fleet.Request{ID: 1, Session: 77})
-	for id := range uint64(100) {
-		if got := m.hide(&fleet.Request{ID: id, Session: 77}); !slices.Equal(got, first) {
-			t.Fatalf("a session sees %v hidden, and then %v", first, got)
-		}
-	}
-}
-
-// What nothing else could answer is never hidden.
-func TestNothingIsHiddenThatAloneAnswers(t *testing.T) {
-	m, ledger := newModule(t)
-	ledger.Place(2, fleet.Up)
-	m.parts[0], m.parts[2] = 0, 1
-	m.split()
-	ledger.SetUp(2, false)
-	if n := hidden(m); n[0] != 0 {
-		t.Errorf("hidden %v, though the other replica is down", n)
-	}
-	m.parts[2] = 0 // in place: neither gets any, as long as the other location answers
-	m.split()
-	if n := hidden(m); n[0] != 1000 {
-		t.Errorf("hidden %v while the replica is emptied", n)
-	}
-	ledger.SetUp(1, false)
-	if n := hidden(m); n[0] != 0 {
-		t.Errorf("hidden %v, though nothing else answers", n)
-	}
-}
-
 // Failures count where they happen, and times of answers if the first attempt gave them.
 func TestWhatIsCounted(t *testing.T) {
 	m, _ := newModule(t)
@@ -104,20 +48,20 @@ func TestWhatIsCounted(t *testing.T) {
 	m.Ended(w, work.Result{Outcome: work.Cancelled}) // says nothing of the replica
 	w.Attempts = 2
 	m.Ended(w, work.Result{Outcome: work.Completed, Latency: 9 * time.Second})
-	m.counts[2].add(true, 0)
-	if c := (replicas{m}).Count(2); c.Requests != 2 || c.Failed != 1 || math.Abs(c.Sum-math.Log(2)) > 1e-9 {
+	m.controller.Failed(2)
+	if c := m.controller.Answers(2); c.Requests != 2 || c.Failed != 1 || math.Abs(c.Sum-math.Log(2)) > 1e-9 {
 		t.Errorf("%+v; want an answer after 2 s and a failure", c)
 	}
 }
 
 func TestNamesOfVersions(t *testing.T) {
 	m, _ := newModule(t)
-	r := replicas{m}
+	r, model := engineSide{m}, &m.options.System.Models[0]
 	if got := m.options.Names[2].Get(); got != "" {
 		t.Errorf("the second replica has the name %q before it has a version", got)
 	}
-	r.Hold(2, "2024-05")
-	r.Hold(0, "1")
+	r.Name(2, model, "2024-05")
+	r.Name(0, model, "1")
 	if a, b := m.options.Names[2].Get(), m.options.Names[0].Get(); a != "v@2024-05" || b != "v" {
 		t.Errorf("names %q and %q", a, b)
 	}
