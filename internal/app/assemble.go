@@ -150,7 +150,7 @@ func (x *assembly) controllers() (key string, err error) {
 	if failover != nil {
 		modules = append(withFailover(modules, failover), failover)
 	}
-	moves, err := newRebalancing(x.s, t, x.log)
+	moves, err := newRebalancing(x.s, x.routing.core.Ledger(), x.log)
 	if err != nil {
 		return "serving.rebalancing", err
 	}

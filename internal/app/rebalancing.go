@@ -11,12 +11,12 @@ import (
 )
 
 // newRebalancing makes what moves replicas between hosts; nil where the scenario does not ask for it.
-func newRebalancing(s *scenario.Scenario, t *fleet.Table, log *slog.Logger) (*rebalancing.Module, error) {
+func newRebalancing(s *scenario.Scenario, l *fleet.Ledger, log *slog.Logger) (*rebalancing.Module, error) {
 	settings, on := s.Rebalancing()
 	if !on {
 		return nil, nil
 	}
-	return rebalancing.New(rebalancing.Options{Table: t, Settings: settings, Log: log, Work: workOf(s.Profiles())})
+	return rebalancing.New(rebalancing.Options{Ledger: l, Settings: settings, Log: log, Work: workOf(s.Profiles())})
 }
 
 // workOf is how long a request takes on a replica alone, by the replicas' profiles.

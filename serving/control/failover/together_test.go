@@ -91,7 +91,7 @@ func (f *fleetWithAll) join(o *failover.Options, s *serving.Options) {
 		f.t.Fatal(err)
 	}
 	if f.moves, err = rebalancing.New(rebalancing.Options{
-		Table: t, Work: func(int, int, int) time.Duration { return 20 * time.Millisecond }, Log: o.Log,
+		Ledger: s.Router.Ledger(), Work: func(int, int, int) time.Duration { return 20 * time.Millisecond }, Log: o.Log,
 		Settings: bands.Settings{Options: bands.DefaultOptions(), Period: 5 * time.Second, AtOnce: 1, Threshold: 0.01, Newest: 1},
 	}); err != nil {
 		f.t.Fatal(err)

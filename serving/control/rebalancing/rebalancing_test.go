@@ -163,7 +163,7 @@ func newRigOf(t *testing.T, change func(*rebalancing.Options), versions bool) *r
 		t.Fatal(err)
 	}
 	o := rebalancing.Options{
-		Table: table, Work: func(int, int, int) time.Duration { return 50 * time.Millisecond },
+		Ledger: core.Ledger(), Work: func(int, int, int) time.Duration { return 50 * time.Millisecond },
 		Settings: bands.Settings{Options: bands.DefaultOptions(), Period: 10 * time.Second, AtOnce: 1, Threshold: 0.01, Newest: 1},
 	}
 	change(&o)

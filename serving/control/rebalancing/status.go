@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"gearshift/router/control"
+	"gearshift/router/placement/bands"
 	"gearshift/serving"
 	"gearshift/serving/admin/scrape"
 )
@@ -50,15 +50,14 @@ func (m *Module) Situation() (s Situation) {
 
 // situation is called while the runner is locked.
 func (m *Module) situation() Situation {
-	t, status := m.options.Table, m.controller.Status()
+	t, status := m.table, m.controller.Status()
 	s := Situation{Hosts: []Host{}, Moves: []Transfer{}, Moved: status.Moved, Failed: status.Failed, Beyond: status.Beyond}
 	for h := range t.Hosts {
 		x := Host{Name: t.Hosts[h].Name, Replicas: []Replica{}}
 		for _, i := range t.ReplicasOn(h) {
-			use := m.use[i]
-			if m.engines.Placed(i) != control.Unload.State() {
-				x.Busy, x.Memory, x.Read = x.Busy+use[busy], x.Memory+use[memory], x.Read+use[bandwidth]
-				x.Replicas = append(x.Replicas, Replica{t.Replicas[i].Name, use[busy]})
+			if use, loaded := m.controller.Use(i); loaded {
+				x.Busy, x.Memory, x.Read = x.Busy+use[bands.Busy], x.Memory+use[bands.Memory], x.Read+use[bands.Bandwidth]
+				x.Replicas = append(x.Replicas, Replica{t.Replicas[i].Name, use[bands.Busy]})
 			}
 		}
 		s.Hosts = append(s.Hosts, x)

@@ -59,7 +59,7 @@ func newServer(t *testing.T) *serving.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	moves, err := rebalancing.New(rebalancing.Options{Table: table, Work: work, Settings: bands.Settings{Options: bands.DefaultOptions(), Period: time.Minute, AtOnce: 1}})
+	moves, err := rebalancing.New(rebalancing.Options{Ledger: ledger, Work: work, Settings: bands.Settings{Options: bands.DefaultOptions(), Period: time.Minute, AtOnce: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
