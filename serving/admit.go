@@ -12,7 +12,6 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
-	"gearshift/serving/access/keys"
 	"gearshift/serving/admission"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
@@ -27,7 +26,7 @@ const headerWaited = "X-Gearshift-Waited-Ms"
 func (s *Server) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.Duration, alive *proxy.KeepAlive) (*work.Work, *wire.Refusal) {
 	h := c.Writer.Header()
 	key, fault := s.queue.Key(c.Request.Header, access.Tenant(c), access.Granted(c).Classes)
-	var spend keys.Spend
+	var spend access.Spend
 	if fault == nil && !e.Counts { // no budget pays for what no model does
 		answers := 0
 		if e.Generates {
@@ -84,7 +83,7 @@ func (s *Server) expected(prompt, answers, maxTokens int) int64 {
 
 // begin routes the call of a caller that dispatches by itself, at once, or refuses it.
 // Headers are those of the answer.
-func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (*work.Work, *wire.Refusal) {
+func (s *Server) begin(k call, maxTokens int, spend access.Spend, h http.Header) (*work.Work, *wire.Refusal) {
 	s.fit(&k)
 	before := s.clock()
 	w := s.adapter.Arrive(k.fleet)

@@ -14,17 +14,17 @@ import (
 	"time"
 
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 	"gearshift/serving/config"
 )
 
 // keysFile writes a file of new keys, by name, and returns their secrets.
-func keysFile(t *testing.T, limits map[string]keys.Limits) (file string, secrets map[string]string) {
+func keysFile(t *testing.T, limits map[string]access.Limits) (file string, secrets map[string]string) {
 	t.Helper()
 	var text strings.Builder
 	secrets = map[string]string{}
 	for name, l := range limits {
-		k, secret, err := keys.New(name, l, time.Unix(0, 0))
+		k, secret, err := access.NewKey(name, l, time.Unix(0, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func withKeys(file string) func(*serving.Options) {
 }
 
 func TestKeysAreAskedForEverywhere(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {}})
 	g := newRig(t, says(http.StatusOK, jsonType, fine), withKeys(file))
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", chat, ask}, {"POST", "/v1/completions", ask}, {"GET", "/v1/models", ""}, {"GET", "/v1/models/auto", ""},
@@ -86,7 +86,7 @@ func TestKeysAreAskedForEverywhere(t *testing.T) {
 
 // What reaches an upstream server holds no key of a client, wherever it stood.
 func TestKeysStayHere(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {}})
 	var got http.Header
 	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
 		got = r.Header.Clone()
@@ -106,7 +106,7 @@ func TestKeysStayHere(t *testing.T) {
 // and burst to within 1 %. Another key feels nothing of it.
 func TestKeyLimitUnderParallelClients(t *testing.T) {
 	const rate, burst, over = 20.0, 5, 30 * time.Second
-	file, secrets := keysFile(t, map[string]keys.Limits{"flood": {Rate: rate, Burst: burst}, "calm": {Rate: 1, Burst: 1}})
+	file, secrets := keysFile(t, map[string]access.Limits{"flood": {Rate: rate, Burst: burst}, "calm": {Rate: 1, Burst: 1}})
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		g := newRig(t, says(http.StatusOK, jsonType, fine), withKeys(file), func(o *serving.Options) {
@@ -182,7 +182,7 @@ func TestKeyLimitUnderParallelClients(t *testing.T) {
 // A third request at the same time is refused with the reason, and let in once
 // one of the two is over, also if that ended in a panic or a cancel.
 func TestKeyConcurrency(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {Concurrency: 2}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {Concurrency: 2}})
 	release := make(chan struct{})
 	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
 		<-release

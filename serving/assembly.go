@@ -11,13 +11,11 @@ import (
 	"gearshift/router"
 	"gearshift/router/drift"
 	"gearshift/serving/access"
-	"gearshift/serving/access/browser"
-	"gearshift/serving/access/keys"
 	"gearshift/serving/admin/overview"
 	"gearshift/serving/admin/trial"
 	"gearshift/serving/config"
 	"gearshift/serving/engines"
-	"gearshift/serving/experience/recording"
+	"gearshift/serving/experience"
 	"gearshift/serving/openai/inference"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
@@ -129,7 +127,7 @@ func (s *Server) source() trial.Source {
 // policySetOf is the router's policies, also of one within a [recording.Recorder]; nil if they cannot
 // be changed.
 func policySetOf(r work.Router) trial.PolicySet {
-	if recorder, ok := r.(*recording.Recorder); ok {
+	if recorder, ok := r.(*experience.Recorder); ok {
 		r = recorder.Router
 	}
 	p, _ := r.(trial.PolicySet)
@@ -194,19 +192,19 @@ var exposed = []string{
 	proxy.Variant, proxy.Replica, headerPolicy, proxy.Overhead, headerFallback, proxy.Attempts, headerExplain, access.HeaderReason, headerWaited, headerStrategy, inference.HeaderLength,
 }
 
-func browserRules(c *Config) *browser.Rules {
+func browserRules(c *Config) *access.PageRules {
 	hosts := slices.Clone(c.Hosts)
 	if name, err := os.Hostname(); err == nil {
 		hosts = append(hosts, name) // which may stand for a loopback address in /etc/hosts
 	}
-	return browser.New(c.CORS, exposed, hosts)
+	return access.NewPageRules(c.CORS, exposed, hosts)
 }
 
 // newGate makes what lets clients in.
 func (s *Server) newGate() *access.Gate {
 	return access.New(access.Options{
-		Rules: func() *browser.Rules { return s.running.Load().Browser },
-		Ring:  func() *keys.Ring { return s.running.Load().Ring },
+		Rules: func() *access.PageRules { return s.running.Load().Browser },
+		Ring:  func() *access.Ring { return s.running.Load().Ring },
 		Open:  s.open, Free: func(c *gin.Context) bool { return s.known.free[c.FullPath()] },
 		RetryAfter: func() time.Duration { return s.settings().RetryAfter },
 		Refuse:     func(c *gin.Context, status int, e wire.Error) { s.refuse(c, &wire.Refusal{Status: status, Error: e}) },

@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"gearshift/serving"
-	"gearshift/serving/access/browser"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 	"gearshift/serving/openai/wire"
 )
 
@@ -21,7 +20,7 @@ const page = "https://chat.example.com"
 
 // cors lets the page ask.
 func cors(o *serving.Options) {
-	o.Config.CORS = browser.CORS{Origins: []string{page}, MaxAge: time.Minute}
+	o.Config.CORS = access.CORS{Origins: []string{page}, MaxAge: time.Minute}
 	o.Version = "7.8.9"
 }
 
@@ -80,7 +79,7 @@ func TestCaseClientPaths(t *testing.T) {
 }
 
 func TestPreflights(t *testing.T) {
-	file, _ := keysFile(t, map[string]keys.Limits{"alice": {}}) // a preflight brings no key
+	file, _ := keysFile(t, map[string]access.Limits{"alice": {}}) // a preflight brings no key
 	g := newRig(t, says(http.StatusOK, jsonType, fine), cors, func(o *serving.Options) { o.Config.KeysFile = file })
 	for _, c := range []struct {
 		path, origin, methods string

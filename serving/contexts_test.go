@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 	"gearshift/serving/config"
 	"gearshift/serving/openai/wire"
 )
@@ -178,7 +178,7 @@ func TestContextsAreThoseThatEnginesTell(t *testing.T) {
 // TestListedContexts: clients size their prompts by the list of models, where each size has its
 // longest context, and auto the longest of those that the client may ask for.
 func TestListedContexts(t *testing.T) {
-	file, secrets := granting(t, map[string]keys.Key{"bob": {Grants: keys.Grants{Models: []string{"small"}}}})
+	file, secrets := granting(t, map[string]access.Key{"bob": {Grants: access.Grants{Models: []string{"small"}}}})
 	g := newRig(t, says(200, jsonType, fine), lengths(1000, 4096, 9000), withKeys(file))
 	unknown := newRig(t, says(200, jsonType, fine), lengths(0, 2048, 0))
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ import (
 
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 )
 
 // panel is a panel of a Grafana dashboard, as far as the test looks.
@@ -69,7 +69,7 @@ func exposed(t *testing.T) map[string][]string {
 	metrics := map[string][]string{}
 	sample := regexp.MustCompile(`^(\w+)(?:\{(.*)\})? `)
 	label := regexp.MustCompile(`(\w+)="(?:[^"\\]|\\.)*"`)
-	file, _ := keysFile(t, map[string]keys.Limits{"alice": {}})
+	file, _ := keysFile(t, map[string]access.Limits{"alice": {}})
 	keyed := newRig(t, nil, withKeys(file)) // there are metrics of keys, where there are any
 	driven := newRig(t, nil, drivenBy(t, newLoader("http://a", "READY"), "triton"))
 	jobs := newRig(t, nil, withPair) // there are metrics of jobs

@@ -13,21 +13,21 @@ import (
 	"gearshift/router/admission"
 	"gearshift/router/fleet"
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 	"gearshift/serving/config"
 )
 
 // granting makes a keys file of the grants and limits, by name.
-func granting(t *testing.T, list map[string]keys.Key) (file string, secrets map[string]string) {
+func granting(t *testing.T, list map[string]access.Key) (file string, secrets map[string]string) {
 	t.Helper()
-	limits := map[string]keys.Limits{}
+	limits := map[string]access.Limits{}
 	for name, k := range list {
 		limits[name] = k.Limits
 	}
 	file, secrets = keysFile(t, limits)
 	var text strings.Builder
 	for name, k := range list {
-		k.Name, k.Hash = name, keys.HashOf(secrets[name])
+		k.Name, k.Hash = name, access.HashOf(secrets[name])
 		text.Write(k.Line())
 	}
 	write(t, file, text.String())
@@ -42,8 +42,8 @@ func withClasses(o *serving.Options) {
 
 // A key sends requests of its own classes alone; those that name none are of its first.
 func TestAKeyHasItsClasses(t *testing.T) {
-	file, secrets := granting(t, map[string]keys.Key{
-		"night": {Grants: keys.Grants{Classes: []string{"batch"}}}, "all": {}, "both": {Grants: keys.Grants{Classes: []string{"batch", "urgent"}}},
+	file, secrets := granting(t, map[string]access.Key{
+		"night": {Grants: access.Grants{Classes: []string{"batch"}}}, "all": {}, "both": {Grants: access.Grants{Classes: []string{"batch", "urgent"}}},
 	})
 	g := newRig(t, says(http.StatusOK, jsonType, fine), withKeys(file), withClasses)
 	for _, c := range []struct {
@@ -71,7 +71,7 @@ func TestAKeyHasItsClasses(t *testing.T) {
 
 // A key is answered by its own models alone, by whatever way it asks.
 func TestAKeyHasItsModels(t *testing.T) {
-	file, secrets := granting(t, map[string]keys.Key{"little": {Grants: keys.Grants{Models: []string{"small"}}}, "big": {Grants: keys.Grants{Models: []string{"large"}}}, "all": {}})
+	file, secrets := granting(t, map[string]access.Key{"little": {Grants: access.Grants{Models: []string{"small"}}}, "big": {Grants: access.Grants{Models: []string{"large"}}}, "all": {}})
 	var broken bool
 	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
 		if broken {
@@ -153,7 +153,7 @@ func errorOf(body []byte) (message, kind, param, code string) {
 // What a key's budget has no tokens for is refused until the day is over; several answers
 // to one request are as many.
 func TestAKeyHasItsTokens(t *testing.T) {
-	file, secrets := granting(t, map[string]keys.Key{"alice": {Limits: keys.Limits{TokensPerDay: 100}}, "bob": {}})
+	file, secrets := granting(t, map[string]access.Key{"alice": {Limits: access.Limits{TokensPerDay: 100}}, "bob": {}})
 	synctest.Test(t, func(t *testing.T) { // the bubble's day begins at midnight of UTC
 		g := newRig(t, says(http.StatusOK, jsonType, fine), withKeys(file), func(o *serving.Options) { o.OutputTokens = 10 })
 		send := func(key, body string) int {
@@ -229,7 +229,7 @@ func TestTooManyAnswers(t *testing.T) {
 // A client that leaves, and an engine that fails, leave no tokens set aside; what a lease's
 // holder says does not make it cheaper.
 func TestWhatIsSetAsideIsGivenBack(t *testing.T) {
-	file, secrets := granting(t, map[string]keys.Key{"alice": {Limits: keys.Limits{TokensPerMonth: 50}}})
+	file, secrets := granting(t, map[string]access.Key{"alice": {Limits: access.Limits{TokensPerMonth: 50}}})
 	fails := true
 	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
 		if fails {
@@ -257,7 +257,7 @@ func TestWhatIsSetAsideIsGivenBack(t *testing.T) {
 
 // A lease that is refused once a replica was chosen takes nothing from the budget of its key.
 func TestALeaseThatIsNotGivenOutCostsNothing(t *testing.T) {
-	file, secrets := granting(t, map[string]keys.Key{"alice": {Limits: keys.Limits{TokensPerDay: 100_000}}})
+	file, secrets := granting(t, map[string]access.Key{"alice": {Limits: access.Limits{TokensPerDay: 100_000}}})
 	g := newWide(t, withKeys(file))
 	refused := 0
 	for range 40 {

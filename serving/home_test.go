@@ -11,7 +11,7 @@ import (
 
 	"gearshift/internal/memnet"
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 )
 
 // blank is a module whose page has nothing on it.
@@ -68,7 +68,7 @@ func TestHome(t *testing.T) {
 }
 
 func TestHomeNeedsNoKey(t *testing.T) {
-	file, _ := keysFile(t, map[string]keys.Limits{"alice": {}})
+	file, _ := keysFile(t, map[string]access.Limits{"alice": {}})
 	g := newRig(t, nil, func(o *serving.Options) { o.Config.KeysFile = file })
 	if w := g.do("GET", "/v1/models", ""); w.Code != http.StatusUnauthorized {
 		t.Errorf("without a key: %d", w.Code)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 	"gearshift/serving/config"
 )
 
@@ -116,7 +116,7 @@ func TestAccessLinesHaveTheClientsAddress(t *testing.T) {
 }
 
 func TestMetricsNeedAKeyWhereKeysAreSet(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {}})
 	for _, c := range []struct {
 		metrics                string
 		open, without, withKey int

@@ -15,7 +15,6 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/health"
 	"gearshift/serving/access"
-	"gearshift/serving/access/keys"
 	"gearshift/serving/admin/overview"
 	"gearshift/serving/config"
 	"gearshift/serving/jobs"
@@ -281,7 +280,7 @@ func (s *Server) askedFor(c *gin.Context, model, task string) (a jobs.Asked, fau
 func (s *Server) answerJob(c *gin.Context, job *jobs.Job, size int, until time.Duration, write func(*jobs.Result, http.Header) ([]byte, error)) {
 	account := accountOf(c.Request.Context())
 	key, fault := s.queue.Key(c.Request.Header, access.Tenant(c), access.Granted(c).Classes)
-	var spend keys.Spend
+	var spend access.Spend
 	if fault == nil {
 		spend, fault = access.Reserve(c, int64(job.Size()))
 	}

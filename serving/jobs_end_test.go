@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 	"gearshift/serving/config"
 )
 
 // TestModelsThatTakeJobs: they are listed after the variants, and described, for clients that may
 // use a variant of theirs.
 func TestModelsThatTakeJobs(t *testing.T) {
-	file, secrets := granting(t, map[string]keys.Key{"all": {}, "big": {Grants: keys.Grants{Models: []string{"large"}}}})
+	file, secrets := granting(t, map[string]access.Key{"all": {}, "big": {Grants: access.Grants{Models: []string{"large"}}}})
 	g := newRig(t, nil, withPair, withKeys(file), func(o *serving.Options) {
 		small := o.Modality.Models[0]
 		small.Name, small.Options = "tiny", small.Options[:1]
@@ -54,7 +54,7 @@ func TestModelsThatTakeJobs(t *testing.T) {
 // TestKeysNameModelsOfJobs: the name of a model that takes jobs stands for all its variants, and one
 // that neither a variant nor such a model has is an error of the file.
 func TestKeysNameModelsOfJobs(t *testing.T) {
-	file, secrets := granting(t, map[string]keys.Key{"pair": {Grants: keys.Grants{Models: []string{"pair"}}}, "small": {Grants: keys.Grants{Models: []string{"small"}}}})
+	file, secrets := granting(t, map[string]access.Key{"pair": {Grants: access.Grants{Models: []string{"pair"}}}, "small": {Grants: access.Grants{Models: []string{"small"}}}})
 	g := newRig(t, says(http.StatusOK, jsonType, fine), withPair, withKeys(file))
 	const both = `{"model":"pair","inputs":[{"image":"x","audio":"y"}],"min_quality":1}`
 	for key, want := range map[string]int{"pair": http.StatusOK, "small": http.StatusBadRequest} {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 	"gearshift/serving/config"
 	"gearshift/serving/jobs"
 	"gearshift/serving/openai/inference"
@@ -199,7 +199,7 @@ func TestSingleInputsGoTheirWay(t *testing.T) {
 // TestASingleInputNamesTheModel: its name stands for the policy's choice among its variants, for its
 // own task and within the floor and the key; elsewhere it stays no model.
 func TestASingleInputNamesTheModel(t *testing.T) {
-	file, secrets := granting(t, map[string]keys.Key{"all": {}, "big": {Grants: keys.Grants{Models: []string{"large"}}}})
+	file, secrets := granting(t, map[string]access.Key{"all": {}, "big": {Grants: access.Grants{Models: []string{"large"}}}})
 	var sent string
 	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
 		body, err := io.ReadAll(r.Body)
@@ -307,7 +307,7 @@ func TestPlans(t *testing.T) {
 
 // TestKeysBoundJobs: a key may use the variants that it names, and counts as the tenant.
 func TestKeysBoundJobs(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"ann": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"ann": {}})
 	g := newRig(t, nil, withPair, withKeys(file))
 	if w := g.do("POST", classify, `{"model":"pair","inputs":[{"image":"x"}]}`); w.Code != 401 {
 		t.Errorf("without a key: %d", w.Code)

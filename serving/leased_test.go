@@ -12,7 +12,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 	"gearshift/serving/admin/trial"
 	"gearshift/serving/admission"
 	"gearshift/serving/admission/limits"
@@ -109,7 +109,7 @@ func TestAnEmptyBodyAsksForNoLease(t *testing.T) {
 // A lease takes one of the requests that its key may have at a time, until it ends,
 // in whatever way.
 func TestALeaseCountsAgainstItsKey(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {Concurrency: 2}, "bob": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {Concurrency: 2}, "bob": {}})
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, says(http.StatusOK, jsonType, fine), withKeys(file), withToken)
 		alice := []string{"Authorization", "Bearer " + secrets["alice"]}
@@ -157,7 +157,7 @@ func TestALeaseCountsAgainstItsKey(t *testing.T) {
 
 // To anyone but the key that took it there is no such lease.
 func TestNobodyEndsAnothersLease(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}, "bob": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {}, "bob": {}})
 	g := newRig(t, nil, withKeys(file))
 	w := g.do("POST", routePath, `{"prompt_tokens":1}`, "Authorization", "Bearer "+secrets["alice"])
 	var r routed
@@ -242,7 +242,7 @@ func TestTheRouteEndpointCanBeOff(t *testing.T) {
 }
 
 func TestOperatorsListAndRevokeLeases(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}, "bob": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {}, "bob": {}})
 	h := &hand{}
 	g := newRig(t, nil, withKeys(file), withToken, func(o *serving.Options) { o.Clock = h.clock })
 	for _, key := range []string{"alice", "bob", "alice"} {

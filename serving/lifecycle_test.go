@@ -44,10 +44,10 @@ func newLoader(address, state string) *loader {
 	return &loader{base: base, takes: 2 * time.Second, state: state}
 }
 
-// Base implements [engines.Prober].
+// Base implements [engines.Server].
 func (e *loader) Base() *url.URL { return e.base }
 
-// Get implements [engines.Prober].
+// Get implements [engines.Server].
 func (e *loader) Get(ctx context.Context, path string) (*http.Response, error) {
 	return e.Ask(ctx, http.MethodGet, path, nil, nil)
 }

@@ -15,8 +15,8 @@ import (
 	"gearshift/router/signals"
 	"gearshift/serving/admin/overview"
 	"gearshift/serving/engines"
+	"gearshift/serving/engines/gauges"
 	"gearshift/serving/engines/informed"
-	"gearshift/serving/engines/loads"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -28,7 +28,7 @@ func (s *Server) newFeed(b *informed.Balancer) *informed.Feed {
 	models, transports := make([]string, len(s.backends)), make([]http.RoundTripper, len(s.backends))
 	for i := range s.backends {
 		models[i] = s.backends[i].Model
-		if _, ok := s.backends[i].Transport.(engines.Prober); ok {
+		if _, ok := s.backends[i].Transport.(engines.Server); ok {
 			transports[i] = s.backends[i].Transport
 		}
 	}
@@ -37,7 +37,7 @@ func (s *Server) newFeed(b *informed.Balancer) *informed.Feed {
 		Table: s.table, Models: models, Named: func(replica int) string { return s.backends[replica].Named() }, Transports: transports, Balancer: b, Clock: s.clock, Config: s.config.Signals,
 		Lacks: func(replica int) {
 			if b != nil {
-				s.log.Warn("an engine cannot be asked for its load: the balancer knows the router's own requests there, and what gauges said last", "replica", s.table.Replicas[replica].Name, "lacks", loads.Path)
+				s.log.Warn("an engine cannot be asked for its load: the balancer knows the router's own requests there, and what gauges said last", "replica", s.table.Replicas[replica].Name, "lacks", gauges.LoadsPath)
 			}
 		},
 		Own: func(replica int) signals.Count {
@@ -53,9 +53,9 @@ type proxyLoads struct {
 }
 
 // Own implements [proxy.Loads].
-func (p proxyLoads) Own(f loads.Format) string {
+func (p proxyLoads) Own(f gauges.Format) string {
 	l := p.server.load()
-	return loads.Write(f, &l)
+	return gauges.WriteLoad(f, &l)
 }
 
 // inform asks the replicas that the balancer wants to hear before it chooses, and has it choose
@@ -114,7 +114,7 @@ func (s *Server) pushLoad(c *gin.Context) {
 	text, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, 16<<10))
 	var l signals.Load
 	if err == nil {
-		l, err = loads.Parse(string(text))
+		l, err = gauges.ParseLoad(string(text))
 	}
 	if err == nil {
 		if f := s.feed.Pushed(replica, l); f.Refused() {
@@ -210,7 +210,7 @@ func (s *Server) showLoads(c *gin.Context) {
 	for i, v := range s.table.Variants {
 		names[i], list[i] = v.Name, s.loadOf(s.table.ReplicasOf(i))
 	}
-	page := loads.NewPage(names, list, time.Now())
+	page := gauges.NewLoadsPage(names, list, time.Now())
 	page.All = AutoModel
 	c.JSON(http.StatusOK, page)
 }
@@ -218,8 +218,8 @@ func (s *Server) showLoads(c *gin.Context) {
 // sayLoad writes the router's load into the header of each answer for whose client asks, also where
 // the request is refused. An answer of a replica gets the load of the moment at which it begins.
 func (s *Server) sayLoad(c *gin.Context) {
-	if f := loads.Asked(c.Request.Header); f != loads.None {
+	if f := gauges.FormatAsked(c.Request.Header); f != gauges.NoFormat {
 		l := s.load()
-		c.Writer.Header()[loads.MetricsHeader] = []string{loads.Write(f, &l)}
+		c.Writer.Header()[gauges.MetricsHeader] = []string{gauges.WriteLoad(f, &l)}
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 	"gearshift/router/signals"
 	"gearshift/serving"
+	"gearshift/serving/engines/gauges"
 	"gearshift/serving/engines/informed"
-	"gearshift/serving/engines/loads"
 )
 
 // withSignals has the balancer of the name hear what replicas say. It routes nothing by itself: the
@@ -112,18 +112,18 @@ func TestTheRouterSaysItsOwnLoad(t *testing.T) {
 	g := newRig(t, loaded(jsonType, fine, "TEXT named_metrics.num_requests_running=99", &seen), withSignals(t, "sampled:2", nil))
 	for form, body := range map[string]string{"TEXT": ask, "json": ask, "Text": "{"} {
 		w := g.do("POST", chat, body, "endpoint-load-metrics-format", form)
-		l, err := loads.Parse(w.Header().Get("endpoint-load-metrics"))
+		l, err := gauges.ParseLoad(w.Header().Get("endpoint-load-metrics"))
 		if err != nil || l.Requests > 1 || l.Instance == 0 {
 			t.Errorf("%s: status %d, %+v, %v", form, w.Code, l, err)
 		}
 	}
 	w := g.do("GET", "/v1/loads", "")
-	var page loads.Page
+	var page gauges.LoadsPage
 	if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || len(page.Loads) != 2 || page.All != "auto" {
 		t.Fatalf("status %d, %s", w.Code, w.Body)
 	}
 	for _, model := range []string{"auto", "small", "large"} {
-		l, ours, err := loads.ParsePage(w.Body.Bytes(), model)
+		l, ours, err := gauges.ParseLoads(w.Body.Bytes(), model)
 		if err != nil || !ours || l.Requests != 0 || l.Model != signals.ModelID(model) {
 			t.Errorf("%s: %+v, %v, %v", model, l, ours, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 )
 
 // A stream of the Messages API, by its events.
@@ -70,7 +70,7 @@ func TestAnOverloadedEngineGivesWay(t *testing.T) {
 
 // TestErrorsOfMessages: whoever speaks Anthropic's API gets its errors, whatever is wrong.
 func TestErrorsOfMessages(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {}})
 	g := newRig(t, says(http.StatusBadGateway, "text/html", "<html>"), func(o *serving.Options) { o.Config.KeysFile = file })
 	key := []string{"x-api-key", secrets["alice"], "anthropic-version", "2023-06-01"}
 	for _, c := range []struct {
@@ -111,7 +111,7 @@ func TestErrorsOfMessages(t *testing.T) {
 
 // TestMessagesUpstream: the client's key ends at the router, its version goes on.
 func TestMessagesUpstream(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {}})
 	var sent http.Header
 	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
 		sent = r.Header.Clone()

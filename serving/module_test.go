@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 	"gearshift/serving/openai/wire"
 )
 
@@ -72,7 +72,7 @@ func withModule(m serving.Module) func(*serving.Options) {
 // What a module registers is served like the server's own: on its port, to whom it is for.
 func TestModuleBringsEndpointsAndMetrics(t *testing.T) {
 	m := newSleeper()
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {}})
 	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withModule(m), func(o *serving.Options) { o.Config.KeysFile = file })
 	key := []string{"Authorization", "Bearer " + secrets["alice"]}
 	for _, c := range []struct {
@@ -123,7 +123,7 @@ func TestModuleBringsEndpointsAndMetrics(t *testing.T) {
 
 // A key's limits count what a module's endpoint does.
 func TestModuleEndpointsCountTowardsLimits(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {Rate: 1, Burst: 1}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {Rate: 1, Burst: 1}})
 	g := newRig(t, nil, withModule(newSleeper()), func(o *serving.Options) { o.Config.KeysFile = file })
 	var got []int
 	for range 2 {

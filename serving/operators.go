@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/serving/access"
-	"gearshift/serving/access/browser"
 	"gearshift/serving/admin"
 	"gearshift/serving/admin/scrape"
 	"gearshift/serving/config"
@@ -32,7 +31,7 @@ func (s *Server) newOperators(token, fleet string) (*operators, error) {
 	o := admin.Options{
 		Token: token, TokenEnv: s.config.Admin.TokenEnv, FleetToken: fleet, FleetTokenEnv: s.config.Admin.FleetTokenEnv, Addr: s.config.Admin.Addr,
 		Proxies: func() access.Proxies { return s.running.Load().Proxies },
-		Rules:   func() *browser.Rules { return s.running.Load().Browser },
+		Rules:   func() *access.PageRules { return s.running.Load().Browser },
 		Fail:    s.fail, Clock: s.clock, Log: s.log,
 	}
 	if s.config.Admin.TLS.On() {

@@ -15,7 +15,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/backend"
 	"gearshift/serving/config"
-	"gearshift/serving/engines/loads"
+	"gearshift/serving/engines/gauges"
 )
 
 // BenchmarkProxy is one request through the server and back, over sockets of
@@ -122,7 +122,7 @@ func skipMessage(r *bufio.Reader) error {
 //	go test -run '^$' -bench ProxySignals ./serving
 func BenchmarkProxySignals(b *testing.B) {
 	load := signals.Load{Requests: 3, Waiting: 1, Host: 5, Examples: 5, Work: 0.125, Cores: 8, KVUse: 0.5, KVTokens: 1000, CPU: 0.25, Utilization: 0.5, Rate: 120, Errors: 0.5, Answered: 1234, Model: 77, Instance: 99}
-	upstream := instantly(b, "endpoint-load-metrics: "+loads.Write(loads.Text, &load)+"\r\n")
+	upstream := instantly(b, "endpoint-load-metrics: "+gauges.WriteLoad(gauges.Text, &load)+"\r\n")
 	off, _ := senderTo(b, proxied(b, upstream), 10<<10)
 	on, _ := senderTo(b, proxied(b, upstream, withSignals(b, "sampled:2", nil)), 10<<10)
 	for range 200 {

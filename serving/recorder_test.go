@@ -15,7 +15,6 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/experience"
-	"gearshift/serving/experience/recording"
 	"gearshift/serving/work"
 )
 
@@ -37,7 +36,7 @@ func logging(t *testing.T, change func(*experience.Config)) (func(*serving.Optio
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	return func(o *serving.Options) {
-			recorder := recording.New(o.Router, store)
+			recorder := experience.NewRecorder(o.Router, store)
 			o.Router, o.Modules = recorder, append(o.Modules, serving.Parts{Metrics: recorder.Metrics(), Watcher: recorder})
 		}, func() *experience.Log {
 			if err := store.Close(); err != nil {

@@ -15,7 +15,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 	"gearshift/serving/config"
 )
 
@@ -130,7 +130,7 @@ func TestReloadTakesOverWhatItCan(t *testing.T) {
 // On any fault, of the file or of what it names, all stays as it was, and answer,
 // log and metrics say so.
 func TestReloadKeepsTheLastGood(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {}})
 	for name, spoil := range map[string]func(w *ward){
 		"mine.yaml:7: serving.max_body: want a size": func(w *ward) {
 			w.fault = errors.New("mine.yaml:7: serving.max_body: want a size\nmine.yaml:9: serving.addr: no")
@@ -183,7 +183,7 @@ func TestReloadKeepsTheLastGood(t *testing.T) {
 
 // A fault beside them keeps new limits of known keys out too.
 func TestReloadKeepsTheLimits(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {}})
 	w := &ward{}
 	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withKeys(file), withReloader(w))
 	text, err := os.ReadFile(file)
@@ -244,7 +244,7 @@ func (misfit) Match(*fleet.Table) error { return errors.New("made for another fl
 
 // A request in flight ends under the rules that it began with.
 func TestReloadLeavesRequestsInFlightAlone(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {Concurrency: 1}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {Concurrency: 1}})
 	synctest.Test(t, func(t *testing.T) {
 		w := &ward{}
 		g := newRig(t, takes(10*time.Second), withKeys(file), withReloader(w))
@@ -268,7 +268,7 @@ func TestReloadLeavesRequestsInFlightAlone(t *testing.T) {
 // Files are taken once they stand still, by look alone: keys, certificate, and
 // what the reloader names. What is behind a link counts, not the link.
 func TestWatch(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {}})
 	dir := t.TempDir()
 	scenario, link := filepath.Join(dir, "one.yaml"), filepath.Join(dir, "scenario.yaml")
 	write(t, scenario, "first")

@@ -13,7 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router/fleet"
-	"gearshift/serving/access/browser"
+	"gearshift/serving/access"
 	"gearshift/serving/config"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
@@ -78,11 +78,11 @@ type taken struct {
 // one without a type is taken to be JSON, and a form is where their protocol has none.
 func readable(r *http.Request, t taken) *wire.Refusal {
 	kind := wire.Field(r.Header, "Content-Type")
-	if kind == "" && (r.ContentLength == 0 || !browser.Sent(r)) {
+	if kind == "" && (r.ContentLength == 0 || !access.SentByPage(r)) {
 		return nil
 	}
 	media, err := wire.MediaType(kind)
-	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json") || t.media != "" && media == t.media || t.inference && media == formOfCurl && !browser.Sent(r)) {
+	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json") || t.media != "" && media == t.media || t.inference && media == formOfCurl && !access.SentByPage(r)) {
 		return nil
 	}
 	want := "application/json"

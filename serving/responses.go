@@ -53,12 +53,12 @@ func (s *Server) beside(replica, variant int) int {
 	if variant == work.Auto || variant == s.table.Replicas[replica].Variant {
 		return replica
 	}
-	own, ok := s.backends[replica].Transport.(engines.Prober)
+	own, ok := s.backends[replica].Transport.(engines.Server)
 	if !ok {
 		return -1
 	}
 	for _, i := range s.table.ReplicasOf(variant) {
-		if p, ok := s.backends[i].Transport.(engines.Prober); ok && p.Base().String() == own.Base().String() {
+		if p, ok := s.backends[i].Transport.(engines.Server); ok && p.Base().String() == own.Base().String() {
 			return i
 		}
 	}

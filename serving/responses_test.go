@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 )
 
 // keeping is a fleet whose replicas give responses with IDs of their own, and say
@@ -200,7 +200,7 @@ func TestPathsOfTheResponsesAPIAreNoIDs(t *testing.T) {
 }
 
 func TestAResponseIsItsTenantsAlone(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}, "bob": {}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {}, "bob": {}})
 	for name, c := range map[string]struct {
 		change     func(*serving.Options)
 		alice, bob []string // headers
@@ -235,7 +235,7 @@ func TestAResponseIsItsTenantsAlone(t *testing.T) {
 }
 
 func TestKeysDoNotCountTheEndOfAResponse(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {Rate: 1e-3, Burst: 1}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {Rate: 1e-3, Burst: 1}})
 	var k keeping
 	g := newRig(t, nil, k.fleet, withKeys(file))
 	header := []string{"Authorization", "Bearer " + secrets["alice"]}

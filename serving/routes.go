@@ -8,7 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/engines/loads"
+	"gearshift/serving/engines/gauges"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 )
@@ -52,7 +52,7 @@ func (s *Server) clientRoutes() []route {
 		keyed(http.MethodGet, metricsPath, s.clientMetrics),
 		keyed(http.MethodGet, "/version", s.getVersion),
 		keyed(http.MethodGet, "/v1/gearshift/status", s.overview.ServeStatus),
-		keyed(http.MethodGet, loads.Path, s.showLoads),
+		keyed(http.MethodGet, gauges.LoadsPath, s.showLoads),
 		routed(keyed(http.MethodPost, routePath, s.route), "route"),
 		free(keyed(http.MethodPost, routePath+"/{lease}/end", s.endRoute)),
 	}

@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 )
 
 // Whatever happens, neither log nor metrics nor any answer of the router's own
 // tell an API key, the admin token, a private key or what a client asked and got.
 func TestNoSecretIsTold(t *testing.T) {
-	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {Rate: 1000, Burst: 1000, Concurrency: 1}})
+	file, secrets := keysFile(t, map[string]access.Limits{"alice": {Rate: 1000, Burst: 1000, Concurrency: 1}})
 	key, wrong := secrets["alice"], "gs-this-key-is-wrong"
 	config, roots := certificate(t, t.TempDir(), 1)
 	const prompt, answer = "the-prompt-is-private", "the-answer-is-private"
@@ -89,7 +89,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	if err := <-adminEnded; err != nil {
 		t.Error(err)
 	}
-	hash, _ := keys.HashOf(key).MarshalText()
+	hash, _ := access.HashOf(key).MarshalText()
 	for name, text := range map[string]string{"log": g.logs.String(), "answers": answers.String(), "metrics": g.do("GET", "/metrics", "").Body.String()} {
 		if len(text) < 500 {
 			t.Errorf("the %s tell nothing at all: %s", name, text)

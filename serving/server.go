@@ -24,14 +24,11 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
 	"gearshift/serving/access"
-	"gearshift/serving/access/keys"
 	"gearshift/serving/admin/metrics"
 	"gearshift/serving/admin/overview"
 	"gearshift/serving/admin/trial"
 	"gearshift/serving/admission"
 	"gearshift/serving/config"
-	"gearshift/serving/config/running"
-	"gearshift/serving/draingrace"
 	"gearshift/serving/engines"
 	"gearshift/serving/engines/informed"
 	"gearshift/serving/jobs"
@@ -134,8 +131,8 @@ type Server struct {
 	drain     drain
 	memory    *admission.Memory
 	clients   *admission.Connections
-	running   atomic.Pointer[running.Settings] // what may change while it runs
-	loader    running.Loader
+	running   atomic.Pointer[config.Settings] // what may change while it runs
+	loader    config.Loader
 	gate      *access.Gate
 	catalogue *catalogue.Catalogue
 	overview  *overview.Overview
@@ -213,7 +210,7 @@ func (s *Server) assemble(o *Options) (err error) {
 	s.catalogue = catalogue.New(catalogue.Options{
 		Table: s.table, DefaultTask: func() int { return s.running.Load().Task }, Fail: s.fail, Jobs: jobModels(&o.Modality), Context: s.contexts.ofVariant,
 	})
-	s.loader = running.Loader{Table: s.table, CheckGrants: s.catalogue.CheckGrants, Rules: browserRules}
+	s.loader = config.Loader{Table: s.table, CheckGrants: s.catalogue.CheckGrants, Rules: browserRules}
 	s.trials = s.newTrials(*o)
 	if err := s.begins(); err != nil {
 		return err
@@ -312,11 +309,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	failed := make(chan error, 1)
 	encrypted := s.config.TLS.On()
 	end := func() { _ = l.Close() }
-	if graceful := draingrace.Wrap(l); graceful != nil {
+	if graceful := admission.NewDrainListener(l); graceful != nil {
 		l, end = graceful, graceful.End
 	}
 	go func() {
-		failed <- running.ServeTLS(server, s.clients.Limited(l, encrypted, s.settings().RetryAfter), s.certificate())
+		failed <- config.ServeTLS(server, s.clients.Limited(l, encrypted, s.settings().RetryAfter), s.certificate())
 	}()
 	s.log.Info("listening", "addr", l.Addr().String(), "policy", s.router.PolicyName(), "tls", encrypted)
 	s.tellKeys()
@@ -325,7 +322,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	watcher.Go(func() { s.watch(watching) })
 	keeping, unkeep := context.WithCancel(context.WithoutCancel(ctx)) // until the last request has ended
 	watcher.Go(func() {
-		keys.KeepUsage(keeping, s.config.UsageFile, func() *keys.Ring { return s.running.Load().Ring }, s.log)
+		access.KeepUsage(keeping, s.config.UsageFile, func() *access.Ring { return s.running.Load().Ring }, s.log)
 	})
 	defer watcher.Wait()
 	defer unkeep()

@@ -16,8 +16,8 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/tiers"
 	"gearshift/serving"
+	"gearshift/serving/engines/gauges"
 	"gearshift/serving/engines/informed"
-	"gearshift/serving/engines/loads"
 )
 
 // tiered is an engine that can be asked for its load, and notes that it was.
@@ -37,7 +37,7 @@ type tieredCalls struct {
 func (e *tiered) RoundTrip(r *http.Request) (*http.Response, error) {
 	e.calls.mu.Lock()
 	defer e.calls.mu.Unlock()
-	if r.URL.Path == loads.Path {
+	if r.URL.Path == gauges.LoadsPath {
 		e.calls.asked = append(e.calls.asked, e.host)
 		e.calls.all++
 		return says(http.StatusOK, jsonType, fmt.Sprintf(`{"loads":[{"num_running_reqs":%d}]}`, e.calls.all*7%19))(r)
@@ -46,10 +46,10 @@ func (e *tiered) RoundTrip(r *http.Request) (*http.Response, error) {
 	return e.transport(r)
 }
 
-// Base implements [engines.Prober].
+// Base implements [engines.Server].
 func (e *tiered) Base() *url.URL { return &url.URL{Scheme: "http", Host: "h"} }
 
-// Get implements [engines.Prober].
+// Get implements [engines.Server].
 func (e *tiered) Get(context.Context, string) (*http.Response, error) {
 	return says(http.StatusOK, jsonType, "{}")(nil)
 }

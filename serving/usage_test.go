@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"gearshift/serving"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 	"gearshift/serving/config"
 )
 
 // What a key has used is used after a restart too.
 func TestBudgetsOutliveARestart(t *testing.T) {
-	file, secrets := granting(t, map[string]keys.Key{"alice": {Limits: keys.Limits{TokensPerMonth: 20}}})
+	file, secrets := granting(t, map[string]access.Key{"alice": {Limits: access.Limits{TokensPerMonth: 20}}})
 	kept := filepath.Join(t.TempDir(), "usage.json")
 	with := func(o *serving.Options) { o.Config.UsageFile = kept }
 	send := func(g *rig) int {
@@ -45,7 +45,7 @@ func TestBudgetsOutliveARestart(t *testing.T) {
 
 // A lease that is held when the router ends is used, as one is that expires.
 func TestLeasesThatAreHeldAtTheEndAreUsed(t *testing.T) {
-	file, secrets := granting(t, map[string]keys.Key{"alice": {Limits: keys.Limits{TokensPerMonth: 1000}}})
+	file, secrets := granting(t, map[string]access.Key{"alice": {Limits: access.Limits{TokensPerMonth: 1000}}})
 	kept := filepath.Join(t.TempDir(), "usage.json")
 	with := func(o *serving.Options) { o.Config.UsageFile = kept }
 	g := newWide(t, withKeys(file), with)

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"gearshift/serving/engines/heartbeat"
+	"gearshift/serving/engines/agents"
 )
 
 // front stands before the engine of a host, so that it sees the router's orders. It dies with the
@@ -68,7 +68,7 @@ func (f *front) answered(r *http.Response) error {
 	if !load && !unload || r.StatusCode/100 != 2 {
 		return nil
 	}
-	epoch, err := strconv.ParseUint(r.Request.Header.Get(heartbeat.HeaderEpoch), 10, 64)
+	epoch, err := strconv.ParseUint(r.Request.Header.Get(agents.HeaderEpoch), 10, 64)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.orders++

@@ -16,7 +16,7 @@ import (
 	"gearshift/env/engine"
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
-	"gearshift/serving/access/browser"
+	"gearshift/serving/access"
 	"gearshift/serving/backend"
 	"gearshift/serving/engineserver"
 	"gearshift/workloads"
@@ -114,7 +114,7 @@ func (o engineOptions) server() (c engineserver.Config, err error) {
 	if !(o.cores >= 0 && o.cores <= 4096) { // NaN fails too
 		return c, fmt.Errorf("--cores %v: want a number up to 4096, such as 2 or 0.5, or 0 for what is known", o.cores)
 	}
-	if err := browser.ValidateHosts(o.hosts); err != nil {
+	if err := access.ValidateHosts(o.hosts); err != nil {
 		return c, fmt.Errorf("--hosts: %w", err)
 	}
 	c.Faulty, c.Hosts = o.faulty, o.hosts

@@ -18,7 +18,6 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/config/setting"
 	"gearshift/serving/engineserver"
-	"gearshift/serving/engineserver/agent"
 )
 
 // agentOptions are the flags of engine that are of the router that it reports to.
@@ -67,7 +66,7 @@ func (o *agentOptions) check(changed func(string) bool) error {
 	if o.router == "" {
 		return nil
 	}
-	if _, err := agent.ParseRouter(o.router); err != nil {
+	if _, err := engineserver.ParseRouter(o.router); err != nil {
 		return fmt.Errorf("--agent: %w", err)
 	}
 	var err error
@@ -88,7 +87,7 @@ func (o *agentOptions) configure(c *engineserver.Config, folder string) {
 	}
 	c.Fence = &engineserver.Fence{Secret: o.token}
 	if folder != "" {
-		fetcher := &agent.Fetcher{Router: o.router, Token: o.token, Dir: folder, Limit: cmp.Or(int64(o.limit), c.Memory), Log: c.Log, Client: &http.Client{
+		fetcher := &engineserver.Fetcher{Router: o.router, Token: o.token, Dir: folder, Limit: cmp.Or(int64(o.limit), c.Memory), Log: c.Log, Client: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}}
 		c.Fetch = fetcher.Fetch
@@ -105,7 +104,7 @@ func (o *agentOptions) serve(ctx context.Context, c engineserver.Config, server 
 	if err != nil {
 		return err
 	}
-	a, err := agent.New(agent.Config{
+	a, err := engineserver.NewAgent(engineserver.AgentConfig{
 		Router: o.router, Token: o.token, Host: host, Version: version, Incarnation: uint64(time.Now().UnixMicro()),
 		URL: reachable, Memory: c.Memory, Loaded: server.Loaded, Term: c.Fence, Log: c.Log,
 	})

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving/engines/heartbeat"
+	"gearshift/serving/engines/agents"
 )
 
 // agentRouter is the part of a router that agents talk to.
@@ -27,7 +27,7 @@ type agentRouter struct {
 	digest func([]byte) string
 
 	mu            sync.Mutex // protects what follows
-	registrations []heartbeat.Registration
+	registrations []agents.Registration
 	beats         int
 	loaded        []string // as the last heartbeat with them has them
 	left          int
@@ -40,7 +40,7 @@ func startAgentRouter(t *testing.T) *agentRouter {
 	}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /admin/agents/{host}", func(w http.ResponseWriter, q *http.Request) {
-		var one heartbeat.Registration
+		var one agents.Registration
 		refuse := func(status int, message string) {
 			w.WriteHeader(status)
 			_, _ = fmt.Fprintf(w, `{"error": {"message": %q}}`, message)
@@ -56,11 +56,11 @@ func startAgentRouter(t *testing.T) *agentRouter {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.registrations, r.loaded = append(r.registrations, one), one.Loaded
-			_ = json.NewEncoder(w).Encode(heartbeat.Accepted{Term: 2, HeartbeatMS: 20, Misses: 2})
+			_ = json.NewEncoder(w).Encode(agents.Accepted{Term: 2, HeartbeatMS: 20, Misses: 2})
 		}
 	})
 	mux.HandleFunc("POST /admin/agents/{host}/heartbeat", func(w http.ResponseWriter, q *http.Request) {
-		var one heartbeat.Pulse
+		var one agents.Pulse
 		_ = json.NewDecoder(q.Body).Decode(&one)
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func startAgentRouter(t *testing.T) *agentRouter {
 			_, _ = fmt.Fprintf(w, `{"error": {"message": "the router has no files of model %s"}}`, q.PathValue("name"))
 			return
 		}
-		w.Header().Set(heartbeat.HeaderDigest, r.digest(files))
+		w.Header().Set(agents.HeaderDigest, r.digest(files))
 		_, _ = w.Write(files)
 	})
 	r.Server = httptest.NewServer(mux)
@@ -119,10 +119,10 @@ func TestEngineReports(t *testing.T) {
 	}
 	const unload = "/v2/repository/models/large/unload"
 	e.expect(t, "POST", unload, "", http.StatusForbidden, "takes orders with the fleet's token alone")
-	e.header = http.Header{heartbeat.HeaderFleet: {"secret"}}
+	e.header = http.Header{agents.HeaderFleet: {"secret"}}
 	e.expect(t, "POST", unload, "", http.StatusOK)
 	r.waitFor(t, "large is unloaded", func() bool { return slices.Equal(r.loaded, []string{"small"}) })
-	e.header.Set(heartbeat.HeaderEpoch, "4294967297") // term 1
+	e.header.Set(agents.HeaderEpoch, "4294967297") // term 1
 	e.expect(t, "POST", "/v2/repository/models/large/load", "", http.StatusConflict, "another router is in charge")
 	e.stop(t)
 	if r.left != 1 {
@@ -180,7 +180,7 @@ func TestEngineFetchesModels(t *testing.T) {
 		r.models[name] = b.Bytes()
 	}
 	p := startProcess(t, "engine", "--repository", to, "--memory", "40MiB", "--addr", "127.0.0.1:0", "--agent", r.URL, "--agent-host", "gpu0")
-	e := &engineProcess{process: p, url: "http://" + p.listens(t), header: http.Header{heartbeat.HeaderFleet: {"secret"}}}
+	e := &engineProcess{process: p, url: "http://" + p.listens(t), header: http.Header{agents.HeaderFleet: {"secret"}}}
 	load := func(model string, status int, parts ...string) {
 		t.Helper()
 		e.expect(t, "POST", "/v2/repository/models/"+model+"/load", "", status, parts...)

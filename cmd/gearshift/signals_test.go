@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/serving/engines/loads"
+	"gearshift/serving/engines/gauges"
 )
 
 // A router asks an engine in another process for its load before the choice, hears it with answers and
@@ -30,8 +30,8 @@ func TestSignalsAcrossProcesses(t *testing.T) {
 			t.Errorf("the metrics do not have %s", want)
 		}
 	}
-	_, _, page := behind.ask(t, "GET", loads.Path, "")
-	l, ours, err := loads.ParsePage([]byte(page), "small")
+	_, _, page := behind.ask(t, "GET", gauges.LoadsPath, "")
+	l, ours, err := gauges.ParseLoads([]byte(page), "small")
 	if err != nil || !ours || l.Requests != 0 || l.Cores != 4 {
 		t.Errorf("the router says %+v, %v, %v: %s", l, ours, err, page)
 	}

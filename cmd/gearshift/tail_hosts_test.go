@@ -16,7 +16,7 @@ import (
 
 	"gearshift/router/signals"
 	"gearshift/serving/backend/models"
-	"gearshift/serving/engines/loads"
+	"gearshift/serving/engines/gauges"
 )
 
 // tailCores is what each process gets of a processor: two kinds of hosts, 1.2 processors together.
@@ -123,7 +123,7 @@ func (h *tailHost) ask(ctx context.Context, body []byte) (signals.Load, error) {
 	if err != nil {
 		return signals.Load{}, err
 	}
-	r.Header[loads.FormatHeader] = []string{"TEXT"}
+	r.Header[gauges.FormatHeader] = []string{"TEXT"}
 	response, err := h.client.Do(r)
 	if err != nil {
 		return signals.Load{}, err
@@ -136,12 +136,12 @@ func (h *tailHost) ask(ctx context.Context, body []byte) (signals.Load, error) {
 	if err != nil {
 		return signals.Load{}, err
 	}
-	return loads.Parse(response.Header.Get(loads.MetricsHeader))
+	return gauges.ParseLoad(response.Header.Get(gauges.MetricsHeader))
 }
 
 // poll asks the host for its load of the model.
 func (h *tailHost) poll(ctx context.Context, model int) (signals.Load, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+loads.Path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+gauges.LoadsPath, nil)
 	if err != nil {
 		return signals.Load{}, err
 	}
@@ -154,7 +154,7 @@ func (h *tailHost) poll(ctx context.Context, model int) (signals.Load, error) {
 	if err != nil {
 		return signals.Load{}, err
 	}
-	l, _, err := loads.ParsePage(text, tailModels[model].Name)
+	l, _, err := gauges.ParseLoads(text, tailModels[model].Name)
 	return l, err
 }
 

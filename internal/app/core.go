@@ -23,7 +23,6 @@ import (
 	"gearshift/serving/engines/agents"
 	"gearshift/serving/engines/informed"
 	"gearshift/serving/experience"
-	"gearshift/serving/experience/recording"
 	"gearshift/serving/openai/wire"
 	"gearshift/workloads"
 )
@@ -172,7 +171,7 @@ func LogExperience(o *serving.Options, s *scenario.Scenario) (begin func() error
 	if err != nil {
 		return nil, nil, err
 	}
-	recorder := recording.New(o.Router, store)
+	recorder := experience.NewRecorder(o.Router, store)
 	o.Router, o.Modules = recorder, append(o.Modules, serving.Parts{Metrics: recorder.Metrics(), Watcher: recorder})
 	return store.Begin, func() {
 		if err := store.Close(); err != nil {

@@ -22,7 +22,7 @@ type upstream struct {
 }
 
 var _ interface {
-	engines.Prober
+	engines.Server
 	serving.Forwarder
 	agents.Engine
 } = (*upstream)(nil)
@@ -32,7 +32,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.current.Load().RoundTrip(r)
 }
 
-// Get implements [engines.Prober].
+// Get implements [engines.Server].
 func (u *upstream) Get(ctx context.Context, path string) (*http.Response, error) {
 	return u.current.Load().Get(ctx, path)
 }
@@ -42,7 +42,7 @@ func (u *upstream) Ask(ctx context.Context, method, path string, header http.Hea
 	return u.current.Load().Ask(ctx, method, path, header, body)
 }
 
-// Base implements [engines.Prober].
+// Base implements [engines.Server].
 func (u *upstream) Base() *url.URL { return u.current.Load().Base() }
 
 // API returns where its OpenAI endpoints lie.

@@ -8,20 +8,19 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/access/keys"
 	"gearshift/serving/openai/wire"
 )
 
 // newGate is a gate for the holder of one key, of which at most one request may be in flight.
 func newGate(t *testing.T) (gate *Gate, secret string) {
 	t.Helper()
-	key, secret, err := keys.New("team", keys.Limits{Concurrency: 1}, time.Time{})
+	key, secret, err := NewKey("team", Limits{Concurrency: 1}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ring := keys.NewRing([]keys.Key{key}, nil)
+	ring := NewRing([]Key{key}, nil)
 	return New(Options{
-		Ring: func() *keys.Ring { return ring },
+		Ring: func() *Ring { return ring },
 		Open: func(c *gin.Context) bool { return c.Request.URL.Path == "/healthz" },
 		Free: func(c *gin.Context) bool { return c.Request.URL.Path == "/done" },
 		Refuse: func(c *gin.Context, status int, e wire.Error) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/access/keys"
 	"gearshift/serving/openai/wire"
 )
 
@@ -18,18 +17,18 @@ import (
 const HeaderReason = "X-Gearshift-Reason"
 
 // Granted is what the request's key may ask for; everything without a key.
-func Granted(c *gin.Context) keys.Grants {
+func Granted(c *gin.Context) Grants {
 	if h := Of(c).Holder(); h != nil {
 		return h.Grants()
 	}
-	return keys.Grants{}
+	return Grants{}
 }
 
 // Reserve sets the tokens aside from the budgets of the request's key.
-func Reserve(c *gin.Context, tokens int64) (keys.Spend, *wire.Refusal) {
+func Reserve(c *gin.Context, tokens int64) (Spend, *wire.Refusal) {
 	h := Of(c).Holder()
 	if h == nil {
-		return keys.Spend{}, nil
+		return Spend{}, nil
 	}
 	spend, wait, ok := h.Reserve(time.Now(), tokens)
 	if ok {
@@ -43,10 +42,10 @@ func Reserve(c *gin.Context, tokens int64) (keys.Spend, *wire.Refusal) {
 	header.Set("X-Should-Retry", "false") // the official clients would try again within seconds
 	l := h.Limits()
 	message := fmt.Sprintf("this API key may use %s; the request may take %d, and what is left is less. The budget is renewed in %v", budgetsOf(l), tokens, time.Duration(seconds)*time.Second)
-	return keys.Spend{}, &wire.Refusal{Status: http.StatusTooManyRequests, Error: wire.Error{Type: wire.RateLimit, Code: wire.Optional(code), Message: message}}
+	return Spend{}, &wire.Refusal{Status: http.StatusTooManyRequests, Error: wire.Error{Type: wire.RateLimit, Code: wire.Optional(code), Message: message}}
 }
 
-func budgetsOf(l keys.Limits) string {
+func budgetsOf(l Limits) string {
 	var list []string
 	if l.TokensPerDay > 0 {
 		list = append(list, fmt.Sprintf("%d tokens a day", l.TokensPerDay))

@@ -1,5 +1,6 @@
-// Package access says who may use the clients' port: which web pages, and the clients that
-// have a key, as often as its limits allow.
+// Package access decides who may use the clients' port: which web pages, by their origins (CORS),
+// by which names a server on a loopback address may be called, and the clients that have a key, as
+// often as its limits allow. Of keys only hashes are kept.
 package access
 
 import (
@@ -12,17 +13,15 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"gearshift/serving/access/browser"
-	"gearshift/serving/access/keys"
 	"gearshift/serving/openai/wire"
 )
 
 // Options are what a Gate is made of.
 type Options struct {
 	// Rules are what web pages may do, and the names of this machine.
-	Rules func() *browser.Rules
+	Rules func() *PageRules
 	// Ring is the keys in force; nil lets anyone in.
-	Ring func() *keys.Ring
+	Ring func() *Ring
 	// Open reports whether the request's path needs no key, Free whether limits of keys do
 	// not count it.
 	Open, Free func(c *gin.Context) bool
@@ -82,7 +81,7 @@ func (g *Gate) Unlock(c *gin.Context) {
 		return
 	}
 	verdict, wait := holder.Begin(g.Clock)
-	if verdict != keys.Accepted {
+	if verdict != Accepted {
 		g.exceeded(c, holder, verdict, wait)
 		return
 	}
@@ -93,8 +92,8 @@ func (g *Gate) Unlock(c *gin.Context) {
 
 // identified is whose key the request brings. Where it stood is emptied: a key
 // for this router is for no other server.
-func identified(ring *keys.Ring, h http.Header) *keys.Holder {
-	var found *keys.Holder
+func identified(ring *Ring, h http.Header) *Holder {
+	var found *Holder
 	for _, name := range credentials {
 		secret := h.Get(name)
 		if name == "Authorization" {
@@ -111,9 +110,9 @@ func identified(ring *keys.Ring, h http.Header) *keys.Holder {
 }
 
 // exceeded is the answer to more requests than a key may send.
-func (g *Gate) exceeded(c *gin.Context, h *keys.Holder, v keys.Verdict, wait time.Duration) {
+func (g *Gate) exceeded(c *gin.Context, h *Holder, v Verdict, wait time.Duration) {
 	code, message := "rate_limit_exceeded", fmt.Sprintf("this API key may send %v requests per second", h.Limits().Rate)
-	if v == keys.TooMany {
+	if v == TooMany {
 		code, message = "concurrency_limit_exceeded", fmt.Sprintf("this API key may have %d requests at the same time", h.Limits().Concurrency)
 		wait = g.RetryAfter()
 	}
@@ -132,7 +131,7 @@ func (g *Gate) makesWork(c *gin.Context) bool {
 
 // Held is the place that a request has among those of its key.
 type Held struct {
-	of   *keys.Holder
+	of   *Holder
 	kept bool // by a lease, which gives it back
 }
 
@@ -147,7 +146,7 @@ func Of(c *gin.Context) *Held {
 }
 
 // Holder is whose key it is; nil without one.
-func (h *Held) Holder() *keys.Holder {
+func (h *Held) Holder() *Holder {
 	if h == nil {
 		return nil
 	}

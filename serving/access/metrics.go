@@ -3,7 +3,6 @@ package access
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"gearshift/serving/access/keys"
 	"gearshift/serving/admin/scrape"
 )
 
@@ -22,7 +21,7 @@ func (g *Gate) Metrics() []prometheus.Collector {
 // collect looks at the keys in force, so that the labels are those of the keys file.
 func (g *Gate) collect(out scrape.Metrics) {
 	for _, h := range g.Ring().Holders() {
-		for _, v := range keys.Verdicts {
+		for _, v := range KeyVerdicts {
 			out.Counter(keyRequestsDesc, float64(h.Count(v)), h.Name, v.String())
 		}
 		out.Gauge(keyInFlightDesc, float64(h.InFlight()), h.Name)

@@ -5,19 +5,17 @@ import (
 	"net/http"
 
 	"github.com/gin-gonic/gin"
-
-	"gearshift/serving/access/browser"
 )
 
 // Guard keeps pages of other sites out, unless serving.cors lets them in, and answers the
 // questions that browsers ask ahead of a request.
 func (g *Gate) Guard(c *gin.Context) {
 	rules := g.Rules()
-	if browser.Loopback(c.Request) && !rules.Local(c.Request.Host) {
-		g.refuse(c, http.StatusForbidden, "wrong_host", browser.WrongHost(c.Request, browser.HostsKey))
+	if Loopback(c.Request) && !rules.Local(c.Request.Host) {
+		g.refuse(c, http.StatusForbidden, "wrong_host", WrongHost(c.Request, HostsKey))
 		return
 	}
-	if browser.Preflight(c.Request) {
+	if Preflight(c.Request) {
 		g.preflight(c, rules)
 		return
 	}
@@ -30,7 +28,7 @@ func (g *Gate) Guard(c *gin.Context) {
 
 // preflight answers a browser's question by the methods of the path. It brings no key:
 // the request that follows does.
-func (g *Gate) preflight(c *gin.Context, rules *browser.Rules) {
+func (g *Gate) preflight(c *gin.Context, rules *PageRules) {
 	methods := c.Writer.Header().Get("Allow") // gin has looked for them
 	if methods == "" {
 		g.NotFound(c)

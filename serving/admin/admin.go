@@ -14,8 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/access"
-	"gearshift/serving/access/browser"
-	"gearshift/serving/config/running"
+	"gearshift/serving/config"
 	"gearshift/serving/openai/wire"
 )
 
@@ -34,7 +33,7 @@ type Options struct {
 	// Proxies are those that are trusted to name their clients.
 	Proxies func() access.Proxies
 	// Rules are what web pages may do, and the names of this machine.
-	Rules func() *browser.Rules
+	Rules func() *access.PageRules
 	// Fail answers with an error.
 	Fail  func(c *gin.Context, status int, e wire.Error)
 	Clock func() time.Duration
@@ -48,7 +47,7 @@ const Grace = time.Second
 // the operators' page is, if there is one.
 func (g *Guard) Serve(ctx context.Context, server *http.Server, l net.Listener, page string) error {
 	failed := make(chan error, 1)
-	go func() { failed <- running.ServeTLS(server, l, g.Certificate) }()
+	go func() { failed <- config.ServeTLS(server, l, g.Certificate) }()
 	addr := l.Addr().String()
 	g.Log.Info("admin listening", "addr", addr, "tls", g.Certificate != nil)
 	if page != "" {

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/serving/access"
-	"gearshift/serving/access/browser"
 	"gearshift/serving/admin/lograte"
 	"gearshift/serving/openai/wire"
 )
@@ -107,8 +106,8 @@ func (g *Guard) SameOrigin(c *gin.Context) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
-	if (g.loopback || browser.Loopback(c.Request)) && !g.Rules().Local(c.Request.Host) {
-		g.Fail(c, http.StatusForbidden, wire.Error{Type: wire.InvalidRequest, Code: "wrong_host", Message: browser.WrongHost(c.Request, browser.HostsKey)})
+	if (g.loopback || access.Loopback(c.Request)) && !g.Rules().Local(c.Request.Host) {
+		g.Fail(c, http.StatusForbidden, wire.Error{Type: wire.InvalidRequest, Code: "wrong_host", Message: access.WrongHost(c.Request, access.HostsKey)})
 		return
 	}
 	if err := new(http.CrossOriginProtection).Check(c.Request); err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
-	"gearshift/serving/access/keys"
 	"gearshift/serving/admin/metrics"
 	"gearshift/serving/admin/scrape"
 	"gearshift/serving/admission/limits"
@@ -52,9 +51,9 @@ type LeaseManager struct {
 // leasedWork is the work of a lease.
 type leasedWork struct {
 	*work.Work
-	most  int          // output tokens that its caller may report
-	timer *time.Timer  // of its expiry
-	key   *keys.Holder // whose concurrency it takes; nil without a key
+	most  int            // output tokens that its caller may report
+	timer *time.Timer    // of its expiry
+	key   *access.Holder // whose concurrency it takes; nil without a key
 }
 
 // How a lease ends, by the label of the metric.

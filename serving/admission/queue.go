@@ -1,5 +1,5 @@
 // Package admission is the queue before the fleet: which requests begin at once, which wait
-// in which order, and which are refused, and why.
+// in which order, and which are refused, and why; and the connections before that.
 package admission
 
 import (

@@ -8,7 +8,7 @@ import (
 
 	"gearshift/internal/faults"
 	"gearshift/router/health"
-	"gearshift/serving/access/browser"
+	"gearshift/serving/access"
 	"gearshift/serving/admission/limits"
 	"gearshift/serving/engines/gauges"
 	"gearshift/serving/engines/informed"
@@ -88,7 +88,7 @@ type Config struct {
 	// Affinity keeps a session's requests on one replica.
 	Affinity Affinity `yaml:"affinity"`
 	// CORS is which web pages may ask.
-	CORS browser.CORS `yaml:"cors"`
+	CORS access.CORS `yaml:"cors"`
 	// Hosts are names that requests to a loopback address may use for this server,
 	// in addition to the machine's own.
 	Hosts []string `yaml:"hosts,omitempty"`
@@ -122,7 +122,7 @@ func Default() Config {
 		Experience:   experience.DefaultConfig(),
 		Steering:     DefaultSteering(),
 		Affinity:     defaultAffinity(),
-		CORS:         browser.Default(),
+		CORS:         access.DefaultCORS(),
 		Routers:      1,
 	}
 }
@@ -151,7 +151,7 @@ func (c Config) Validate() error {
 	found.Add(c.Memory.Validate(c.MaxBody), c.Connections.Validate())
 	found.Add(c.Affinity.Validate())
 	found.If(c.Routers < 1, "routers: want how many share the fleet, 1 or more, not %d", c.Routers)
-	found.Add(c.CORS.Validate(), browser.ValidateHosts(c.Hosts), c.Timeouts.validate(), c.Retries.validate())
+	found.Add(c.CORS.Validate(), access.ValidateHosts(c.Hosts), c.Timeouts.validate(), c.Retries.validate())
 	found.Add(under("health", c.Watching().Validate()), under("gauges", c.Gauges.Validate()), under("signals", c.Signals.Validate()))
 	found.Add(c.Overload.Validate(), validateClasses(c.Classes), under("experience", c.Experience.Validate()), under("leases", c.Leases.Validate()), under("lifecycle", c.Lifecycle.Validate()))
 	return found.Err()

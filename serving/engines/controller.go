@@ -7,7 +7,6 @@ import (
 
 	"gearshift/router/control"
 	"gearshift/router/health"
-	"gearshift/serving/engines/probes"
 )
 
 // silenceChecks is how often silences are looked for within the time after which one counts.
@@ -17,7 +16,7 @@ const silenceChecks = 10
 // the clock, and reports its changes. Its methods may be called from any goroutine.
 type Controller struct {
 	monitor *health.Monitor
-	prober  *probes.Prober // nil if no backend can be probed
+	prober  *Prober // nil if no backend can be probed
 	clock   func() time.Duration
 	report  func(health.Change)
 	// waiting fills in how many requests the replicas owe an answer to, and how many

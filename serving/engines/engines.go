@@ -1,12 +1,12 @@
 // Package engines watches the engines behind replicas, and has them load and unload their
-// models: their health, what they report of themselves, whether they keep to their profiles.
+// models: their health, which a [Prober] asks for, what they report of themselves, whether they
+// keep to their profiles.
 package engines
 
 import (
 	"context"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -22,15 +22,12 @@ import (
 	"gearshift/serving/engines/address"
 	"gearshift/serving/engines/agents"
 	"gearshift/serving/engines/gauges"
-	"gearshift/serving/engines/probes"
 )
 
-// Prober is what a [config.Backend]'s transport may be as well: a server that can be
+// Server is what a [config.Backend]'s transport may be as well: a server that can be
 // asked for its health and its gauges.
-type Prober interface {
-	// Get asks for a path of the server's own, on a new connection. The caller
-	// closes the body.
-	Get(ctx context.Context, path string) (*http.Response, error)
+type Server interface {
+	Getter // on a new connection each time
 	// Base is the server's root.
 	Base() *url.URL
 }
@@ -137,11 +134,11 @@ func (e *Engines) Metrics() []prometheus.Collector {
 const engineSeed = 0x656e67696e6573
 
 // servers groups the replicas by the server that they are behind.
-func (e *Engines) servers() []probes.Target {
-	var list []probes.Target
+func (e *Engines) servers() []Target {
+	var list []Target
 	index := map[string]int{}
 	for i, b := range e.options.Backends {
-		p, ok := b.Transport.(Prober)
+		p, ok := b.Transport.(Server)
 		if !ok {
 			continue
 		}
@@ -150,7 +147,7 @@ func (e *Engines) servers() []probes.Target {
 		if !ok {
 			n = len(list)
 			index[root] = n
-			list = append(list, probes.Target{Server: p})
+			list = append(list, Target{Server: p})
 		}
 		list[n].Replicas, list[n].Models = append(list[n].Replicas, i), append(list[n].Models, b.Model)
 	}
@@ -158,7 +155,7 @@ func (e *Engines) servers() []probes.Target {
 }
 
 // rootOf identifies a server: those below one root may have lists of their own.
-func rootOf(p Prober) string {
+func rootOf(p Server) string {
 	if at, ok := p.(interface{ API() *url.URL }); ok {
 		return at.API().String()
 	}
@@ -168,7 +165,7 @@ func rootOf(p Prober) string {
 // addressOf is where the backend is connected to, host:port, and the host alone;
 // both are empty of one within this process.
 func addressOf(b config.Backend) (at, host string) {
-	p, ok := b.Transport.(Prober)
+	p, ok := b.Transport.(Server)
 	if !ok {
 		return "", ""
 	}
@@ -217,7 +214,7 @@ func (e *Engines) watch() {
 		sources = append(sources, gauges.Source{Server: t.Server, Replicas: t.Replicas, Models: t.Models, Named: t.Named, Loaded: e.loaded})
 	}
 	if len(targets) > 0 {
-		e.health.prober = probes.New(e.options.Health, targets, engineSeed, func(t probes.Target, f health.Finding) {
+		e.health.prober = NewProber(e.options.Health, targets, engineSeed, func(t Target, f health.Finding) {
 			e.metrics.probed(t.Replicas, f)
 			e.health.probed(t.Replicas, f)
 		})
@@ -228,7 +225,7 @@ func (e *Engines) watch() {
 }
 
 // listed takes in which models a server has.
-func (e *Engines) listed(t probes.Target, notes []string, contexts []int) {
+func (e *Engines) listed(t Target, notes []string, contexts []int) {
 	for n, i := range t.Replicas {
 		if !e.loaded(i) {
 			notes[n] = "" // that it lacks a model that is not loaded is no fault of it

@@ -73,7 +73,7 @@ func (e *Engines) driven() []agents.Replica {
 			list[i].Named = b.Versioned.Get
 		}
 		engine, ok := b.Transport.(agents.Engine)
-		if p, asked := b.Transport.(Prober); ok && asked && b.Lifecycle != nil {
+		if p, asked := b.Transport.(Server); ok && asked && b.Lifecycle != nil {
 			list[i].Engine, list[i].Dialect, list[i].Server = engine, b.Lifecycle, rootOf(p)
 		}
 	}

@@ -2,7 +2,8 @@
 // ones or others, behind the HTTP interface of vLLM, metrics' names included. Models are
 // loaded and unloaded by Triton's repository API, and put to sleep as vLLM does it. To a router it is
 // a server like any other, so that serving can be tried, and tested, across real
-// connections without a GPU. It misbehaves on demand; see [Faults].
+// connections without a GPU. It misbehaves on demand; see [Faults]. Its [Agent] registers it with a
+// router, sends heartbeats, and fetches models that it lacks.
 package engineserver
 
 import (
@@ -21,7 +22,7 @@ import (
 	"time"
 
 	"gearshift/serving/backend"
-	"gearshift/serving/engines/loads"
+	"gearshift/serving/engines/gauges"
 	"gearshift/serving/engineserver/repository"
 	"gearshift/serving/openai/wire"
 )
@@ -206,7 +207,7 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("GET /v1/models", s.listModels)
 	s.mux.HandleFunc("GET /health", s.health)
 	s.mux.Handle("GET /metrics", s.metrics.handler())
-	s.mux.HandleFunc("GET "+loads.Path, s.showLoads)
+	s.mux.HandleFunc("GET "+gauges.LoadsPath, s.showLoads)
 	if s.faulty {
 		s.mux.HandleFunc("GET /fault", s.showFaults)
 		s.mux.HandleFunc("POST /fault", s.setFaults)

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"gearshift/serving/engines/heartbeat"
+	"gearshift/serving/engines/agents"
 	"gearshift/serving/openai/wire"
 )
 
@@ -119,16 +119,16 @@ func (s *Server) fenced(next http.HandlerFunc, fail func(http.ResponseWriter, in
 		return next
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		if subtle.ConstantTimeCompare([]byte(r.Header.Get(heartbeat.HeaderFleet)), []byte(s.fence.Secret)) != 1 {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get(agents.HeaderFleet)), []byte(s.fence.Secret)) != 1 {
 			s.hold(r, "an order without the fleet's token")
-			fail(w, http.StatusForbidden, fmt.Errorf("this engine reports to a router, and takes orders with the fleet's token alone: order it through the router, or send the token in %s", heartbeat.HeaderFleet))
+			fail(w, http.StatusForbidden, fmt.Errorf("this engine reports to a router, and takes orders with the fleet's token alone: order it through the router, or send the token in %s", agents.HeaderFleet))
 			return
 		}
 		if err := s.inOrder(r); err != nil {
 			status := http.StatusBadRequest
 			if late := (*overtaken)(nil); errors.As(err, &late) {
 				status = http.StatusConflict
-				w.Header().Set(heartbeat.HeaderTerm, strconv.FormatUint(late.term, 10))
+				w.Header().Set(agents.HeaderTerm, strconv.FormatUint(late.term, 10))
 			}
 			s.log.Warn("order refused", "path", r.URL.Path, "error", err)
 			fail(w, status, err)
@@ -140,13 +140,13 @@ func (s *Server) fenced(next http.HandlerFunc, fail func(http.ResponseWriter, in
 
 // inOrder refuses an order whose epoch is not in order.
 func (s *Server) inOrder(r *http.Request) error {
-	text := r.Header.Get(heartbeat.HeaderEpoch)
+	text := r.Header.Get(agents.HeaderEpoch)
 	if text == "" {
 		return nil
 	}
 	epoch, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return fmt.Errorf("%s: %q; want a whole number", heartbeat.HeaderEpoch, text)
+		return fmt.Errorf("%s: %q; want a whole number", agents.HeaderEpoch, text)
 	}
 	model := r.PathValue("model")
 	if model == "" {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving/engines/heartbeat"
+	"gearshift/serving/engines/agents"
 )
 
 // fleetToken is the secret of the test's fleet.
@@ -42,7 +42,7 @@ func (r *rig) send(path string, header map[string]string, status int, part strin
 // order sends an order with an epoch of the term, and the fleet's token.
 func (r *rig) order(path string, term, placement uint64, status int, part string) http.Header {
 	r.t.Helper()
-	return r.send(path, map[string]string{heartbeat.HeaderEpoch: strconv.FormatUint(term<<32|placement, 10), heartbeat.HeaderFleet: fleetToken}, status, part)
+	return r.send(path, map[string]string{agents.HeaderEpoch: strconv.FormatUint(term<<32|placement, 10), agents.HeaderFleet: fleetToken}, status, part)
 }
 
 // withFence is an engine with an agent, whose router has given it the term 2.
@@ -64,7 +64,7 @@ func withFence(t *testing.T, test func(*rig, *Fence)) {
 func TestOlderOrders(t *testing.T) {
 	withFence(t, func(r *rig, fence *Fence) {
 		const models = "/v2/repository/models/"
-		if term := r.order(models+"large/load", 1, 7, http.StatusConflict, "the order is of term 1, and term 2 has begun").Get(heartbeat.HeaderTerm); term != "2" {
+		if term := r.order(models+"large/load", 1, 7, http.StatusConflict, "the order is of term 1, and term 2 has begun").Get(agents.HeaderTerm); term != "2" {
 			t.Errorf("the engine says that it follows term %q, want 2", term)
 		}
 		r.order(models+"large/load", 2, 7, http.StatusOK, "")
@@ -73,7 +73,7 @@ func TestOlderOrders(t *testing.T) {
 		r.order("/sleep?level=1&model=large", 2, 6, http.StatusConflict, `"code":"older_epoch"`)
 		r.is("UNAVAILABLE unloaded", "READY")
 		r.order(models+"large/unload", 2, 7, http.StatusOK, "")
-		r.send(models+"large/load", map[string]string{heartbeat.HeaderFleet: fleetToken}, http.StatusOK, "") // an operator's
+		r.send(models+"large/load", map[string]string{agents.HeaderFleet: fleetToken}, http.StatusOK, "") // an operator's
 		if err := fence.Begin(3); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestOrdersNeedTheFleetsToken(t *testing.T) {
 	withFence(t, func(r *rig, _ *Fence) {
 		for _, path := range []string{"/v2/repository/models/small/load", "/v2/repository/models/small/unload", "/sleep?level=1", "/wake_up"} {
 			for _, token := range []string{"", "another"} {
-				r.send(path, map[string]string{heartbeat.HeaderFleet: token, heartbeat.HeaderEpoch: "8589934600"}, http.StatusForbidden, "takes orders with the fleet's token alone")
+				r.send(path, map[string]string{agents.HeaderFleet: token, agents.HeaderEpoch: "8589934600"}, http.StatusForbidden, "takes orders with the fleet's token alone")
 			}
 		}
 		r.is("READY", "UNAVAILABLE not loaded")
@@ -125,7 +125,7 @@ func TestGuessedTokensAreSlowed(t *testing.T) {
 	withFence(t, func(r *rig, _ *Fence) {
 		began := time.Now()
 		for range 200 {
-			r.send("/wake_up", map[string]string{heartbeat.HeaderFleet: "guess"}, http.StatusForbidden, "")
+			r.send("/wake_up", map[string]string{agents.HeaderFleet: "guess"}, http.StatusForbidden, "")
 		}
 		if took := time.Since(began); took < 4*time.Second {
 			t.Errorf("200 guesses in %v", took)

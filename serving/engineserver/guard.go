@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gearshift/serving/access"
-	"gearshift/serving/access/browser"
 	"gearshift/serving/openai/wire"
 )
 
@@ -21,13 +20,13 @@ var healthPaths = []string{"/health", "/v2/health/live", "/v2/health/ready"}
 type guard struct {
 	key   [sha256.Size]byte
 	keyed bool
-	rules *browser.Rules
+	rules *access.PageRules
 	tries access.Tries // with wrong keys and tokens
 	began time.Time
 }
 
 func newGuard(key string, hosts []string) *guard {
-	return &guard{key: sha256.Sum256([]byte(key)), keyed: key != "", rules: browser.New(browser.CORS{}, nil, hosts), began: time.Now()}
+	return &guard{key: sha256.Sum256([]byte(key)), keyed: key != "", rules: access.NewPageRules(access.CORS{}, nil, hosts), began: time.Now()}
 }
 
 // protect is the handler behind the guard.
@@ -37,8 +36,8 @@ func (s *Server) protect(next http.Handler) http.Handler {
 			fail(w, status, wire.Error{Type: wire.InvalidRequest, Code: code, Message: message})
 		}
 		switch g := s.guard; {
-		case browser.Loopback(r) && !g.rules.Local(r.Host):
-			refuse(http.StatusForbidden, "wrong_host", browser.WrongHost(r, "--hosts"))
+		case access.Loopback(r) && !g.rules.Local(r.Host):
+			refuse(http.StatusForbidden, "wrong_host", access.WrongHost(r, "--hosts"))
 		case g.rules.CrossSite(r):
 			refuse(http.StatusForbidden, "cross_origin", "pages of other sites may not ask an engine")
 		case !g.admits(r) && !slices.Contains(healthPaths, r.URL.Path):

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"gearshift/router/signals"
-	"gearshift/serving/engines/loads"
+	"gearshift/serving/engines/gauges"
 )
 
 // loadOf is what the server says of the load of what requests call by the name.
@@ -39,12 +39,12 @@ func (s *Server) loadOf(name string) signals.Load {
 // sayLoad writes the load into the header of an answer, if its client asks for that. A stream's
 // header goes out at its beginning, and so does the load of that moment.
 func (s *Server) sayLoad(w http.ResponseWriter, r *http.Request, name string) {
-	format := loads.Asked(r.Header)
-	if format == loads.None {
+	format := gauges.FormatAsked(r.Header)
+	if format == gauges.NoFormat {
 		return
 	}
 	l := s.loadOf(name)
-	w.Header()[loads.MetricsHeader] = []string{loads.Write(format, &l)}
+	w.Header()[gauges.MetricsHeader] = []string{gauges.WriteLoad(format, &l)}
 }
 
 // showLoads is SGLang's page, with an entry for each model that is loaded.
@@ -54,5 +54,5 @@ func (s *Server) showLoads(w http.ResponseWriter, _ *http.Request) {
 	for i, name := range names {
 		list[i] = s.loadOf(name)
 	}
-	writeJSON(w, http.StatusOK, loads.NewPage(names, list, time.Now()))
+	writeJSON(w, http.StatusOK, gauges.NewLoadsPage(names, list, time.Now()))
 }

@@ -11,7 +11,7 @@ import (
 
 	"gearshift/router/signals"
 	"gearshift/serving/backend"
-	"gearshift/serving/engines/loads"
+	"gearshift/serving/engines/gauges"
 	"gearshift/serving/openai/wire"
 )
 
@@ -31,7 +31,7 @@ func (r *rig) said(body, format string) (value string, l signals.Load) {
 	}
 	response.Body.Close()
 	if value = response.Header.Get("endpoint-load-metrics"); value != "" {
-		if l, err = loads.Parse(value); err != nil {
+		if l, err = gauges.ParseLoad(value); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -78,12 +78,12 @@ func TestTheLoadCountsTheHostsRequests(t *testing.T) {
 		if l.Requests != 1 || l.Host != 2 || l.Examples != 2 || l.Work <= 0 || l.Utilization <= 0 {
 			t.Errorf("%+v", l)
 		}
-		_, text := r.get("GET", loads.Path, "")
-		var page loads.Page
+		_, text := r.get("GET", gauges.LoadsPath, "")
+		var page gauges.LoadsPage
 		if err := json.Unmarshal([]byte(text), &page); err != nil || len(page.Loads) != 2 {
 			t.Fatalf("%v, %s", err, text)
 		}
-		large, ours, err := loads.ParsePage([]byte(text), "large")
+		large, ours, err := gauges.ParseLoads([]byte(text), "large")
 		if err != nil || !ours || large.Requests != 1 || large.Host != 2 {
 			t.Errorf("%+v, %v, %v, %s", large, ours, err, text)
 		}

@@ -3,7 +3,7 @@
 //
 // A log is files of JSON lines. The first line of a file is its [Header], each
 // other line a [Row]. A [Store] writes them from a server; [Load] reads them for
-// those who judge policies or train on them.
+// those who judge policies or train on them. A [Recorder] stands between a server and its router.
 package experience
 
 import (

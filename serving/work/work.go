@@ -8,7 +8,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 	"gearshift/serving/openai/wire"
 )
 
@@ -37,7 +37,7 @@ type Work struct {
 	// Streams says that its tokens are seen as they come.
 	Streams bool
 	// Spend is of the token budgets of its key.
-	Spend keys.Spend
+	Spend access.Spend
 	// Reported says that its end is what its caller reports.
 	Reported bool
 	// Tokenless says that its answer has no output tokens, so that none are not unknown.

@@ -18,7 +18,7 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/output"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 )
 
 const defaultKeys = "gearshift.keys"
@@ -32,8 +32,8 @@ func NewKeyCommand() *cobra.Command {
 }
 
 func newKeyNew(file *string) *cobra.Command {
-	var l keys.Limits
-	var g keys.Grants
+	var l access.Limits
+	var g access.Grants
 	c := &cobra.Command{
 		Use: "new NAME", Short: "Make a key, and print it: this once, since only its hash is kept",
 		Long: `Make a key for NAME, and print it. Only its hash is added to the keys file, so that it
@@ -75,7 +75,7 @@ func newKeyList(file *string) *cobra.Command {
 	}
 }
 
-func listKeys(w io.Writer, list []keys.Key) error {
+func listKeys(w io.Writer, list []access.Key) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tRATE\tBURST\tCONCURRENCY\tTOKENS/DAY\tTOKENS/MONTH\tCLASSES\tMODELS\tCREATED\tSHA256")
 	for _, k := range list {
@@ -122,7 +122,7 @@ func noKeysFile(err error) error {
 }
 
 // readKeysFile reads the keys of the file. It is an error if there is no file.
-func readKeysFile(file string) ([]keys.Key, error) {
+func readKeysFile(file string) ([]access.Key, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, noKeysFile(err)
@@ -130,11 +130,11 @@ func readKeysFile(file string) ([]keys.Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read keys: %w", err)
 	}
-	return keys.Parse(file, data)
+	return access.ParseKeys(file, data)
 }
 
 // newKey makes a key for the name, adds it to the file, and returns it.
-func newKey(file, name string, l keys.Limits, g keys.Grants) (secret string, err error) {
+func newKey(file, name string, l access.Limits, g access.Grants) (secret string, err error) {
 	defer lockKeys(file)()
 	list, err := readKeysFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -145,7 +145,7 @@ func newKey(file, name string, l keys.Limits, g keys.Grants) (secret string, err
 			return "", fmt.Errorf("%q has a key in %s already; remove that first, or give the new one another name", name, file)
 		}
 	}
-	k, secret, err := keys.New(name, l, time.Now())
+	k, secret, err := access.NewKey(name, l, time.Now())
 	if err != nil {
 		return "", err
 	}
@@ -175,7 +175,7 @@ func lockKeys(file string) (unlock func()) {
 
 // appendKey adds a line. Other processes see all of it or nothing. The rest of the file stays as it
 // is, with its comments.
-func appendKey(file string, k keys.Key) error {
+func appendKey(file string, k access.Key) error {
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -196,13 +196,13 @@ func removeKey(file, name string) error {
 	if err != nil {
 		return fmt.Errorf("cannot read keys: %w", err)
 	}
-	if _, err := keys.Parse(file, data); err != nil {
+	if _, err := access.ParseKeys(file, data); err != nil {
 		return err
 	}
 	var kept []byte
 	found := false
 	for line := range bytes.Lines(data) {
-		list, _ := keys.Parse(file, line) // all of the file is in order
+		list, _ := access.ParseKeys(file, line) // all of the file is in order
 		if len(list) == 1 && list[0].Name == name {
 			found = true
 			continue

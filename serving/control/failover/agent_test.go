@@ -22,7 +22,6 @@ import (
 	"gearshift/serving/backend"
 	"gearshift/serving/control/failover"
 	"gearshift/serving/engineserver"
-	"gearshift/serving/engineserver/agent"
 )
 
 // process is a gearshift engine with its own agent, on a network in memory.
@@ -97,7 +96,7 @@ func (p *process) start(t *testing.T, model string) {
 	p.listen, p.dead, p.conns = memnet.Listen(), false, nil
 	listen := p.listen
 	p.mu.Unlock()
-	reporter, err := agent.New(agent.Config{
+	reporter, err := engineserver.NewAgent(engineserver.AgentConfig{
 		Router: "http://127.0.0.1:8081", Token: fleetToken, Host: p.host, Version: "test", Incarnation: p.runs, URL: p.base.String(),
 		Memory: c.Memory, Loaded: server.Loaded, Term: c.Fence,
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -126,10 +125,10 @@ func (p *process) kill() {
 	p.done.Wait()
 }
 
-// Base implements [engines.Prober].
+// Base implements [engines.Server].
 func (p *process) Base() *url.URL { return p.base }
 
-// Get implements [engines.Prober].
+// Get implements [engines.Server].
 func (p *process) Get(ctx context.Context, path string) (*http.Response, error) {
 	return p.Ask(ctx, http.MethodGet, path, nil, nil)
 }

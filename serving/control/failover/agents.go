@@ -14,7 +14,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/engines"
-	"gearshift/serving/engines/heartbeat"
+	heartbeat "gearshift/serving/engines/agents"
 	"gearshift/serving/openai/wire"
 )
 

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"gearshift/serving/engines/heartbeat"
+	heartbeat "gearshift/serving/engines/agents"
 )
 
 const (
@@ -124,10 +124,10 @@ func (e *engine) there(ctx context.Context) error {
 	}
 }
 
-// Base implements [engines.Prober].
+// Base implements [engines.Server].
 func (e *engine) Base() *url.URL { return e.base }
 
-// Get implements [engines.Prober].
+// Get implements [engines.Server].
 func (e *engine) Get(ctx context.Context, path string) (*http.Response, error) {
 	return e.Ask(ctx, http.MethodGet, path, nil, nil)
 }

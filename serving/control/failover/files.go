@@ -19,7 +19,7 @@ import (
 	"net/http"
 
 	"gearshift/serving"
-	"gearshift/serving/engines/heartbeat"
+	heartbeat "gearshift/serving/engines/agents"
 	"gearshift/serving/openai/wire"
 )
 

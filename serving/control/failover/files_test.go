@@ -19,7 +19,7 @@ import (
 
 	"gearshift/router/control"
 	"gearshift/router/fleet"
-	"gearshift/serving/engines/heartbeat"
+	heartbeat "gearshift/serving/engines/agents"
 )
 
 // get asks for a model's files.

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/serving/engines/heartbeat"
+	heartbeat "gearshift/serving/engines/agents"
 )
 
 // attend has the engine's agent keep a connection open, until the function that it returns is called.

@@ -16,7 +16,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/control/failover"
 	"gearshift/serving/control/statefile"
-	"gearshift/serving/engines/heartbeat"
+	heartbeat "gearshift/serving/engines/agents"
 )
 
 // withState has the rig's routers keep their state in a file, whose path it returns.

@@ -10,7 +10,7 @@ import (
 
 	"gearshift/serving"
 	"gearshift/serving/control/failover"
-	"gearshift/serving/engines/heartbeat"
+	heartbeat "gearshift/serving/engines/agents"
 )
 
 // with asks the admin handler with a token.

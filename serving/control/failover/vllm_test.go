@@ -33,10 +33,10 @@ type sleeper struct {
 	orders []string
 }
 
-// Base implements [engines.Prober].
+// Base implements [engines.Server].
 func (e *sleeper) Base() *url.URL { return e.base }
 
-// Get implements [engines.Prober].
+// Get implements [engines.Server].
 func (e *sleeper) Get(ctx context.Context, path string) (*http.Response, error) {
 	return e.Ask(ctx, http.MethodGet, path, nil, nil)
 }

@@ -47,10 +47,10 @@ func newEngine(host string, loaded ...string) *engine {
 	return e
 }
 
-// Base implements [engines.Prober].
+// Base implements [engines.Server].
 func (e *engine) Base() *url.URL { return e.base }
 
-// Get implements [engines.Prober].
+// Get implements [engines.Server].
 func (e *engine) Get(ctx context.Context, path string) (*http.Response, error) {
 	return e.Ask(ctx, http.MethodGet, path, nil, nil)
 }

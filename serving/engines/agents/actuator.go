@@ -1,6 +1,7 @@
 // Package agents passes to engines what controllers decide: it loads, unloads, puts to sleep and
 // wakes their models in the dialect of each kind of engine, asks them for the states of their
-// models, and wakes controllers when they are due.
+// models, and wakes controllers when they are due. It also defines what the agent of an engine and a
+// router send each other: registrations, heartbeats, and files of models.
 package agents
 
 import (

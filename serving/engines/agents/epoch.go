@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-
-	"gearshift/serving/engines/heartbeat"
 )
 
 // Stamp returns what orders to a replica's engine carry, so that the engine can refuse those of others:
@@ -27,9 +25,9 @@ func (e stamped) Ask(ctx context.Context, method, path string, header http.Heade
 	if header == nil {
 		header = http.Header{}
 	}
-	header.Set(heartbeat.HeaderEpoch, strconv.FormatUint(e.epoch, 10))
+	header.Set(HeaderEpoch, strconv.FormatUint(e.epoch, 10))
 	if e.secret != "" {
-		header.Set(heartbeat.HeaderFleet, e.secret)
+		header.Set(HeaderFleet, e.secret)
 	}
 	return e.Engine.Ask(ctx, method, path, header, body)
 }
@@ -57,7 +55,7 @@ func (e *Superseded) Unwrap() error { return e.error }
 
 // superseded is the refusal with the term of the engine's answer, if that has one.
 func superseded(r *refusal, answer http.Header) error {
-	if term, err := strconv.ParseUint(answer.Get(heartbeat.HeaderTerm), 10, 64); err == nil {
+	if term, err := strconv.ParseUint(answer.Get(HeaderTerm), 10, 64); err == nil {
 		return &Superseded{r, term}
 	}
 	return r

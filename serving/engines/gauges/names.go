@@ -1,4 +1,5 @@
-// Package gauges reads what inference engines say of themselves at /metrics, or at /v1/loads. What
+// Package gauges reads and writes what inference engines say of their load: at /metrics, at SGLang's
+// /v1/loads, and in the header of ORCA (Open Request Cost Aggregation) that comes with answers. What
 // that corrects of the router's own counts is the business of router/signals.
 //
 // The router's own counts come first. Gauges are seconds old, change their names

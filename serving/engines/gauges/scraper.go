@@ -15,12 +15,11 @@ import (
 	"time"
 
 	"gearshift/router/signals"
-	"gearshift/serving/engines/loads"
 )
 
 // elsewhere is where gauges are that are not at the path of the configuration: those of
 // TensorRT-LLM, whose /metrics are no such page, of NVIDIA NIM, and of SGLang without metrics.
-var elsewhere = [...]string{"/prometheus/metrics", "/v1/metrics", loads.Path}
+var elsewhere = [...]string{"/prometheus/metrics", "/v1/metrics", LoadsPath}
 
 // noPage is the error of a path that the server does not have.
 type noPage struct {
@@ -257,7 +256,7 @@ func (s *Scraper) readAt(ctx context.Context, t *round, path string) ([]Reading,
 		return nil, err
 	}
 	parse := parseMetrics
-	if path == loads.Path {
+	if path == LoadsPath {
 		parse = parseLoads
 	}
 	return t.parse(page, parse)
@@ -269,7 +268,7 @@ func parseMetrics(page []byte, model string) (Reading, error) {
 
 // parseLoads reads a page of SGLang's loads.
 func parseLoads(page []byte, model string) (Reading, error) {
-	l, named, err := loads.ParsePage(page, model)
+	l, named, err := ParseLoads(page, model)
 	if err != nil {
 		return Reading{}, err
 	}
@@ -338,7 +337,7 @@ func (s *Scraper) page(ctx context.Context, server Server, path string) ([]byte,
 		return nil, fmt.Errorf("it answers %s with status %d", path, status)
 	}
 	keep := pick
-	if path == loads.Path {
+	if path == LoadsPath {
 		keep = func(page io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(page, biggest)) }
 	}
 	lines, err := keep(response.Body)

@@ -13,7 +13,7 @@ import (
 
 	"gearshift/router/balance"
 	"gearshift/router/signals"
-	"gearshift/serving/engines/loads"
+	"gearshift/serving/engines/gauges"
 )
 
 const (
@@ -37,7 +37,7 @@ type asking struct {
 }
 
 // errNoPage is the error of a server without the page.
-var errNoPage = errors.New("it has no " + loads.Path)
+var errNoPage = errors.New("it has no " + gauges.LoadsPath)
 
 // askable reports whether the replica can be asked now.
 func (f *Feed) askable(replica int, now time.Duration) bool {
@@ -93,7 +93,7 @@ func (f *Feed) get(replica int) (l signals.Load, err error) {
 	defer cancel()
 	r := (&http.Request{
 		Method: http.MethodGet, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		URL: &url.URL{Scheme: "http", Host: "replica", Path: loads.Path}, Host: "replica", Header: http.Header{"Accept": {"application/json"}},
+		URL: &url.URL{Scheme: "http", Host: "replica", Path: gauges.LoadsPath}, Host: "replica", Header: http.Header{"Accept": {"application/json"}},
 	}).WithContext(ctx)
 	response, err := f.options.Transports[replica].RoundTrip(r)
 	if err != nil {
@@ -105,11 +105,11 @@ func (f *Feed) get(replica int) (l signals.Load, err error) {
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented:
 		return l, errNoPage
 	case status != http.StatusOK:
-		return l, fmt.Errorf("it answers %s with status %d", loads.Path, status)
+		return l, fmt.Errorf("it answers %s with status %d", gauges.LoadsPath, status)
 	case err != nil:
 		return l, err
 	}
-	l, _, err = loads.ParsePage(text, f.model(replica))
+	l, _, err = gauges.ParseLoads(text, f.model(replica))
 	return l, err
 }
 

@@ -10,8 +10,8 @@ import (
 	"gearshift/router/conformance"
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
+	"gearshift/serving/engines/gauges"
 	"gearshift/serving/engines/informed"
-	"gearshift/serving/engines/loads"
 )
 
 // names are those of all balancers of the package.
@@ -34,7 +34,7 @@ func made(t testing.TB, name string, table *fleet.Table, clock func() time.Durat
 	})
 	t.Cleanup(f.Close)
 	for i := range table.Replicas {
-		f.Header(i, http.Header{loads.MetricsHeader: {fmt.Sprintf("num_requests_running=%d,gearshift.host_requests=%d", i%7, i%5)}})
+		f.Header(i, http.Header{gauges.MetricsHeader: {fmt.Sprintf("num_requests_running=%d,gearshift.host_requests=%d", i%7, i%5)}})
 	}
 	return b, f
 }
@@ -95,7 +95,7 @@ func (c chosen) Pick(v *fleet.View, r *fleet.Request, variant int, random uint64
 func BenchmarkHeader(b *testing.B) {
 	l := signals.Load{Requests: 3, Waiting: 1, Host: 5, Examples: 5, Work: 0.125, Cores: 8, KVUse: 0.5, KVTokens: 1000, CPU: 0.25, Utilization: 0.5, Rate: 120, Errors: 0.5, Answered: 1234, Instance: 99}
 	_, f := made(b, "sampled:2", alike(b, 12), func() time.Duration { return time.Second })
-	h := http.Header{loads.MetricsHeader: {loads.Write(loads.Text, &l)}}
+	h := http.Header{gauges.MetricsHeader: {gauges.WriteLoad(gauges.Text, &l)}}
 	b.ReportAllocs()
 	for b.Loop() {
 		f.Header(3, h)

@@ -10,7 +10,7 @@ import (
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
-	"gearshift/serving/engines/loads"
+	"gearshift/serving/engines/gauges"
 )
 
 // Options are what a [Feed] is made of. All but Balancer and Transports are required.
@@ -143,11 +143,11 @@ func (f *Feed) Forget(replica int) {
 // Header takes in what the replica said with an answer. Of a stream that is its load at the
 // beginning.
 func (f *Feed) Header(replica int, h http.Header) {
-	values := h[loads.MetricsHeader]
+	values := h[gauges.MetricsHeader]
 	if len(values) == 0 {
 		return
 	}
-	l, err := loads.Parse(values[0])
+	l, err := gauges.ParseLoad(values[0])
 	if err != nil {
 		f.counts.fault(replica, signals.Piggybacked, signals.Impossible)
 		return

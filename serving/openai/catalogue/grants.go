@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"gearshift/router/fleet"
-	"gearshift/serving/access/keys"
+	"gearshift/serving/access"
 	"gearshift/serving/config"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
@@ -20,7 +20,7 @@ const MostVariants = 64
 
 // CheckGrants names the classes and models of keys that there are not, by the line of
 // the keys file.
-func (k *Catalogue) CheckGrants(c *config.Config, list []keys.Key) error {
+func (k *Catalogue) CheckGrants(c *config.Config, list []access.Key) error {
 	var faults []error
 	var classes []string
 	for _, x := range c.Classes {
@@ -52,7 +52,7 @@ func (k *Catalogue) CheckGrants(c *config.Config, list []keys.Key) error {
 }
 
 // Allowed has a bit for each variant that the grants allow; zero is all of them.
-func (k *Catalogue) Allowed(g keys.Grants) (variants uint64) {
+func (k *Catalogue) Allowed(g access.Grants) (variants uint64) {
 	for _, name := range g.Models {
 		variants |= k.named(name)
 	}
@@ -88,7 +88,7 @@ func (k *Catalogue) andJobModels() (text string) {
 
 // Permit bounds the request to the models that its key may use, among those that it is bound to
 // already. Variant is [work.Auto], or pinned.
-func (k *Catalogue) Permit(g keys.Grants, r *fleet.Request, variant int) *wire.Refusal {
+func (k *Catalogue) Permit(g access.Grants, r *fleet.Request, variant int) *wire.Refusal {
 	allowed, bound := k.Allowed(g), r.Variants
 	if allowed == 0 {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/config"
-	"gearshift/serving/engines/loads"
-	"gearshift/serving/engines/probes"
+	"gearshift/serving/engines"
+	"gearshift/serving/engines/gauges"
 	"gearshift/serving/openai/complaint"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
@@ -35,7 +35,7 @@ type Call struct {
 // has gone out and the rest will not come, so the connection must break too. The client's
 // header is not to be read after it.
 func (p *Proxy) Serve(c *gin.Context, call Call) (outcome work.Outcome, tokens int, broken bool) {
-	d := &dispatch{Proxy: p, Call: call, ctx: c.Request.Context(), gin: c, wants: loads.Asked(c.Request.Header), header: p.forward(c)}
+	d := &dispatch{Proxy: p, Call: call, ctx: c.Request.Context(), gin: c, wants: gauges.FormatAsked(c.Request.Header), header: p.forward(c)}
 	d.decided = d.Work.Request.Arrival + d.Work.Waited
 	switch {
 	case p.cuts && call.Endpoint.Generates:
@@ -59,7 +59,7 @@ type dispatch struct {
 	ctx     context.Context // the client's: over when it leaves
 	gin     *gin.Context
 	header  http.Header   // what goes to each replica: the client's, which is not read again
-	wants   loads.Format  // of the router's load, that the client asks for
+	wants   gauges.Format // of the router's load, that the client asks for
 	tried   []int         // replicas, in order
 	absent  int           // of those tried, the ones that lack the endpoint
 	lost    int           // of those tried, the ones whose host was lost
@@ -216,7 +216,7 @@ func (d *dispatch) report(a *answer, reason failure) {
 		d.Unlisted(a.replica)
 	}
 	switch {
-	case d.full(a, reason) || d.spared(a) || reason == failedBusy || probes.Short(a.err) || probes.Unnamed(a.err):
+	case d.full(a, reason) || d.spared(a) || reason == failedBusy || engines.NoSocket(a.err) || engines.LookupFailed(a.err):
 	case reason == failedStatus && !a.misplaced():
 		counted := d.Health.Erred(a.replica, true, a.sent)
 		d.erred = append(d.erred, erred{a.replica, a.sent, counted})

@@ -14,7 +14,7 @@ import (
 	"gearshift/router/health"
 	"gearshift/serving/admin/lograte"
 	"gearshift/serving/config"
-	"gearshift/serving/engines/loads"
+	"gearshift/serving/engines/gauges"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -57,7 +57,7 @@ type Loads interface {
 	// Header is called with the header of each answer of a replica, a stream's at its beginning.
 	Header(replica int, h http.Header)
 	// Own returns the router's load as the value of a header.
-	Own(f loads.Format) string
+	Own(f gauges.Format) string
 }
 
 // Options are what a [Proxy] needs of the server around it. All of them are required. The

@@ -18,7 +18,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/health"
 	"gearshift/serving/config"
-	"gearshift/serving/engines/loads"
+	"gearshift/serving/engines/gauges"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
@@ -100,7 +100,7 @@ func (r *record) Header(replica int, h http.Header) {
 	}
 }
 
-func (r *record) Own(f loads.Format) string { return fmt.Sprint("own ", f) }
+func (r *record) Own(f gauges.Format) string { return fmt.Sprint("own ", f) }
 
 // The load that a replica reports is for the router. Its client gets the router's own, if it asks.
 func TestLoads(t *testing.T) {

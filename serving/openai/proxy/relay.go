@@ -9,7 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/access"
-	"gearshift/serving/engines/loads"
+	"gearshift/serving/engines/gauges"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -26,7 +26,7 @@ func (p *Proxy) forward(c *gin.Context) http.Header {
 	}
 	wire.StripHop(h, wire.Inward)
 	if p.Loads.Asks() {
-		h[loads.FormatHeader] = wantedFormat
+		h[gauges.FormatHeader] = wantedFormat
 	}
 	h[RequestID] = c.Writer.Header()[RequestID]
 	if host := access.HostOf(conn); host != "" {
@@ -87,8 +87,8 @@ func (d *dispatch) relay(a *answer) (outcome work.Outcome, tokens int, broken bo
 func (d *dispatch) head(a *answer) {
 	h := d.gin.Writer.Header()
 	answered(h, a.response.Header)
-	if d.wants != loads.None {
-		h[loads.MetricsHeader] = []string{d.Loads.Own(d.wants)}
+	if d.wants != gauges.NoFormat {
+		h[gauges.MetricsHeader] = []string{d.Loads.Own(d.wants)}
 	}
 	d.Reply.Closing(d.gin) // the request may have come before the end was ordered
 	if a.events {

@@ -3,7 +3,7 @@ package proxy
 import (
 	"bytes"
 	"errors"
-	"gearshift/serving/engines/probes"
+	"gearshift/serving/engines"
 	"gearshift/serving/openai/complaint"
 	"io"
 	"net"
@@ -89,9 +89,9 @@ func reasonFor(err error) failure {
 	switch {
 	case err == errGone:
 		return failedLost
-	case unreachable(err) && !probes.Unnamed(err):
+	case unreachable(err) && !engines.LookupFailed(err):
 		return failedConnect
-	case timeout(err) || probes.Unnamed(err):
+	case timeout(err) || engines.LookupFailed(err):
 		return failedTimeout
 	}
 	return failedBroken
