@@ -11,7 +11,6 @@ import (
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
-	"gearshift/internal/boltfile"
 	"gearshift/internal/durable"
 )
 
@@ -61,7 +60,7 @@ func (s *Store) look(db *bbolt.DB, file *os.File) error {
 
 // verify walks the pages of the store.
 func (s *Store) verify(db *bbolt.DB, file *os.File) error {
-	if err := boltfile.Verify(db, file); err != nil {
+	if err := durable.Verify(db, file); err != nil {
 		return s.corrupted(err.Error())
 	}
 	return nil
@@ -162,7 +161,7 @@ func (s *Store) open(write bool, wait time.Duration, op func(*bbolt.DB, *os.File
 		},
 	}
 	deadline := time.Now().Add(wait)
-	panicked, err := boltfile.Guard(func() error {
+	panicked, err := durable.Guard(func() error {
 		for {
 			db, err := bbolt.Open(s.Path, 0o600, options)
 			if err != nil {

@@ -6,12 +6,12 @@ import (
 	"os"
 	"sync"
 
-	"gearshift/internal/boltfile"
+	"gearshift/internal/durable"
 )
 
 // lost says what a damaged meta page means; empty if none is.
 func lost(file io.ReaderAt, pageSize int) string {
-	text := boltfile.Lost(file, pageSize, "the store", "the last promotion, import, or progress of a training")
+	text := durable.Lost(file, pageSize, "the store", "the last promotion, import, or progress of a training")
 	if text == "" {
 		return ""
 	}

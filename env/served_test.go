@@ -9,7 +9,6 @@ import (
 	"gearshift/env"
 	"gearshift/env/envtest"
 	"gearshift/router"
-	"gearshift/router/admission"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 	"gearshift/workloads"
@@ -20,7 +19,7 @@ func served(t *testing.T, rate float64) env.Config {
 	c := twoByTwo(t)
 	c.Forecaster = profile.NewForecaster(c.Profiles)
 	c.AsServed = &env.AsServed{
-		Gate:   admission.Rule{DeadlineShare: 0.97, KV: 0.9, Output: 150, Sequences: 16, Profiles: c.Profiles},
+		Gate:   router.AdmissionRule{DeadlineShare: 0.97, KV: 0.9, Output: 150, Sequences: 16, Profiles: c.Profiles},
 		Limits: router.Limits{MaxQueue: 20, MaxWait: 5 * time.Second, WaitShare: 0.05, Output: 150, RetryAfter: time.Second, MaxRetryAfter: time.Minute},
 	}
 	c.Open = func(seed uint64) (workloads.Stream, error) { return poisson(seed, rate, 400), nil }

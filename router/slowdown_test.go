@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"gearshift/router"
-	"gearshift/router/admission"
 	"gearshift/router/balance"
 	"gearshift/router/conformance"
 	"gearshift/router/fleet"
@@ -40,7 +39,7 @@ func TestSlowReplicasAreAsSlowProfiles(t *testing.T) {
 					said += fmt.Sprint(" ", b.Pick(v, r, m, 1<<63))
 				}
 			}
-			rule := admission.Rule{DeadlineShare: 0.9, KV: 0.9, Output: 250, Profiles: profiles}
+			rule := router.AdmissionRule{DeadlineShare: 0.9, KV: 0.9, Output: 250, Profiles: profiles}
 			for i := range table.Replicas {
 				said += fmt.Sprint(" ", rule.Room(v, r, i))
 			}

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gearshift/serving/admin/lograte"
 	"gearshift/serving/admin/overview"
 	"gearshift/serving/config"
 	"gearshift/serving/jobs"
@@ -21,11 +20,11 @@ type accessLog struct {
 	log      *slog.Logger
 	clock    work.Clock
 	done     atomic.Uint64 // completed requests
-	lines    *lograte.Limiter
+	lines    *config.LogLimiter
 }
 
 func newAccessLog(settings func() *Config, log *slog.Logger, clock work.Clock) *accessLog {
-	return &accessLog{settings: settings, log: log, clock: clock, lines: lograte.New()}
+	return &accessLog{settings: settings, log: log, clock: clock, lines: config.NewLogLimiter()}
 }
 
 // Curious implements [Observer].

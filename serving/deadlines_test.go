@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"gearshift/router"
-	"gearshift/router/admission"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 	"gearshift/serving"
@@ -27,7 +26,7 @@ func paced(t *testing.T) *crowd {
 	profiles := []*profile.Profile{{Sequence: 10}}
 	core, err := router.New(router.Config{
 		Ledger: fleet.NewLedger(table), Fallback: chooses(small), Balancer: emptiest{},
-		Forecaster: profile.NewForecaster(profiles), Gate: admission.Rule{DeadlineShare: 1, KV: 1, Output: 100, Profiles: profiles},
+		Forecaster: profile.NewForecaster(profiles), Gate: router.AdmissionRule{DeadlineShare: 1, KV: 1, Output: 100, Profiles: profiles},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/router/admission"
+	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/access"
@@ -314,7 +314,7 @@ func TestSeveralAnswersAreSeveral(t *testing.T) {
 	if met := g.counted("gearshift_deadlines_total"); len(met) != 1 || !strings.Contains(met[0], `result="missed"`) {
 		t.Errorf("8 answers of 5 tokens in 400 ms: %v", met) // 80 ms per token, of 40
 	}
-	rule := admission.Rule{DeadlineShare: 1, KV: 0.9, Output: 100}
+	rule := router.AdmissionRule{DeadlineShare: 1, KV: 0.9, Output: 100}
 	table, err := fleet.NewTable([]fleet.Task{{Name: "chat", Deadline: time.Second, Weight: 1, Quality: []float64{1}}}, []fleet.Variant{{Name: "v"}},
 		[]fleet.Host{{Name: "a"}}, []fleet.Replica{{Name: "r", KVTokens: 1000}})
 	if err != nil {

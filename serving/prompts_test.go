@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"gearshift/router"
-	"gearshift/router/admission"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 	"gearshift/serving"
@@ -29,7 +28,7 @@ func roomy(t *testing.T) *crowd {
 	profiles := []*profile.Profile{{Sequence: 0.1}}
 	core, err := router.New(router.Config{
 		Ledger: fleet.NewLedger(table), Fallback: chooses(small), Balancer: emptiest{},
-		Forecaster: profile.NewForecaster(profiles), Gate: admission.Rule{DeadlineShare: 1, KV: 1, Output: 100, Profiles: profiles},
+		Forecaster: profile.NewForecaster(profiles), Gate: router.AdmissionRule{DeadlineShare: 1, KV: 1, Output: 100, Profiles: profiles},
 	})
 	if err != nil {
 		t.Fatal(err)

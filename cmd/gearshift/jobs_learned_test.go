@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
-	"gearshift/internal/training/jobtraining"
+	"gearshift/internal/training"
 	"gearshift/router/modality"
 )
 
@@ -55,8 +55,8 @@ func TestServeLearnedJobs(t *testing.T) {
 		{Name: "audio", Quality: 0.88, Latency: []float64{7, 10}},
 		{Name: "both", Quality: 0.96, Latency: []float64{11, 16}},
 	}
-	o := jobtraining.Options{Models: []jobtraining.Model{{Name: "digits", Options: options}}, Seed: 1, Decisions: 1000, Validation: 4, Comparisons: 4}
-	trained, err := jobtraining.Train(t.Context(), o)
+	o := training.JobsOptions{Models: []training.JobsModel{{Name: "digits", Options: options}}, Seed: 1, Decisions: 1000, Validation: 4, Comparisons: 4}
+	trained, err := training.TrainJobs(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

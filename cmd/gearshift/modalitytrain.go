@@ -17,23 +17,23 @@ import (
 	"gearshift/cmd/gearshift/modality"
 	"gearshift/internal/output"
 	"gearshift/internal/reports/mosel"
-	"gearshift/internal/training/jobtraining"
+	"gearshift/internal/training"
 	"gearshift/internal/training/policies"
 	"gearshift/rl"
 )
 
 // modalityTraining holds what `gearshift modality train` is given.
 type modalityTraining struct {
-	jobtraining.Options
+	training.JobsOptions
 	named     []string
 	file      string
 	path      string // of the store
 	name      string
-	available []jobtraining.Model
+	available []training.JobsModel
 }
 
 // newModalityTrain returns the command, which knows those models by name.
-func newModalityTrain(available []jobtraining.Model) *cobra.Command {
+func newModalityTrain(available []training.JobsModel) *cobra.Command {
 	o := modalityTraining{available: available}
 	var names []string
 	for _, m := range available {
@@ -61,7 +61,7 @@ The options of --in are those of gearshift modality plan: {"options": [...], "jo
 	f.StringVar(&o.file, "in", "", "`file` with the options of your model as JSON, in place of --models")
 	f.StringVar(&o.name, "name", "modality", "of the policy in the store")
 	f.Uint64Var(&o.Seed, "seed", 1, "of everything random in the run")
-	f.IntVar(&o.Decisions, "decisions", jobtraining.Usual, "decisions that the policy learns from")
+	f.IntVar(&o.Decisions, "decisions", training.UsualJobs, "decisions that the policy learns from")
 	cli.StoreFlag(c, &o.path)
 	return c
 }
@@ -79,11 +79,11 @@ func (o *modalityTraining) run(ctx context.Context, stdout, stderr io.Writer) er
 	}
 	count := output.Counting(stderr, "decisions")
 	o.Report = func(r rl.Report) { count(r.Decisions, r.Total) }
-	t, err := jobtraining.Train(ctx, o.Options)
+	t, err := training.TrainJobs(ctx, o.JobsOptions)
 	if err != nil {
 		return err
 	}
-	ref, err := t.Store(store, o.name, o.Options, time.Now())
+	ref, err := t.Store(store, o.name, o.JobsOptions, time.Now())
 	if err != nil {
 		return err
 	}
@@ -99,14 +99,14 @@ func (o *modalityTraining) models() error {
 		return fmt.Errorf("--in and --models exclude each other")
 	case o.file != "":
 		options, err := modality.ReadOptions(o.file)
-		o.Models = []jobtraining.Model{{Name: o.name, Options: options}}
+		o.Models = []training.JobsModel{{Name: o.name, Options: options}}
 		return err
 	case len(o.named) == 0:
 		o.Models = o.available
 		return nil
 	}
 	for _, name := range o.named {
-		i := slices.IndexFunc(o.available, func(m jobtraining.Model) bool { return strings.EqualFold(m.Name, name) })
+		i := slices.IndexFunc(o.available, func(m training.JobsModel) bool { return strings.EqualFold(m.Name, name) })
 		if i < 0 {
 			var names []string
 			for _, m := range o.available {

@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"gearshift/internal/training/digits"
+	"gearshift/internal/training"
 )
 
 // makeDigits trains a model of digits of each size, and writes samples.
@@ -20,12 +20,12 @@ func makeDigits(ctx context.Context, o makeOptions, stdout, stderr io.Writer) er
 	case o.digits.steps < 1:
 		return fmt.Errorf("--steps %d: want 1 or more", o.digits.steps)
 	}
-	sizes, err := o.parseSizes(digits.Sizes())
+	sizes, err := o.parseSizes(training.DigitsSizes())
 	if err != nil {
 		return err
 	}
 	if o.digits.samples != "" {
-		s := digits.Samples{Dir: o.digits.samples, Count: o.digits.count, Seed: o.seed, Force: o.force}
+		s := training.DigitsSamples{Dir: o.digits.samples, Count: o.digits.count, Seed: o.seed, Force: o.force}
 		if err := s.Write(); err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func makeDigits(ctx context.Context, o makeOptions, stdout, stderr io.Writer) er
 		return nil
 	}
 	for _, size := range sizes {
-		made, err := digits.Make(ctx, digits.Options{
+		made, err := training.MakeDigits(ctx, training.DigitsOptions{
 			Dir: o.out, Size: size, Seed: o.seed, Steps: o.digits.steps, Force: o.force,
 			Progress: func(line string) { fmt.Fprintf(stderr, "%s: %s\n", size.Name, line) },
 		})

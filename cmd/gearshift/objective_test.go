@@ -14,7 +14,6 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 	"gearshift/internal/calibrate/enginetest"
 	"gearshift/internal/training/policies"
 )
@@ -33,7 +32,7 @@ func TestPoliciesAreJudgedByTheirObjective(t *testing.T) {
 	file, store, said := steadyTiny(t)
 	held := heldOutOf(t, store, "mine")
 	verdict := held.Verdict("mine@1")
-	if verdict.Objective != objective.NearPeak || !strings.Contains(said, verdict.String()) || !strings.Contains(verdict.String(), ") of near-peak, paired over 10 seeds: ") {
+	if verdict.Objective != evaluation.NearPeak || !strings.Contains(said, verdict.String()) || !strings.Contains(verdict.String(), ") of near-peak, paired over 10 seeds: ") {
 		t.Fatalf("train says\n%sand stores %+v", said, verdict)
 	}
 	args := []string{"--scenario", file, "--store", store, "--policy", "mine", "--workload", "u1", "--workload", "u2", "--workload", "stable"}
@@ -66,7 +65,7 @@ func tableShowsObjectives(t *testing.T, r evaluation.Report, held policies.HeldO
 	t.Helper()
 	found := 0
 	for _, x := range append(r.Results, r.Opponents...) {
-		if len(x.Objectives) != 1 || x.Objectives[0].Objective != objective.NearPeak {
+		if len(x.Objectives) != 1 || x.Objectives[0].Objective != evaluation.NearPeak {
 			t.Fatalf("%s on %s has the values %+v", x.Policy, x.Workload, x.Objectives)
 		}
 		for _, row := range held.Policies {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/internal/calibrate/enginetest"
 	"gearshift/internal/training/policies"
 )
@@ -55,7 +55,7 @@ func TestPolicyExportKeepsTheObjective(t *testing.T) {
 	if err := json.Unmarshal(m.Evaluation, &evaluated); err != nil {
 		t.Fatal(err)
 	}
-	if m.Objective != "near-peak" || evaluated.HeldOut.Objective != objective.NearPeak {
+	if m.Objective != "near-peak" || evaluated.HeldOut.Objective != evaluation.NearPeak {
 		t.Errorf("it came back for %q, evaluated by %s", m.Objective, evaluated.HeldOut.Objective)
 	}
 	scenario := edited(t, "tiny", "\ntraining:\n", "\ntraining:\n  objective: {power: 2}\n")

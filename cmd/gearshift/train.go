@@ -12,7 +12,7 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/measure"
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/internal/calibrate"
 	"gearshift/internal/training"
 )
@@ -33,7 +33,7 @@ func remedy(scenario, name, store string) (key, commands string) {
 
 func newTrainCommand() *cobra.Command {
 	var o training.Options
-	var by objective.Objective
+	var by evaluation.Objective
 	c := &cobra.Command{
 		Use:   "train",
 		Short: "Train a policy in the simulator and store it",
@@ -73,7 +73,7 @@ and stored as a new version of it. The output compares that version with the old
 	cli.ScenarioFlag(c, &o.Scenario)
 	cli.StoreFlag(c, &o.Store)
 	f.StringVar(&o.Preset, "preset", "default", "training preset of the scenario: quick, default, paper, or your own")
-	cli.ObjectiveFlag(f, &by, "objective", "what to train and judge for, an `OBJECTIVE`: "+objective.Forms+" (default: the scenario's training.objective, or utility)")
+	cli.ObjectiveFlag(f, &by, "objective", "what to train and judge for, an `OBJECTIVE`: "+evaluation.ObjectiveForms+" (default: the scenario's training.objective, or utility)")
 	f.Uint64Var(&o.Seed, "seed", 1, "of everything random in the run")
 	f.IntVar(&o.Steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset). With --from-log: gradient steps (0: ten passes over the log)")
 	f.StringVar(&o.Name, "name", "", "of the policy and the run (default: the scenario's name)")

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 	"gearshift/router/policy"
 )
 
@@ -99,7 +98,7 @@ func TestEvalTunesForTheScenariosObjective(t *testing.T) {
 		}
 	}
 	var r evaluation.Report
-	if err := json.Unmarshal([]byte(succeed(t, append(tune, "--format", "json")...)), &r); err != nil || r.Tuning.Objective != objective.NearPeak {
+	if err := json.Unmarshal([]byte(succeed(t, append(tune, "--format", "json")...)), &r); err != nil || r.Tuning.Objective != evaluation.NearPeak {
 		t.Errorf("tuned for %s, %v", r.Tuning.Objective, err)
 	}
 	if text := succeed(t, append(tune, "--tune-for", "utility")...); !strings.HasPrefix(text, "Tuned on 1 training seeds") || !strings.Contains(text, "evaluation.rules wants") {

@@ -12,7 +12,6 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 	"gearshift/internal/training/policies"
 )
 
@@ -65,7 +64,7 @@ func TestEvalAndPromoteTellOneStory(t *testing.T) {
 		}
 	}
 	s := scenarioOf(t, file)
-	rules, err := policies.Opponents(s, objective.Utility)
+	rules, err := policies.Opponents(s, evaluation.MeanUtility)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,18 +7,17 @@ import (
 	"testing"
 
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 )
 
 // valued adds what the runs of a row were worth by an objective.
-func valued(r evaluation.Result, o objective.Objective, runs ...float64) evaluation.Result {
+func valued(r evaluation.Result, o evaluation.Objective, runs ...float64) evaluation.Result {
 	r.Objectives = append(slices.Clone(r.Objectives), evaluation.Valued{Objective: o, Value: evaluation.Bootstrap(runs), Runs: runs})
 	return r
 }
 
 // Each policy is held against the rule that is best by what the policy was trained for.
 func TestVerdictsAreByTheObjectiveOfEach(t *testing.T) {
-	near := objective.NearPeak
+	near := evaluation.NearPeak
 	rows := []evaluation.Result{
 		valued(result("plain", "u1", false, 0.8, 0.6), near, 0.1, 0.1),
 		valued(result("steady", "u1", false, 0.5, 0.4), near, 0.9, 0.7),
@@ -43,7 +42,7 @@ func TestVerdictsAreByTheObjectiveOfEach(t *testing.T) {
 // A report has columns of its own for each objective, after all others, and is as ever where
 // there is none.
 func TestReportsShowObjectives(t *testing.T) {
-	windows, err := objective.Windows(0.98, 20)
+	windows, err := evaluation.WindowsObjective(0.98, 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +50,7 @@ func TestReportsShowObjectives(t *testing.T) {
 	with := plain
 	with.Results = nil
 	for _, r := range plain.Results {
-		with.Results = append(with.Results, valued(valued(r, objective.NearPeak, 0.25, 0.75), windows, 0.125, 0.125))
+		with.Results = append(with.Results, valued(valued(r, evaluation.NearPeak, 0.25, 0.75), windows, 0.125, 0.125))
 	}
 	write := func(r *evaluation.Report, format string) string {
 		var b strings.Builder
@@ -98,25 +97,25 @@ func TestReportsShowObjectives(t *testing.T) {
 }
 
 func TestBesideMeanUtility(t *testing.T) {
-	p, err := objective.Power(8)
+	p, err := evaluation.PowerObjective(8)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := evaluation.Beside(objective.Utility, p, objective.NearPeak, p); !slices.Equal(got, []objective.Objective{p, objective.NearPeak}) {
+	if got := evaluation.Beside(evaluation.MeanUtility, p, evaluation.NearPeak, p); !slices.Equal(got, []evaluation.Objective{p, evaluation.NearPeak}) {
 		t.Errorf("%v", got)
 	}
 }
 
 // What runs were worth by an objective that nobody asked for is not taken to be their utility.
 func TestValuesThatNobodyAskedFor(t *testing.T) {
-	r := valued(result("steady", "u1", false, 0.5, 0.7), objective.NearPeak, 0.25, 0.75)
-	if got := r.By(objective.Utility); !slices.Equal(got.Runs, []float64{0.5, 0.7}) || !got.Objective.IsZero() {
+	r := valued(result("steady", "u1", false, 0.5, 0.7), evaluation.NearPeak, 0.25, 0.75)
+	if got := r.By(evaluation.MeanUtility); !slices.Equal(got.Runs, []float64{0.5, 0.7}) || !got.Objective.IsZero() {
 		t.Errorf("by utility: %+v", got)
 	}
-	if got := r.By(objective.NearPeak); !slices.Equal(got.Runs, []float64{0.25, 0.75}) {
+	if got := r.By(evaluation.NearPeak); !slices.Equal(got.Runs, []float64{0.25, 0.75}) {
 		t.Errorf("by near-peak: %+v", got)
 	}
-	p, err := objective.Power(8)
+	p, err := evaluation.PowerObjective(8)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gearshift/env"
-	"gearshift/env/objective"
 	"gearshift/router/fleet"
 )
 
@@ -38,7 +37,7 @@ type tally struct {
 
 // recorder gathers the outcomes of an episode, in the memory of the one before.
 type recorder struct {
-	objectives    []objective.Objective
+	objectives    []Objective
 	judge         []fleet.Task // may be nil
 	table         *fleet.Table
 	utility, peak []float64 // by decision or, as served, by arrival

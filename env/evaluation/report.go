@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gearshift/env/objective"
 	"gearshift/router/fleet"
 )
 
@@ -79,8 +78,8 @@ func (r *Report) writeTable(w io.Writer) error {
 }
 
 // Objectives returns those that the rows have values of.
-func (r *Report) Objectives() []objective.Objective {
-	var all []objective.Objective
+func (r *Report) Objectives() []Objective {
+	var all []Objective
 	for _, x := range r.Results {
 		for _, v := range x.Objectives {
 			all = append(all, v.Objective)

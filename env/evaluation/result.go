@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"gearshift/env/objective"
 )
 
 // Result is how one policy did on one workload.
@@ -42,7 +40,7 @@ type Result struct {
 	// Rule is whether the policy is one that is written down, not learned.
 	Rule bool `json:"-"`
 	// Objective is what the policy was trained for.
-	Objective objective.Objective `json:"-"`
+	Objective Objective `json:"-"`
 	// Runs is the mean utility per request of each run, in the order of the seeds; NaN
 	// of a run without one.
 	Runs []float64 `json:"-"`
@@ -50,16 +48,16 @@ type Result struct {
 
 // Valued is what a policy's runs were worth by an objective.
 type Valued struct {
-	Objective objective.Objective `json:"objective"`
-	Value     Interval            `json:"value"`
+	Objective Objective `json:"objective"`
+	Value     Interval  `json:"value"`
 	// Runs is the value of each run, in the order of the seeds; NaN of a run without a
 	// request.
 	Runs []float64 `json:"-"`
 }
 
 // Beside returns the objectives other than mean utility, each once: what a [Plan] is asked for.
-func Beside(all ...objective.Objective) []objective.Objective {
-	var list []objective.Objective
+func Beside(all ...Objective) []Objective {
+	var list []Objective
 	for _, o := range all {
 		if !o.IsZero() && !slices.Contains(list, o) {
 			list = append(list, o)
@@ -70,7 +68,7 @@ func Beside(all ...objective.Objective) []objective.Objective {
 
 // By returns what the runs were worth by an objective: mean utility, or one that the plan asks for.
 // It panics for another, which would be a mistake of the program.
-func (r *Result) By(o objective.Objective) Valued {
+func (r *Result) By(o Objective) Valued {
 	if o.IsZero() {
 		return Valued{Value: r.Utility, Runs: r.Runs}
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"gearshift/env"
-	"gearshift/env/objective"
 	"gearshift/router/fleet"
 	"gearshift/workloads"
 )
@@ -48,7 +47,7 @@ type Contestant struct {
 	// others are judged.
 	Rule bool
 	// Objective is what the policy was trained for.
-	Objective objective.Objective
+	Objective Objective
 }
 
 // Workload is a family of request streams, one for each seed.
@@ -92,7 +91,7 @@ type Plan struct {
 	Workloads   []Workload
 	Seeds       []uint64
 	// Objectives are those that the results report in addition to mean utility.
-	Objectives []objective.Objective
+	Objectives []Objective
 	// Judge, if set, are the tasks by which answers are judged, by index, instead of the
 	// fleets' own: of policies for other deadlines than they were made for. What they decide
 	// by does not change.

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-
-	"gearshift/env/objective"
 )
 
 // table writes a report's rows as text. Columns whose values no row has are left out.
@@ -16,7 +14,7 @@ type table struct {
 	variants   []string
 	deadlines  []string // kinds of deadlines
 	compared   bool     // with the best rule
-	objectives []objective.Objective
+	objectives []Objective
 	asServed   bool
 }
 

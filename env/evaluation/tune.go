@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gearshift/env"
-	"gearshift/env/objective"
 )
 
 // Family is a kind of policy with parameters to be found.
@@ -45,7 +44,7 @@ type Tuning struct {
 	// Trials is the most that a family may take.
 	Trials int
 	// Objective is what the search scores policies by.
-	Objective objective.Objective
+	Objective Objective
 	// Progress, if set, is called after each trial. The total is a bound.
 	Progress func(done, total int)
 }
@@ -116,7 +115,7 @@ func (t *Tuning) try(ctx context.Context, f *Family, values []float64) (Trial, e
 	for i := range t.Workloads {
 		for j, seed := range t.Seeds {
 			g.Go(func() error {
-				record := recorder{objectives: []objective.Objective{t.Objective}}
+				record := recorder{objectives: []Objective{t.Objective}}
 				run, err := record.play(ctx, &c, &t.Workloads[i], seed, nil)
 				if err != nil {
 					return fmt.Errorf("%s on %s: %w", name, t.Workloads[i].Name, err)
@@ -137,7 +136,7 @@ func (t *Tuning) try(ctx context.Context, f *Family, values []float64) (Trial, e
 	}
 	trial := Trial{Family: f.Name, Policy: name, Values: values}
 	trial.Score, trial.Utility = t.score(utility)
-	if t.Objective != objective.Utility {
+	if t.Objective != MeanUtility {
 		trial.Score, _ = t.score(worth)
 	}
 	return trial, nil

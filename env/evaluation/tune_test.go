@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 	"gearshift/router/fleet"
 )
 
@@ -85,7 +84,7 @@ func TestTuningFindsTheBest(t *testing.T) {
 // by what an evaluation of its policy counts.
 func TestTuningNearPeak(t *testing.T) {
 	tune := tuning(t)
-	tune.Objective, tune.Trials = objective.NearPeak, 4
+	tune.Objective, tune.Trials = evaluation.NearPeak, 4
 	trials, err := tune.Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +114,7 @@ func TestTuningNearPeak(t *testing.T) {
 
 // Runs without requests count as none in a search, too, for either aim.
 func TestTuningWithoutRequests(t *testing.T) {
-	for _, aim := range []objective.Objective{objective.Utility, objective.NearPeak} {
+	for _, aim := range []evaluation.Objective{evaluation.MeanUtility, evaluation.NearPeak} {
 		tune := tuning(t)
 		tune.Objective, tune.Trials, tune.Workloads = aim, 4, tune.Workloads[:1]
 		tune.Workloads[0].Open = silence(tune.Workloads[0].Open, 1, 3)

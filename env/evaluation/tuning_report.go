@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-
-	"gearshift/env/objective"
 )
 
 // TuningReport is a search, as eval prints and stores it.
@@ -19,8 +17,8 @@ type TuningReport struct {
 	Seeds     int      `json:"seeds"`
 	Workloads []string `json:"workloads"` // that the score is the mean over
 	// Objective is what the score is the value of; nothing of mean utility.
-	Objective objective.Objective `json:"objective,omitzero"`
-	Best      []Best              `json:"best"` // of each family, in the order of the search
+	Objective Objective `json:"objective,omitzero"`
+	Best      []Best    `json:"best"` // of each family, in the order of the search
 	// Trials is all that the search played.
 	Trials []Trial `json:"trials,omitempty"`
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"gearshift/env/objective"
 )
 
 // Score is what a policy earned in each run.
@@ -22,7 +20,7 @@ type Verdict struct {
 	// Rule has the highest mean of the rules, over the same runs, which favours it.
 	Rule string `json:"rule"`
 	// Objective is what they are compared by; nothing of mean utility.
-	Objective objective.Objective `json:"objective,omitzero"`
+	Objective Objective `json:"objective,omitzero"`
 	// Margin is what the policy earned less what the rule did, paired by seed.
 	Margin Interval `json:"margin"`
 	Seeds  int      `json:"seeds"`
@@ -87,7 +85,7 @@ func (s *Score) mean() float64 {
 
 // Scores returns what the policies earned by the objective over the workloads of the names, each
 // weighing the same, in the order of the results. What is there twice counts once.
-func Scores(results []Result, workloads []string, o objective.Objective) []Score {
+func Scores(results []Result, workloads []string, o Objective) []Score {
 	var list []Score
 	seen := map[[2]string]bool{}
 	for _, r := range results {
@@ -133,7 +131,7 @@ func Verdicts(results []Result, workloads []string) []Verdict {
 
 // Against compares a policy with those of the results that are rules, by the objective, over
 // the workloads of the names. It returns an error where the policy or a rule is missing.
-func Against(results []Result, workloads []string, policy string, o objective.Objective, rule map[string]bool) (Verdict, error) {
+func Against(results []Result, workloads []string, policy string, o Objective, rule map[string]bool) (Verdict, error) {
 	var own, rules []Score
 	for _, s := range Scores(results, workloads, o) {
 		switch {

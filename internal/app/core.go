@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -17,9 +16,7 @@ import (
 	"gearshift/router/profile"
 	"gearshift/router/tiers"
 	"gearshift/serving"
-	"gearshift/serving/admin/tracing"
 	"gearshift/serving/backend"
-	"gearshift/serving/config"
 	"gearshift/serving/engines/agents"
 	"gearshift/serving/engines/informed"
 	"gearshift/serving/experience"
@@ -178,31 +175,4 @@ func LogExperience(o *serving.Options, s *scenario.Scenario) (begin func() error
 			o.Log.Error("cannot end the log of experience", "error", err)
 		}
 	}, nil
-}
-
-// lastSpans bounds the wait for a collector at the end.
-const lastSpans = 5 * time.Second
-
-type traces struct{ tracing.Provider }
-
-func newTracing(ctx context.Context, c config.Tracing, version string, log *slog.Logger) (traces, error) {
-	p, err := tracing.New(ctx, tracing.Config{Endpoint: c.Endpoint, Sample: c.Sample, Version: version}, log)
-	return traces{p}, err
-}
-
-// close sends the last spans.
-func (t traces) close(log *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
-	defer cancel()
-	if err := t.Close(ctx); err != nil {
-		log.Warn("spans are lost", "error", err)
-	}
-}
-
-// endsWithin returns how long close may take.
-func (t traces) endsWithin() time.Duration {
-	if t.Tracer() == nil {
-		return 0
-	}
-	return lastSpans
 }

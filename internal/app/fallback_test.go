@@ -9,7 +9,6 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
 	"gearshift/router/nn"
@@ -36,7 +35,7 @@ func TestFallback(t *testing.T) {
 	const rules = "  rules: ['static:small', 'threshold:6', 'slackfit:.8']\n"
 	unnamed := parse(rules, "")
 	store := &checkpoints.Store{Path: filepath.Join(t.TempDir(), "policies.db")}
-	by := objective.Utility
+	by := evaluation.MeanUtility
 	record := func(s *scenario.Scenario, created int64, scores map[string]float64) {
 		t.Helper()
 		h := policies.HeldOut{Seeds: 10, Objective: by}
@@ -69,7 +68,7 @@ func TestFallback(t *testing.T) {
 	want(parse(rules, "  fallback: threshold:3"), "threshold:3", "serving.fallback")
 	want(parse("", ""), "slackfit", "no evaluation.rules;")
 	bare := parse("", "")
-	bare.Training.Objective, bare.Evaluation.RulesFor = objective.NearPeak, nil
+	bare.Training.Objective, bare.Evaluation.RulesFor = evaluation.NearPeak, nil
 	want(bare, "budget", "no evaluation.rules_for near-peak; gearshift eval --tune --tune-for near-peak finds some")
 	record(unnamed, 1, map[string]float64{"policy": 0.9, "static:small": 0.8, "threshold:6": 0.6, "slackfit:0.8": 0.7, "slackfit:0.93": 0.75})
 	want(unnamed, "slackfit:0.8", "the best of evaluation.rules over 10 held-out seeds, as recorded with mine@1")
@@ -78,11 +77,11 @@ func TestFallback(t *testing.T) {
 	record(unnamed, 3, map[string]float64{"policy": 0.9, "slackfit:0.93": 0.6}) // has none of them
 	want(unnamed, "threshold:6", "mine@2")
 	want(parse("  rules: ['slackfit:.9']\n", ""), "slackfit:.9", "the first of evaluation.rules")
-	by = objective.NearPeak // which the scenario does not go by, unless it says so
+	by = evaluation.NearPeak // which the scenario does not go by, unless it says so
 	record(unnamed, 4, map[string]float64{"policy": 0.9, "static:small": 0.8, "threshold:6": 0.1, "slackfit:0.8": 0.2})
 	want(unnamed, "threshold:6", "mine@2")
 	aimed := parse(rules, "")
-	aimed.Training.Objective = objective.NearPeak
+	aimed.Training.Objective = evaluation.NearPeak
 	want(aimed, "slackfit:0.8", "the best of evaluation.rules by near-peak over 10 held-out seeds, as recorded with mine@4")
 	want(parse(rules, "  fallback: threshold:3"), "threshold:3", "serving.fallback")
 	store = &checkpoints.Store{Path: filepath.Join(t.TempDir(), "empty.db")}

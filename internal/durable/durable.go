@@ -1,6 +1,7 @@
 // Package durable writes files that appear whole and stay after a power cut: a temporary
 // file is written and synced, renamed, and then its folder is synced, without which the new
-// name may be gone.
+// name may be gone. It also opens databases of bbolt that may be damaged: it verifies their pages,
+// says what a damaged meta page means, and makes errors of panics.
 package durable
 
 import (

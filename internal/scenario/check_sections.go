@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
@@ -293,14 +293,14 @@ func (c *checker) rules() {
 // lists.
 func (c *checker) rulesFor() {
 	const section = "evaluation.rules_for"
-	listed := map[objective.Objective]string{}
+	listed := map[evaluation.Objective]string{}
 	for text, rules := range sorted(c.s.Evaluation.RulesFor) {
 		key := child(section, text)
 		o, err := readObjective(text)
 		switch {
 		case err != nil:
 			c.judge(key, "%v", err)
-		case o == objective.Utility:
+		case o == evaluation.MeanUtility:
 			c.judge(key, "the rules for utility are those of evaluation.rules")
 		case listed[o] != "":
 			c.judge(key, "is %v, whose rules %s lists; want one list", o, listed[o])

@@ -15,7 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/rl"
 	"gearshift/router/health"
 	"gearshift/serving/backend"
@@ -65,8 +65,8 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value) {
 	if n.Kind == yaml.ScalarNode {
 		d.texts[key] = n.Value
 	}
-	if v.CanAddr() && v.Type() == reflect.TypeFor[objective.Objective]() {
-		d.objective(key, n, v.Addr().Interface().(*objective.Objective))
+	if v.CanAddr() && v.Type() == reflect.TypeFor[evaluation.Objective]() {
+		d.objective(key, n, v.Addr().Interface().(*evaluation.Objective))
 		return
 	}
 	if v.CanAddr() && v.Addr().Type().Implements(textUnmarshaler) {

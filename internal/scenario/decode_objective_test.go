@@ -6,7 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
 )
 
@@ -42,7 +42,7 @@ func TestObjectives(t *testing.T) {
 		if err := yaml.Unmarshal(written, &again); err != nil || again.Objective != s.Training.Objective {
 			t.Errorf("%q is read back as %s: %v", text, again.Objective, err)
 		}
-		if has := strings.Contains(string(written), "objective:"); has != (s.Training.Objective != objective.Utility) {
+		if has := strings.Contains(string(written), "objective:"); has != (s.Training.Objective != evaluation.MeanUtility) {
 			t.Errorf("%q is written as\n%s", text, written)
 		}
 	}

@@ -8,13 +8,13 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/router/observation"
 )
 
 // RulesFor returns the best rules known for an objective, the best first: those tuned for it, or
 // for windows those of [objective.NearPeak], and then those of evaluation.rules.
-func (s *Scenario) RulesFor(o objective.Objective) []string {
+func (s *Scenario) RulesFor(o evaluation.Objective) []string {
 	var rules []string
 	for _, ref := range slices.Concat(s.tunedFor(o), s.Evaluation.Rules) {
 		if !slices.Contains(rules, ref) {
@@ -24,14 +24,14 @@ func (s *Scenario) RulesFor(o objective.Objective) []string {
 	return rules
 }
 
-func (s *Scenario) tunedFor(o objective.Objective) []string {
+func (s *Scenario) tunedFor(o evaluation.Objective) []string {
 	for text, rules := range s.Evaluation.RulesFor {
-		if of, err := objective.Parse(text); err == nil && of == o {
+		if of, err := evaluation.ParseObjective(text); err == nil && of == o {
 			return rules
 		}
 	}
-	if o.Window() > 1 && o != objective.NearPeak {
-		return s.tunedFor(objective.NearPeak)
+	if o.Window() > 1 && o != evaluation.NearPeak {
+		return s.tunedFor(evaluation.NearPeak)
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ const windowRule = "budget"
 
 // BestRuleFor returns the first rule that is tuned for the objective; where there is none,
 // [windowRule] of windows, and else [Scenario.BestRule].
-func (s *Scenario) BestRuleFor(o objective.Objective) string {
+func (s *Scenario) BestRuleFor(o evaluation.Objective) string {
 	switch rules := s.tunedFor(o); {
 	case len(rules) > 0:
 		return rules[0]
@@ -54,9 +54,9 @@ func (s *Scenario) BestRuleFor(o objective.Objective) string {
 // observationFor returns what a policy sees that is trained for the objective. In place of a rule
 // that is the best for utility, that for the objective gives the advice; and of an objective of
 // windows, how the window stands is seen, too.
-func (s *Scenario) observationFor(o objective.Objective) []observation.Feature {
+func (s *Scenario) observationFor(o evaluation.Objective) []observation.Feature {
 	features := slices.Clone(s.Training.Observation)
-	if o == objective.Utility || len(features) == 0 {
+	if o == evaluation.MeanUtility || len(features) == 0 {
 		return features
 	}
 	if f := &features[0]; f.Kind == observation.Advice && (f.Rule == s.BestRule() || slices.Contains(s.Evaluation.Rules, f.Rule)) {
@@ -98,9 +98,9 @@ type windowKeys struct {
 }
 
 // wantObjective is what the key of an objective takes.
-const wantObjective = "an objective: " + objective.Forms + ", or {power: P} or {windows: {share: SHARE, of: N}}"
+const wantObjective = "an objective: " + evaluation.ObjectiveForms + ", or {power: P} or {windows: {share: SHARE, of: N}}"
 
-func (d *decoder) objective(key string, n *yaml.Node, o *objective.Objective) {
+func (d *decoder) objective(key string, n *yaml.Node, o *evaluation.Objective) {
 	if n.Kind == yaml.MappingNode {
 		*o = d.mappedObjective(key, n)
 		return
@@ -115,47 +115,47 @@ func (d *decoder) objective(key string, n *yaml.Node, o *objective.Objective) {
 }
 
 // readObjective reads an objective in a word, and knows what a misspelt one stands for.
-func readObjective(text string) (objective.Objective, error) {
-	o, err := objective.Parse(text)
+func readObjective(text string) (evaluation.Objective, error) {
+	o, err := evaluation.ParseObjective(text)
 	if err == nil || strings.Contains(text, ":") {
 		return o, err
 	}
-	if meant := closest(text, []string{objective.Utility.String(), objective.NearPeak.String()}); meant != "" {
+	if meant := closest(text, []string{evaluation.MeanUtility.String(), evaluation.NearPeak.String()}); meant != "" {
 		return o, fmt.Errorf("unknown objective %q; did you mean %q?", text, meant)
 	}
 	return o, err
 }
 
 // mappedObjective returns that of a mapping; utility, if a fault is reported.
-func (d *decoder) mappedObjective(key string, n *yaml.Node) objective.Objective {
+func (d *decoder) mappedObjective(key string, n *yaml.Node) evaluation.Objective {
 	var keys objectiveKeys
 	before := len(d.faults)
 	d.structure(key, n, reflect.ValueOf(&keys).Elem())
 	if len(d.faults) > before {
 		d.breaks(key)
-		return objective.Utility
+		return evaluation.MeanUtility
 	}
 	power, windows := child(key, "power"), child(key, "windows")
 	switch {
 	case keys.Power != nil && keys.Windows != nil:
 		d.unreadable(key, "has both power, on line %d, and windows, on line %d; an objective is one of them", d.line(power), d.line(windows))
 	case keys.Power != nil:
-		o, err := objective.Power(*keys.Power)
+		o, err := evaluation.PowerObjective(*keys.Power)
 		d.refused(power, err)
 		return o
 	case keys.Windows != nil:
-		_, share := objective.Windows(keys.Windows.Share, 2)
+		_, share := evaluation.WindowsObjective(keys.Windows.Share, 2)
 		d.refused(child(windows, "share"), share)
-		o, of := objective.Windows(1, keys.Windows.Of)
+		o, of := evaluation.WindowsObjective(1, keys.Windows.Of)
 		d.refused(child(windows, "of"), of)
 		if share == nil && of == nil {
-			o, _ = objective.Windows(keys.Windows.Share, keys.Windows.Of)
+			o, _ = evaluation.WindowsObjective(keys.Windows.Share, keys.Windows.Of)
 		}
 		return o
 	default:
 		d.want(key, wantObjective, n)
 	}
-	return objective.Utility
+	return evaluation.MeanUtility
 }
 
 // refused reports what is wrong with a value that was read, if anything is.

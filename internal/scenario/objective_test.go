@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
 	"gearshift/router/observation"
 )
@@ -106,7 +106,7 @@ func TestRulesForAnObjective(t *testing.T) {
 		s.Evaluation.RulesFor = map[string][]string{
 			"near-peak": {"threshold:4", "budget"}, "windows:0.90,5": {"threshold:3"}, "power:3": {"threshold:9"},
 		}
-		o, err := objective.Parse(c.by)
+		o, err := evaluation.ParseObjective(c.by)
 		if err != nil {
 			t.Fatal(err)
 		}

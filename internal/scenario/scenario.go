@@ -19,7 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/env/engine"
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/rl"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
@@ -149,7 +149,7 @@ type Evaluation struct {
 // Training is what a policy sees and how it learns.
 type Training struct {
 	// Objective is what policies are trained, tuned and judged for.
-	Objective objective.Objective `yaml:"objective,omitempty"`
+	Objective evaluation.Objective `yaml:"objective,omitempty"`
 	// AsServed has requests wait, be degraded and be refused in the simulator as the router
 	// does it, by its serving section: where policies are trained, tuned and judged.
 	AsServed bool `yaml:"as_served,omitempty"`
@@ -347,7 +347,7 @@ func (s *Scenario) Hash() string {
 	world := *s
 	world.Name = ""
 	world.Training.PresetsFrom, world.Training.Presets = "", nil
-	world.Training.Objective = objective.Utility
+	world.Training.Objective = evaluation.MeanUtility
 	world.Serving = Serving{}
 	world.Workload = s.declared()
 	world.leaveOut()

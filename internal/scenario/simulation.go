@@ -8,7 +8,6 @@ import (
 	"gearshift/env/engine"
 	"gearshift/env/evaluation"
 	"gearshift/router"
-	"gearshift/router/admission"
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
@@ -50,7 +49,7 @@ func (s *Scenario) Gate() router.Gate {
 	if o.Shed == config.ShedNever {
 		return nil
 	}
-	return admission.Rule{
+	return router.AdmissionRule{
 		DeadlineShare: o.Pace, KV: o.KV, Output: s.Lengths().Output,
 		Sequences: s.Engine.MaxSequences, Profiles: s.Profiles(),
 	}

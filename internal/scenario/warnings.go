@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/router/fleet"
 	"gearshift/router/lifecycle"
 )
@@ -114,7 +114,7 @@ func (w *warner) warn(key, format string, args ...any) {
 func (w *warner) rewards() {
 	by := w.s.Training.Objective
 	for name, p := range sorted(w.s.Training.Presets) {
-		if p.MarginalRewards && by != objective.Utility {
+		if p.MarginalRewards && by != evaluation.MeanUtility {
 			w.warn(child(child("training.presets", name), "marginal_rewards"), "true, and training.objective is %s: marginal rewards are of utility, so that train refuses the preset; want false, or the objective utility", by)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"gearshift/env"
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
 	"gearshift/rl"
 	"gearshift/router/observation"
@@ -21,7 +21,7 @@ type Environment struct {
 	knownShare          float64          // of the episodes
 	places              bool             // actions are replicas, not variants
 	marginal            bool             // rewards are; see [rl.Config.MarginalRewards]
-	credit              *objective.Credit
+	credit              *evaluation.Credit
 	strata              []int // of the episode's decisions
 	completed           []rl.Completion
 	err                 error
@@ -74,7 +74,7 @@ func NewEnvironmentOn(s *scenario.Scenario, spec observation.Spec, config env.Co
 	}
 	t := &Environment{
 		knownShare: knownShare, places: spec.Places(), marginal: config.Marginal,
-		credit: objective.NewCredit(s.Training.Objective),
+		credit: evaluation.NewCredit(s.Training.Objective),
 	}
 	if t.estimating, err = env.New(config); err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/rl"
 	"gearshift/router/nn"
 	"gearshift/router/policy"
@@ -86,7 +86,7 @@ func TestOnlySureDeparturesAreTaken(t *testing.T) {
 
 // For windows, networks that would send all to the small size are not followed anywhere.
 func TestAPolicyMayKeepToTheAdvice(t *testing.T) {
-	r, err := newRun(Options{Scenario: "tiny", Preset: "quick", Store: storePath(t), Seed: 1, Objective: &objective.NearPeak})
+	r, err := newRun(Options{Scenario: "tiny", Preset: "quick", Store: storePath(t), Seed: 1, Objective: &evaluation.NearPeak})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gearshift/checkpoints"
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/internal/training/policies"
 	"gearshift/rl"
 	"gearshift/router/fleet"
@@ -20,8 +20,8 @@ import (
 func TestObjectiveOfARun(t *testing.T) {
 	s := tiny(t)
 	hash := s.Hash()
-	s.Training.Objective = objective.NearPeak
-	made := func(by *objective.Objective) *run {
+	s.Training.Objective = evaluation.NearPeak
+	made := func(by *evaluation.Objective) *run {
 		t.Helper()
 		r, err := newRunOn(Options{Preset: "quick", Store: storePath(t), Seed: 1, Objective: by}, s)
 		if err != nil {
@@ -29,11 +29,11 @@ func TestObjectiveOfARun(t *testing.T) {
 		}
 		return r
 	}
-	power, err := objective.Power(8)
+	power, err := evaluation.PowerObjective(8)
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, other, plain := made(nil), made(&power), made(&objective.Utility)
+	own, other, plain := made(nil), made(&power), made(&evaluation.MeanUtility)
 	for r, want := range map[*run]string{own: "near-peak", other: "power:8", plain: ""} {
 		if r.meta.Objective != want || policies.Aim(r.scenario.Training.Objective) != want || r.meta.ScenarioHash != hash {
 			t.Errorf("trains for %q, by %s, want %q; hash %s, was %s", r.meta.Objective, r.scenario.Training.Objective, want, r.meta.ScenarioHash, hash)
@@ -42,7 +42,7 @@ func TestObjectiveOfARun(t *testing.T) {
 			t.Errorf("the run for %q is not itself", want)
 		}
 	}
-	if s.Training.Objective != objective.NearPeak {
+	if s.Training.Objective != evaluation.NearPeak {
 		t.Error("the options changed the scenario")
 	}
 	if sameTraining(own.meta, plain.meta) || plain.matches(own.meta) == nil {
@@ -55,7 +55,7 @@ func TestObjectiveOfARun(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "training.presets.quick.marginal_rewards") || !strings.Contains(err.Error(), "training.objective") {
 		t.Errorf("marginal rewards by near-peak: %v", err)
 	}
-	made(&objective.Utility)
+	made(&evaluation.MeanUtility)
 }
 
 // The simulator rewards by the scenario's objective: together, by what the windows of an
@@ -63,7 +63,7 @@ func TestObjectiveOfARun(t *testing.T) {
 func TestEnvironmentRewardsByTheObjective(t *testing.T) {
 	const episode = 300
 	var peaks []float64
-	play := func(by objective.Objective) (rewards []float64) {
+	play := func(by evaluation.Objective) (rewards []float64) {
 		s := tiny(t)
 		s.Training.Objective = by
 		e, err := NewEnvironment(s, s.Spec(), &rl.Config{Episode: episode})
@@ -80,11 +80,11 @@ func TestEnvironmentRewardsByTheObjective(t *testing.T) {
 		}
 		return rewards
 	}
-	utility := play(objective.Utility)
-	windows := float64(episode - objective.Window + 1)
-	want := (objective.NearPeak.Value(utility, peaks) - 1) * windows / objective.Window
+	utility := play(evaluation.MeanUtility)
+	windows := float64(episode - evaluation.Window + 1)
+	want := (evaluation.NearPeak.Value(utility, peaks) - 1) * windows / evaluation.Window
 	var sum float64
-	for _, reward := range play(objective.NearPeak) {
+	for _, reward := range play(evaluation.NearPeak) {
 		sum += reward
 	}
 	if want >= 0 || math.Abs(sum-want) > 1e-6 {
@@ -99,16 +99,16 @@ func TestRecordingRewardsByTheObjective(t *testing.T) {
 		return experience.Row{Variant: variant, Utility: utility, Judged: known}
 	}
 	rows := []experience.Row{row(1, 2, true), row(1, 0.3, true), row(0, 0, false), row(1, 2, true), row(1, 0, false), row(1, 2, true)}
-	pairs, err := objective.Windows(0.9, 2)
+	pairs, err := evaluation.WindowsObjective(0.9, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for by, want := range map[objective.Objective][]float64{
-		objective.Utility: {2, 0.3, 1, 2, 2, 2},
+	for by, want := range map[evaluation.Objective][]float64{
+		evaluation.MeanUtility: {2, 0.3, 1, 2, 2, 2},
 		// Row 1 spoils the windows (0, 1) and (1, 2); row 2, half its peak, (2, 3).
 		pairs: {0, -1, -0.5, 0, 0, 0},
 	} {
-		recording := &LogRecording{credit: objective.NewCredit(by), tasks: []fleet.Task{{Weight: 2, Quality: []float64{0.5, 1}}}}
+		recording := &LogRecording{credit: evaluation.NewCredit(by), tasks: []fleet.Task{{Weight: 2, Quality: []float64{0.5, 1}}}}
 		for range 2 {
 			if got := recording.reward(rows); !slices.Equal(got, want) {
 				t.Errorf("rewards by %s: %v, want %v", by, got, want)
@@ -121,19 +121,19 @@ func TestRecordingRewardsByTheObjective(t *testing.T) {
 // A log fine-tunes a policy for its own objective alone, as the checkpoint has it, and none
 // for what this version does not know.
 func TestALogKeepsTheObjective(t *testing.T) {
-	power, err := objective.Power(8)
+	power, err := evaluation.PowerObjective(8)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, own := range []objective.Objective{objective.Utility, objective.NearPeak, power} {
+	for _, own := range []evaluation.Objective{evaluation.MeanUtility, evaluation.NearPeak, power} {
 		start := checkpoints.Meta{Objective: policies.Aim(own)}
 		o := Options{From: "mine"}
 		if err := o.keepObjective("mine@1", start); err != nil || *o.Objective != own {
 			t.Errorf("for %s: %v, %v", own, o.Objective, err)
 		}
-		other := objective.NearPeak
+		other := evaluation.NearPeak
 		if own == other {
-			other = objective.Utility
+			other = evaluation.MeanUtility
 		}
 		o.Objective = &other
 		if err := o.keepObjective("mine@1", start); err == nil || !strings.Contains(err.Error(), "mine@1 was trained for "+own.String()) {

@@ -3,7 +3,7 @@ package training
 import (
 	"slices"
 
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
 	"gearshift/rl"
@@ -18,7 +18,7 @@ import (
 // Rewards are by the scenario's objective.
 type LogRecording struct {
 	tasks      []fleet.Task
-	credit     *objective.Credit
+	credit     *evaluation.Credit
 	encoder    *observation.Encoder
 	forecaster *profile.Forecaster
 	places     bool // actions are replicas, not variants
@@ -44,7 +44,7 @@ func NewLogRecording(s *scenario.Scenario, spec observation.Spec, log *experienc
 	}
 	by := s.Training.Objective
 	t := &LogRecording{
-		tasks: table.Tasks, credit: objective.NewCredit(by),
+		tasks: table.Tasks, credit: evaluation.NewCredit(by),
 		forecaster: s.Forecaster(), places: spec.Places(),
 	}
 	if t.encoder, err = maker.Encoder(spec); err != nil {

@@ -1,5 +1,7 @@
 // Package training trains the policies of a scenario: it joins the learner's loop with the
-// simulator, the judge and the store, and resumes where a run was interrupted.
+// simulator, the judge and the store, and resumes where a run was interrupted. [TrainJobs] trains
+// the policy that decides which inputs jobs use, [MakeDigits] the model of handwritten and spoken
+// digits.
 package training
 
 import (
@@ -14,7 +16,7 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
@@ -43,7 +45,7 @@ type Options struct {
 	// for and which takes about as long as a short run.
 	Uncompared bool
 	// Objective, if not nil, replaces the scenario's.
-	Objective *objective.Objective
+	Objective *evaluation.Objective
 }
 
 // maxSeed leaves room for the episodes of a run within the training seeds.
@@ -312,8 +314,8 @@ func (o *Options) keepObjective(ref string, start checkpoints.Meta) error {
 
 // rewardable refuses marginal rewards by another objective than utility: what the others on
 // a host lose is known in utility alone.
-func rewardable(name string, p scenario.Preset, by objective.Objective) error {
-	if !p.MarginalRewards || by == objective.Utility {
+func rewardable(name string, p scenario.Preset, by evaluation.Objective) error {
+	if !p.MarginalRewards || by == evaluation.MeanUtility {
 		return nil
 	}
 	return fmt.Errorf("training.presets.%s.marginal_rewards is true and training.objective, or --objective, is %s: marginal rewards are of utility; want marginal_rewards: false, or the objective utility", name, by)
@@ -321,7 +323,7 @@ func rewardable(name string, p scenario.Preset, by objective.Objective) error {
 
 // objectiveOf returns what a stored policy or run was trained for, in a word.
 func objectiveOf(m checkpoints.Meta) string {
-	return cmp.Or(m.Objective, objective.Utility.String())
+	return cmp.Or(m.Objective, evaluation.MeanUtility.String())
 }
 
 // goal says in a sentence what the run trains for, unless that is utility.

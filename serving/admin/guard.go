@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/serving/access"
-	"gearshift/serving/admin/lograte"
+	"gearshift/serving/config"
 	"gearshift/serving/openai/wire"
 )
 
@@ -56,7 +56,7 @@ func (s *secret) right(h http.Header) bool {
 type Guard struct {
 	Options
 	operators, fleet *secret
-	lines            *lograte.Limiter // about wrong tokens
+	lines            *config.LogLimiter // about wrong tokens
 	wrong            prometheus.Counter
 	// loopback says that only this machine can connect, under its own names.
 	loopback bool
@@ -77,7 +77,7 @@ func NewGuard(o Options) (*Guard, error) {
 	}
 	o.Token, o.FleetToken = "", "" // nothing can print them
 	g := &Guard{
-		Options: o, operators: operators, fleet: fleet, lines: lograte.New(),
+		Options: o, operators: operators, fleet: fleet, lines: config.NewLogLimiter(),
 		wrong: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gearshift_admin_unauthorized_total", Help: "Requests to the admin listener without its token.",
 		}),

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/internal/onnxruntime"
 	"gearshift/serving/config/setting"
 )
@@ -101,19 +101,19 @@ func NoticeOn(stderr io.Writer) func(string) {
 
 // ObjectiveFlag adds a flag that names an objective. Its default is the scenario's objective,
 // which the command fills in.
-func ObjectiveFlag(f *pflag.FlagSet, to *objective.Objective, name, usage string) {
+func ObjectiveFlag(f *pflag.FlagSet, to *evaluation.Objective, name, usage string) {
 	f.Var(objectiveValue{to}, name, usage)
 	f.Lookup(name).DefValue = ""
 }
 
 // objectiveValue is the value of such a flag. It refuses an empty name: a script whose variable
 // is unset would otherwise train or tune for mean utility.
-type objectiveValue struct{ *objective.Objective }
+type objectiveValue struct{ *evaluation.Objective }
 
 // Set implements [github.com/spf13/pflag.Value].
 func (v objectiveValue) Set(text string) error {
 	if text == "" {
-		return errors.New("want an objective: " + objective.Forms)
+		return errors.New("want an objective: " + evaluation.ObjectiveForms)
 	}
 	return v.UnmarshalText([]byte(text))
 }

@@ -16,7 +16,6 @@ import (
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/env"
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 	"gearshift/internal/onnxruntime"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
@@ -285,7 +284,7 @@ func notesOf(work []evaluation.Workload, stderr io.Writer) {
 }
 
 // objectivesOf returns the objectives of the policies that are not rules, each once.
-func objectivesOf(list []evaluation.Contestant) (objectives []objective.Objective) {
+func objectivesOf(list []evaluation.Contestant) (objectives []evaluation.Objective) {
 	for _, c := range list {
 		if !c.Rule && !slices.Contains(objectives, c.Objective) {
 			objectives = append(objectives, c.Objective)

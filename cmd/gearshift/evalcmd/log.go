@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"gearshift/checkpoints"
+	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/logged"
-	"gearshift/env/objective"
 	"gearshift/internal/onnxruntime"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
@@ -90,5 +90,5 @@ func loggedPolicies(asked []string, s *scenario.Scenario, log *logged.Summary) [
 			refs = append(refs, name)
 		}
 	}
-	return append(refs, policies.OpponentRefs(s, objective.Utility)...)
+	return append(refs, policies.OpponentRefs(s, evaluation.MeanUtility)...)
 }

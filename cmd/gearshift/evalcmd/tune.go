@@ -8,7 +8,6 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
 )
@@ -25,7 +24,7 @@ func tuneFlags(c *cobra.Command, o *tuneOptions) {
 	f.BoolVar(&o.on, "tune", false, "search for the best parameters of each rule first, on training seeds, and evaluate those rules too")
 	f.IntVar(&o.Seeds, "tune-seeds", 4, "training runs of each workload that a point of the search takes")
 	f.IntVar(&o.Trials, "tune-trials", 150, "points of the search for each rule at most")
-	cli.ObjectiveFlag(f, &o.For, "tune-for", "what is best: an `OBJECTIVE`, "+objective.Forms+" (default: the scenario's training.objective, or utility)")
+	cli.ObjectiveFlag(f, &o.For, "tune-for", "what is best: an `OBJECTIVE`, "+evaluation.ObjectiveForms+" (default: the scenario's training.objective, or utility)")
 }
 
 // aim fills in what the flag leaves open: what is best for the scenario.

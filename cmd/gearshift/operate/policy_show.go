@@ -16,7 +16,6 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 	"gearshift/internal/output"
 	"gearshift/internal/training/policies"
 	"gearshift/router/policy"
@@ -249,7 +248,7 @@ func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 			line("plan", "%s, %s", policies.Foresight(m.Jobs), adviceOf(m.AdviceMargin))
 		} else {
 			line("trained", "on %s (%.12s), preset %s, seed %d, %d decisions", m.Scenario, m.ScenarioHash, m.Preset, m.Seed, m.Decisions)
-			line("objective", "%s", cmp.Or(m.Objective, objective.Utility.String()))
+			line("objective", "%s", cmp.Or(m.Objective, evaluation.MeanUtility.String()))
 		}
 		if m.Log != nil {
 			line("fine-tuned", "on %d logged requests", m.Log.Requests)

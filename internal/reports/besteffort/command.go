@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/internal/reports"
 )
 
@@ -117,7 +117,7 @@ type options struct {
 	// Points is the file of a frontier that was played before, to be drawn again.
 	Points string
 
-	trained map[objective.Objective]string
+	trained map[evaluation.Objective]string
 }
 
 func (o *options) defaults(quick bool) error {
@@ -134,10 +134,10 @@ func (o *options) defaults(quick bool) error {
 
 // readTrained reads which policies are given.
 func (o *options) readTrained() error {
-	o.trained = map[objective.Objective]string{}
+	o.trained = map[evaluation.Objective]string{}
 	for _, text := range o.Trained {
 		name, ref, given := strings.Cut(text, "=")
-		by, err := objective.Parse(name)
+		by, err := evaluation.ParseObjective(name)
 		switch {
 		case !given || name == "" || ref == "":
 			return fmt.Errorf("--trained %s: want an objective and a stored policy, such as near-peak=mine", text)

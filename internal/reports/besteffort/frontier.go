@@ -10,7 +10,6 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/objective"
 	"gearshift/internal/reports"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
@@ -24,8 +23,8 @@ var frontierObjectives = []string{"utility", "power:3", "power:8", "near-peak", 
 // windows that earn at least .98 of their peak.
 var nearPeak = mustParse("windows:0.98,20")
 
-func mustParse(text string) objective.Objective {
-	o, err := objective.Parse(text)
+func mustParse(text string) evaluation.Objective {
+	o, err := evaluation.ParseObjective(text)
 	if err != nil {
 		panic(err) // a constant of this file
 	}
@@ -48,7 +47,7 @@ func (p *paper) frontierSection(ctx context.Context, out *reports.Part) {
 
 // trace makes the policies and the rules of the frontier, and plays them.
 func (p *paper) trace(ctx context.Context) *Frontier {
-	t := tracing{seen: map[string]bool{}, policy: map[objective.Objective]string{}}
+	t := tracing{seen: map[string]bool{}, policy: map[evaluation.Objective]string{}}
 	for _, text := range frontierObjectives {
 		o := mustParse(text)
 		own := p.policyFor(ctx, o)
@@ -68,8 +67,8 @@ func (p *paper) trace(ctx context.Context) *Frontier {
 
 // tracing is who is played for a frontier, each once.
 type tracing struct {
-	objectives []objective.Objective
-	policy     map[objective.Objective]string // by its contestant's name
+	objectives []evaluation.Objective
+	policy     map[evaluation.Objective]string // by its contestant's name
 	large      string
 	policies   []evaluation.Contestant
 	rules      []evaluation.Contestant
@@ -87,7 +86,7 @@ func (t *tracing) add(to *[]evaluation.Contestant, list ...evaluation.Contestant
 
 // policyFor returns the policy that is trained for the objective: the one that the options
 // name, or one that is trained like the others of the report.
-func (p *paper) policyFor(ctx context.Context, o objective.Objective) evaluation.Contestant {
+func (p *paper) policyFor(ctx context.Context, o evaluation.Objective) evaluation.Contestant {
 	if p.options.trained[o] != "" {
 		return p.given(o)
 	}
@@ -99,7 +98,7 @@ func (p *paper) policyFor(ctx context.Context, o objective.Objective) evaluation
 }
 
 // given returns the policy that the options name for the objective.
-func (p *paper) given(o objective.Objective) evaluation.Contestant {
+func (p *paper) given(o evaluation.Objective) evaluation.Contestant {
 	ref := p.options.trained[o]
 	c := must(policies.Contestant(p.scenario, &policies.Source{Store: &checkpoints.Store{Path: p.options.Store}}, ref, func(string) {}))
 	if c.Rule || c.Objective != o {
@@ -113,14 +112,14 @@ func (p *paper) given(o objective.Objective) evaluation.Contestant {
 }
 
 // aimed returns the scenario whose policies are trained for the objective.
-func aimed(s *scenario.Scenario, o objective.Objective) *scenario.Scenario {
+func aimed(s *scenario.Scenario, o evaluation.Objective) *scenario.Scenario {
 	c := *s
 	c.Training.Objective = o
 	return &c
 }
 
 // nameFor returns the name in the store of the policy for an objective.
-func nameFor(o objective.Objective) string {
+func nameFor(o evaluation.Objective) string {
 	return "for-" + strings.NewReplacer(":", "-", ",", "-").Replace(o.String())
 }
 
@@ -135,7 +134,7 @@ func (p *paper) played(ctx context.Context, t *tracing) *Frontier {
 	results := must(plan.Evaluate(ctx))
 	f := &Frontier{
 		Scenario: p.scenario.Name, Preset: p.options.Preset, Seeds: len(p.seeds), Repeat: p.Repeat(),
-		Large: performance(results, t.large, objective.Utility),
+		Large: performance(results, t.large, evaluation.MeanUtility),
 	}
 	rule := map[string]bool{}
 	for _, c := range t.rules {
@@ -152,8 +151,8 @@ func (p *paper) played(ctx context.Context, t *tracing) *Frontier {
 }
 
 // performance returns how one policy did.
-func performance(results []evaluation.Result, policy string, o objective.Objective) Performance {
-	over := func(o objective.Objective) evaluation.Interval {
+func performance(results []evaluation.Result, policy string, o evaluation.Objective) Performance {
+	over := func(o evaluation.Objective) evaluation.Interval {
 		for _, s := range evaluation.Scores(results, policies.JudgedBy, o) {
 			if s.Policy == policy {
 				return evaluation.Bootstrap(s.Runs)
@@ -162,7 +161,7 @@ func performance(results []evaluation.Result, policy string, o objective.Objecti
 		return evaluation.Interval{}
 	}
 	out := Performance{
-		Policy: policy, Utility: over(objective.Utility), NearPeak: over(nearPeak), Value: over(o),
+		Policy: policy, Utility: over(evaluation.MeanUtility), NearPeak: over(nearPeak), Value: over(o),
 		On: map[string]OnWorkload{},
 	}
 	for _, r := range results {
@@ -191,10 +190,10 @@ type Frontier struct {
 // Point is one objective of a [Frontier]: the policy that is trained for it and the
 // rule that is the best by it.
 type Point struct {
-	Objective objective.Objective `json:"objective"`
-	Policy    Performance         `json:"policy"`
-	Rule      Performance         `json:"rule"`
-	Verdict   evaluation.Verdict  `json:"verdict"`
+	Objective evaluation.Objective `json:"objective"`
+	Policy    Performance          `json:"policy"`
+	Rule      Performance          `json:"rule"`
+	Verdict   evaluation.Verdict   `json:"verdict"`
 }
 
 // Performance is how one policy did over the workloads that policies are judged by, each

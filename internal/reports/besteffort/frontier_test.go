@@ -13,7 +13,6 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/objective"
 	"gearshift/internal/reports"
 	"gearshift/internal/training/policies"
 )
@@ -151,7 +150,7 @@ func TestAFrontierIsKeptInAFile(t *testing.T) {
 func TestAFrontierIsTraced(t *testing.T) {
 	s := load(t, "tiny")
 	s.Evaluation.Requests, s.Evaluation.StableRates, s.Evaluation.PhaseS = 120, []float64{2, 6}, 10
-	aims := map[string]objective.Objective{}
+	aims := map[string]evaluation.Objective{}
 	p := &paper{
 		options: options{Scenario: "tiny", Preset: "quick"}, scenario: s, seeds: []uint64{1, 2}, store: &checkpoints.Store{},
 		Run: &reports.Run{Quick: true, Stderr: t.Output(), Program: reports.Program{
@@ -186,7 +185,7 @@ func TestAFrontierIsTraced(t *testing.T) {
 	if n := len(f.Large.On["u1"].Windows); n == 0 || f.Large.Policy != "static:large" {
 		t.Errorf("the largest size: %+v", f.Large)
 	}
-	if s.Training.Objective != objective.Utility {
+	if s.Training.Objective != evaluation.MeanUtility {
 		t.Error("the scenario was changed")
 	}
 }
@@ -230,7 +229,7 @@ func TestGivenPolicies(t *testing.T) {
 		}
 	}
 	o := options{Scenario: "tiny", Trained: []string{"near-peak=mine", "windows:0.98,20=other@2"}, Store: "s.db"}
-	if err := o.defaults(false); err != nil || o.trained[objective.NearPeak] != "mine" || o.trained[nearPeak] != "other@2" {
+	if err := o.defaults(false); err != nil || o.trained[evaluation.NearPeak] != "mine" || o.trained[nearPeak] != "other@2" {
 		t.Errorf("%v, %v", o.trained, err)
 	}
 }

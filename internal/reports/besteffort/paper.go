@@ -13,7 +13,6 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/objective"
 	"gearshift/internal/reports"
 	"gearshift/internal/scenario"
 	"gearshift/workloads"
@@ -28,9 +27,9 @@ type paper struct {
 	seeds    []uint64
 	// Policies, as references into the store.
 	hard, soft, deadlines string
-	rules                 []string                       // tuned, the best first
-	windows               string                         // the rule tuned for windows near peak performance
-	bestFor               map[objective.Objective]string // the rules that searches have found
+	rules                 []string                        // tuned, the best first
+	windows               string                          // the rule tuned for windows near peak performance
+	bestFor               map[evaluation.Objective]string // the rules that searches have found
 	tuned                 []evaluation.Best
 	cache                 map[string]rows
 	frontier              *Frontier
@@ -85,7 +84,7 @@ func (p *paper) prepare(ctx context.Context) {
 	other := deadlines.of(otherDeadlines(p.scenario, paperDeadlines), p.options.Preset)
 	p.deadlines = p.trained(ctx, "deadlines", other, p.options.Preset, 1, "")
 	p.tune(ctx, thorough)
-	p.windows = p.ruleFor(ctx, objective.NearPeak)
+	p.windows = p.ruleFor(ctx, evaluation.NearPeak)
 }
 
 // length is that of a training, as a share of the hard policy's.

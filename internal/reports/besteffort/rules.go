@@ -11,7 +11,6 @@ import (
 
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/objective"
 	"gearshift/env/planner"
 	"gearshift/internal/reports"
 	"gearshift/internal/training/policies"
@@ -19,8 +18,8 @@ import (
 
 // The searches of a report: of its own fleet's rules, and of others.
 var (
-	thorough = policies.Search{Seeds: 4, Trials: 150, For: objective.Utility}
-	coarse   = policies.Search{Seeds: 2, Trials: 60, For: objective.Utility}
+	thorough = policies.Search{Seeds: 4, Trials: 150, For: evaluation.MeanUtility}
+	coarse   = policies.Search{Seeds: 2, Trials: 60, For: evaluation.MeanUtility}
 )
 
 // tune finds the best of each family of rules on training seeds.
@@ -33,7 +32,7 @@ func (p *paper) tune(ctx context.Context, o policies.Search) {
 
 // ruleFor returns the rule that a search for the objective finds, once for each objective. For
 // utility it is the best of [paper.tune], where that has been.
-func (p *paper) ruleFor(ctx context.Context, by objective.Objective) string {
+func (p *paper) ruleFor(ctx context.Context, by evaluation.Objective) string {
 	if by.IsZero() && len(p.rules) > 0 {
 		return p.rules[0]
 	}
@@ -44,7 +43,7 @@ func (p *paper) ruleFor(ctx context.Context, by objective.Objective) string {
 	o.For = by
 	found := p.search(ctx, o, policies.JudgedBy)
 	if p.bestFor == nil {
-		p.bestFor = map[objective.Objective]string{}
+		p.bestFor = map[evaluation.Objective]string{}
 	}
 	p.bestFor[by] = found[0].Policy
 	return found[0].Policy

@@ -9,7 +9,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation/report"
 	"gearshift/internal/reports"
-	"gearshift/internal/training/jobtraining"
+	"gearshift/internal/training"
 	"gearshift/internal/training/policies"
 	"gearshift/rl"
 	"gearshift/router/modality"
@@ -78,9 +78,9 @@ func (p *paper) study() reports.Study {
 
 // check reads the clients, if there are any.
 func (p *paper) check() (err error) {
-	p.day, p.decisions = 10*time.Minute, jobtraining.Usual
+	p.day, p.decisions = 10*time.Minute, training.UsualJobs
 	if p.Quick {
-		p.day, p.decisions, p.comparisons = 2*time.Minute, jobtraining.Quick, 400
+		p.day, p.decisions, p.comparisons = 2*time.Minute, training.Quick, 400
 	}
 	if p.recordings == "" {
 		return nil
@@ -123,10 +123,10 @@ func (p *paper) take() error {
 
 // train trains the policy that is learned, on all models.
 func (p *paper) train(ctx context.Context) error {
-	o := jobtraining.Options{Models: Trained(), Seed: 1, Decisions: p.decisions, Validation: p.validation, Comparisons: p.comparisons}
+	o := training.JobsOptions{Models: Trained(), Seed: 1, Decisions: p.decisions, Validation: p.validation, Comparisons: p.comparisons}
 	count := p.Counting("decisions learned from")
 	o.Report = func(r rl.Report) { count(r.Decisions, r.Total) }
-	t, err := jobtraining.Train(ctx, o)
+	t, err := training.TrainJobs(ctx, o)
 	if err != nil {
 		return err
 	}

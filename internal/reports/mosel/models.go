@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/jobtraining"
+	"gearshift/internal/training"
 	"gearshift/router/modality"
 )
 
@@ -54,10 +54,10 @@ func (m *model) options(estimate float64) []modality.Option {
 }
 
 // Trained are the paper's models, as a policy is trained on them.
-func Trained() []jobtraining.Model {
-	var list []jobtraining.Model
+func Trained() []training.JobsModel {
+	var list []training.JobsModel
 	for i := range models {
-		list = append(list, jobtraining.Model{Name: models[i].name, Options: models[i].options(1)})
+		list = append(list, training.JobsModel{Name: models[i].name, Options: models[i].options(1)})
 	}
 	return list
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	envjobs "gearshift/env/jobs"
-	"gearshift/internal/training/jobtraining"
+	"gearshift/internal/training"
 	"gearshift/router/modality"
 	"gearshift/workloads"
 	"gearshift/workloads/jobs"
@@ -153,7 +153,7 @@ func (p *paper) play(s setting, table *modality.Table, real []modality.Option, s
 	d := modality.NewDispatcher(table, decides)
 	d.Fixed = s.fixed
 	answered := 0
-	noise := jobtraining.Noise(s.noise, rand.New(rand.NewPCG(seed, 8)))
+	noise := training.EstimateNoise(s.noise, rand.New(rand.NewPCG(seed, 8)))
 	r.Result, err = envjobs.Run(envjobs.Config{Dispatcher: d, Window: window, Options: real, Noise: noise}, arrivals, func(o envjobs.Outcome) {
 		r.worth += o.Worth()
 		if !o.Dropped {

@@ -9,7 +9,6 @@ import (
 
 	"gearshift/env"
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 	"gearshift/env/planner"
 	"gearshift/internal/scenario"
 )
@@ -87,7 +86,7 @@ func OnWholeFleet(s *scenario.Scenario, source *Source, ref string, warn func(st
 // Clairvoyant returns the clairvoyant whose base is the contestant's policy.
 func Clairvoyant(base evaluation.Contestant, o planner.ClairvoyantOptions) evaluation.Contestant {
 	c := base
-	c.Rule, c.Objective = false, objective.Utility // it looks ahead for utility, whatever its base is
+	c.Rule, c.Objective = false, evaluation.MeanUtility // it looks ahead for utility, whatever its base is
 	c.Name = fmt.Sprintf("%s%s@%s", clairvoyantPrefix, base.Name, short(o.Horizon))
 	if o.Passes > 1 {
 		c.Name += fmt.Sprintf(",%d", o.Passes)

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 	"gearshift/internal/output"
 )
 
@@ -19,9 +18,9 @@ type Evaluation struct {
 	Utility map[string]float64 `json:"utility"` // by workload, on validation seeds
 	// Objective is what the weights were chosen by, and Values are the same runs' values by it.
 	// Both are empty for mean utility.
-	Objective objective.Objective `json:"objective,omitzero"`
-	Values    map[string]float64  `json:"values,omitempty"`
-	HeldOut   HeldOut             `json:"held_out"`
+	Objective evaluation.Objective `json:"objective,omitzero"`
+	Values    map[string]float64   `json:"values,omitempty"`
+	HeldOut   HeldOut              `json:"held_out"`
 }
 
 // HeldOut is a comparison on seeds that neither training nor the choice of its
@@ -29,8 +28,8 @@ type Evaluation struct {
 type HeldOut struct {
 	Seeds int `json:"seeds"`
 	// Objective is what policies are compared by. It is zero for mean utility.
-	Objective objective.Objective `json:"objective,omitzero"`
-	Policies  []HeldRow           `json:"policies"` // the trained one first
+	Objective evaluation.Objective `json:"objective,omitzero"`
+	Policies  []HeldRow            `json:"policies"` // the trained one first
 	// BestRule has the highest score of the rules.
 	BestRule string `json:"best_rule"`
 	// Margin is the policy's score less the best rule's, paired by seed.
@@ -79,7 +78,7 @@ func (h *HeldOut) workloads() (names []string) {
 
 // compareHeldOut makes the comparison, by the objective, of a plan's results on the
 // workloads; the first policy is the trained one, the others are rules.
-func compareHeldOut(results []evaluation.Result, workloads []string, seeds int, o objective.Objective) (HeldOut, error) {
+func compareHeldOut(results []evaluation.Result, workloads []string, seeds int, o evaluation.Objective) (HeldOut, error) {
 	h := HeldOut{Seeds: seeds, Objective: o}
 	scores := evaluation.Scores(results, workloads, o)
 	if len(scores) < 2 {
@@ -101,7 +100,7 @@ func compareHeldOut(results []evaluation.Result, workloads []string, seeds int, 
 }
 
 // add records how the policy did on a workload.
-func (r *HeldRow) add(on *evaluation.Result, o objective.Objective) {
+func (r *HeldRow) add(on *evaluation.Result, o evaluation.Objective) {
 	r.Utility[on.Workload] = on.Utility
 	if o.IsZero() {
 		return

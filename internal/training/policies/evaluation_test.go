@@ -8,7 +8,6 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 )
 
 // resultsOf are results on two workloads: for each policy the utility of each
@@ -28,7 +27,7 @@ func held(t *testing.T, policy, rule []float64) HeldOut {
 	names := []string{"policy", "weak", "strong"}
 	h, err := compareHeldOut(resultsOf(names, map[string][]float64{
 		"policy": policy, "weak": {0.1, 0.1, 0.1, 0.1}, "strong": rule,
-	}), []string{"u1", "u2"}, 4, objective.Utility)
+	}), []string{"u1", "u2"}, 4, evaluation.MeanUtility)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +46,7 @@ func TestHeldOutComparison(t *testing.T) {
 	if tie := held(t, []float64{0.82, 0.58, 0.93, 0.67}, []float64{0.8, 0.6, 0.9, 0.7}); tie.Better() {
 		t.Errorf("a margin of chance passes: %+v", tie.Margin)
 	}
-	if _, err := compareHeldOut(nil, []string{"u1"}, 4, objective.Utility); err == nil {
+	if _, err := compareHeldOut(nil, []string{"u1"}, 4, evaluation.MeanUtility); err == nil {
 		t.Error("a comparison with nobody passes")
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"gearshift/env"
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 	"gearshift/internal/scenario"
 	"gearshift/router/nn"
 	"gearshift/router/observation"
@@ -23,7 +22,7 @@ type Judge struct {
 	Progress func(done, total int)
 
 	spec      observation.Spec
-	objective objective.Objective
+	objective evaluation.Objective
 	fleet     env.Config
 	maker     *policy.Maker
 	plan      evaluation.Plan
@@ -121,7 +120,7 @@ func (j *Judge) play(ctx context.Context, network *nn.MLP, trust policy.Trust) (
 }
 
 // headline keeps the rows of whole workloads. It drops those of single rates of a sweep.
-func (j *Judge) headline(results []evaluation.Result, o objective.Objective) map[string]float64 {
+func (j *Judge) headline(results []evaluation.Result, o evaluation.Objective) map[string]float64 {
 	single := map[string]bool{}
 	for _, w := range j.plan.Workloads {
 		single[w.Name] = w.Group != ""
@@ -169,7 +168,7 @@ func (j *Judge) Summary(ctx context.Context, network *nn.MLP, trust policy.Trust
 	if err != nil {
 		return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
 	}
-	s := Evaluation{Seeds: validationSeeds, Utility: j.headline(results, objective.Utility), Objective: j.objective}
+	s := Evaluation{Seeds: validationSeeds, Utility: j.headline(results, evaluation.MeanUtility), Objective: j.objective}
 	if !j.objective.IsZero() {
 		s.Values = j.headline(results, j.objective)
 	}
@@ -202,7 +201,7 @@ func (j *Judge) compare(ctx context.Context, network *nn.MLP, trust policy.Trust
 // OpponentRefs returns references to the rules that a policy of the scenario must beat, in
 // training, in an evaluation and to be promoted: those that the scenario lists for what the
 // policy was trained for, the plain ones, and each static size.
-func OpponentRefs(s *scenario.Scenario, o objective.Objective) []string {
+func OpponentRefs(s *scenario.Scenario, o evaluation.Objective) []string {
 	refs := s.RulesFor(o)
 	if !o.IsZero() { // whose advice policies follow
 		refs = append(refs, s.BestRuleFor(o))
@@ -214,7 +213,7 @@ func OpponentRefs(s *scenario.Scenario, o objective.Objective) []string {
 }
 
 // Opponents returns the rules of [OpponentRefs]. A rule that is listed in two ways is there once.
-func Opponents(s *scenario.Scenario, o objective.Objective) ([]evaluation.Contestant, error) {
+func Opponents(s *scenario.Scenario, o evaluation.Objective) ([]evaluation.Contestant, error) {
 	rules, err := Contestants(s, nil, OpponentRefs(s, o), nil)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
 	"gearshift/router/nn"
 	"gearshift/router/observation"
@@ -49,7 +49,7 @@ func TestOpponentsAreForTheObjective(t *testing.T) {
 	for text, want := range map[string][]string{
 		"utility": {"slackfit:0.9"}, "power:8": {"slackfit:0.9"}, "near-peak": {"threshold:5", "slackfit:0.9"}, "windows:0.98,20": {"threshold:5", "slackfit:0.9"},
 	} {
-		o, err := objective.Parse(text)
+		o, err := evaluation.ParseObjective(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestOpponentsAreForTheObjective(t *testing.T) {
 		}
 	}
 	s.Evaluation.RulesFor = nil
-	if refs := OpponentRefs(s, objective.NearPeak); !slices.Contains(refs, s.BestRuleFor(objective.NearPeak)) || slices.Contains(OpponentRefs(s, objective.Utility), s.BestRuleFor(objective.NearPeak)) {
+	if refs := OpponentRefs(s, evaluation.NearPeak); !slices.Contains(refs, s.BestRuleFor(evaluation.NearPeak)) || slices.Contains(OpponentRefs(s, evaluation.MeanUtility), s.BestRuleFor(evaluation.NearPeak)) {
 		t.Errorf("opponents %v, without the rule whose advice is followed, or with it for utility", refs)
 	}
 }

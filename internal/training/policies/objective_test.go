@@ -10,7 +10,6 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 	"gearshift/router/nn"
 	"gearshift/router/policy"
 )
@@ -24,9 +23,9 @@ func steady(t *testing.T, rule string) HeldOut {
 	results := resultsOf([]string{"policy", rule}, runs)
 	for i := range results {
 		v := values[results[i].Policy]
-		results[i].Objectives = []evaluation.Valued{{Objective: objective.NearPeak, Value: evaluation.Bootstrap(v), Runs: v}}
+		results[i].Objectives = []evaluation.Valued{{Objective: evaluation.NearPeak, Value: evaluation.Bootstrap(v), Runs: v}}
 	}
-	h, err := compareHeldOut(results, []string{"u1", "u2"}, 4, objective.NearPeak)
+	h, err := compareHeldOut(results, []string{"u1", "u2"}, 4, evaluation.NearPeak)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +43,7 @@ func TestComparisonByAnObjective(t *testing.T) {
 	if want := "mine@1 on u1 and u2: over the best rule, strong, by +0.2000 (+0.2000 to +0.2000) of near-peak, paired over 4 seeds: better"; VerdictLine(v) != want {
 		t.Errorf("%s, want %s", VerdictLine(v), want)
 	}
-	text, err := json.Marshal(Evaluation{Objective: objective.NearPeak, HeldOut: h})
+	text, err := json.Marshal(Evaluation{Objective: evaluation.NearPeak, HeldOut: h})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +68,7 @@ func TestComparisonByAnObjective(t *testing.T) {
 func TestTheComparisonFits(t *testing.T) {
 	h := steady(t, "task-threshold:20,236/5,138/5,118/9,196")
 	var err error
-	if h.Objective, err = objective.Parse("windows:0.985,20"); err != nil {
+	if h.Objective, err = evaluation.ParseObjective("windows:0.985,20"); err != nil {
 		t.Fatal(err)
 	}
 	for i := range h.Policies { // a third workload
@@ -108,7 +107,7 @@ func TestAComparisonByUtilityNamesNoObjective(t *testing.T) {
 // What another version judged by an objective that this one does not know is refused, with
 // its name.
 func TestAnUnknownObjectiveIsNamed(t *testing.T) {
-	text, err := json.Marshal(Evaluation{Objective: objective.NearPeak, HeldOut: steady(t, "strong")})
+	text, err := json.Marshal(Evaluation{Objective: evaluation.NearPeak, HeldOut: steady(t, "strong")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +128,7 @@ func TestAnUnknownObjectiveIsNamed(t *testing.T) {
 func TestJudgesScoreByTheObjective(t *testing.T) {
 	s := tiny(t)
 	s.Evaluation.Requests, s.Evaluation.StableRates = 200, []float64{2, 6}
-	s.Training.Objective = objective.NearPeak
+	s.Training.Objective = evaluation.NearPeak
 	spec := s.Spec()
 	net, err := nn.New(spec.Inputs(), spec.Outputs())
 	if err != nil {
@@ -157,11 +156,11 @@ func TestJudgesScoreByTheObjective(t *testing.T) {
 		value += got.Values[w] / float64(len(JudgedBy))
 		utility += got.Utility[w] / float64(len(JudgedBy))
 	}
-	if math.Abs(score-value) > 1e-12 || score == utility || got.Objective != objective.NearPeak {
+	if math.Abs(score-value) > 1e-12 || score == utility || got.Objective != evaluation.NearPeak {
 		t.Errorf("score %v; by the objective %v, utility %v, %+v", score, value, utility, got)
 	}
 	h := got.HeldOut
-	if h.Objective != objective.NearPeak || len(h.Policies) < 2 {
+	if h.Objective != evaluation.NearPeak || len(h.Policies) < 2 {
 		t.Fatalf("%+v", h)
 	}
 	for _, row := range h.Policies {

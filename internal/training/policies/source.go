@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"gearshift/checkpoints"
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
 	"gearshift/router/nn"
 	"gearshift/router/policy"
@@ -67,8 +67,8 @@ func (s *Source) Rule(ref string) (rule string, ok bool) {
 }
 
 // Objective returns what a stored policy was trained for.
-func Objective(m checkpoints.Meta) (objective.Objective, error) {
-	o, err := objective.Parse(m.Objective)
+func Objective(m checkpoints.Meta) (evaluation.Objective, error) {
+	o, err := evaluation.ParseObjective(m.Objective)
 	if err != nil {
 		err = fmt.Errorf("it was trained for what another version knows: %w", err)
 	}
@@ -76,8 +76,8 @@ func Objective(m checkpoints.Meta) (objective.Objective, error) {
 }
 
 // Aim returns the objective as a checkpoint has it, which leaves out utility; see [Objective].
-func Aim(o objective.Objective) string {
-	if o == objective.Utility {
+func Aim(o evaluation.Objective) string {
+	if o == evaluation.MeanUtility {
 		return ""
 	}
 	return o.String()

@@ -5,7 +5,6 @@ import (
 
 	"gearshift/env"
 	"gearshift/env/evaluation"
-	"gearshift/env/objective"
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/workloads"
@@ -13,9 +12,9 @@ import (
 
 // Search is a search for the best parameters of rules.
 type Search struct {
-	Seeds  int                 // training runs of each workload that a point takes
-	Trials int                 // points for each rule at most
-	For    objective.Objective // what is best
+	Seeds  int                  // training runs of each workload that a point takes
+	Trials int                  // points for each rule at most
+	For    evaluation.Objective // what is best
 	// Routers share the fleet in the search as they will where the best is used.
 	Routers env.Routers
 }
@@ -44,7 +43,7 @@ func Tune(ctx context.Context, s *scenario.Scenario, o Search, work []evaluation
 }
 
 // ruleFamilies returns the rules whose parameters are searched for by the objective.
-func ruleFamilies(s *scenario.Scenario, t *fleet.Table, o objective.Objective) ([]evaluation.Family, error) {
+func ruleFamilies(s *scenario.Scenario, t *fleet.Table, o evaluation.Objective) ([]evaluation.Family, error) {
 	maker, err := s.Maker(t)
 	if err != nil {
 		return nil, err

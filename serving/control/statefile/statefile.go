@@ -15,7 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
-	"gearshift/internal/boltfile"
+	"gearshift/internal/durable"
 )
 
 // form is the version of what is written.
@@ -57,7 +57,7 @@ type File struct {
 func Open(kind, path string, now time.Time) (*File, error) {
 	f := &File{kind: kind, path: path}
 	var file *os.File
-	panicked, err := boltfile.Guard(func() error { return f.open(&file, FirstTerm(now)) })
+	panicked, err := durable.Guard(func() error { return f.open(&file, FirstTerm(now)) })
 	if panicked != nil {
 		// bbolt's own locks may be held for ever, so that its Close would wait for ever.
 		if file != nil {
@@ -87,10 +87,10 @@ func (f *File) open(file **os.File, least uint64) error {
 		return fmt.Errorf("cannot open the %s state file: %w", f.kind, err)
 	}
 	f.db = db
-	if err := boltfile.Verify(db, *file); err != nil {
+	if err := durable.Verify(db, *file); err != nil {
 		return errors.Join(f.damaged(err), db.Close())
 	}
-	f.trouble = boltfile.Lost(*file, db.Info().PageSize, "the state", "the last changes to it")
+	f.trouble = durable.Lost(*file, db.Info().PageSize, "the state", "the last changes to it")
 	if err := db.View(func(tx *bbolt.Tx) error { return f.read(tx, least) }); err != nil {
 		return errors.Join(err, db.Close())
 	}

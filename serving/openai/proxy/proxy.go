@@ -12,7 +12,6 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/router/health"
-	"gearshift/serving/admin/lograte"
 	"gearshift/serving/config"
 	"gearshift/serving/engines/gauges"
 	"gearshift/serving/openai/wire"
@@ -98,10 +97,10 @@ type Options struct {
 // Proxy sends calls to replicas. Its methods may be called from any goroutine.
 type Proxy struct {
 	Options
-	abilities *Abilities       // which endpoints replicas lack
-	budget    *budget          // of further attempts
-	failures  *lograte.Limiter // lines about attempts that failed
-	pending   []pending        // by replica
+	abilities *Abilities         // which endpoints replicas lack
+	budget    *budget            // of further attempts
+	failures  *config.LogLimiter // lines about attempts that failed
+	pending   []pending          // by replica
 	sparings  sparings
 	cuts      bool // a variant leaves something out of messages
 }
@@ -110,7 +109,7 @@ type Proxy struct {
 func New(o Options) *Proxy {
 	return &Proxy{
 		Options: o, abilities: NewAbilities(len(Endpoints)), budget: newBudget(o.Settings().Retries),
-		failures: lograte.New(), pending: make([]pending, len(o.Backends)),
+		failures: config.NewLogLimiter(), pending: make([]pending, len(o.Backends)),
 		sparings: sparings{replicas: make([]atomic.Int64, len(o.Backends))},
 		cuts:     slices.ContainsFunc(o.Backends, func(b config.Backend) bool { return b.Cut != (wire.Cut{}) }),
 	}

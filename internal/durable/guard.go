@@ -1,6 +1,4 @@
-// Package boltfile opens databases of bbolt that may be damaged: it verifies their pages, says what a
-// damaged meta page means, and makes errors of panics.
-package boltfile
+package durable
 
 import "runtime/debug"
 

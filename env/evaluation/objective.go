@@ -1,7 +1,4 @@
-// Package objective says what answers are worth to those who train, tune and judge
-// policies: their mean utility, or how often a policy stays near its peak. One objective
-// rewards decisions, scores validations and rules, and decides promotion.
-package objective
+package evaluation
 
 import (
 	"fmt"
@@ -10,7 +7,7 @@ import (
 	"strings"
 )
 
-// Objective is what a policy is trained and judged for. The zero value is [Utility]. Values
+// Objective is what a policy is trained and judged for. The zero value is [MeanUtility]. Values
 // can be compared.
 type Objective struct {
 	form form
@@ -30,8 +27,8 @@ const (
 	windows
 )
 
-// Utility is the mean utility per request.
-var Utility = Objective{}
+// MeanUtility is the mean utility per request.
+var MeanUtility = Objective{}
 
 // NearPeak is the mean worth of windows of [Window] requests; see [Objective.Worth].
 var NearPeak = Objective{form: nearPeak, of: Window}
@@ -42,15 +39,15 @@ const Window = 20
 // MaxWindow bounds the windows of an objective.
 const MaxWindow = 64
 
-// Forms are how objectives are written.
-const Forms = "utility, near-peak, power:P or windows:SHARE,N"
+// ObjectiveForms are how objectives are written.
+const ObjectiveForms = "utility, near-peak, power:P or windows:SHARE,N"
 
-// Parse reads an objective as it is written on the command line, one of [Forms].
-func Parse(text string) (Objective, error) {
+// ParseObjective reads an objective as it is written on the command line, one of [ObjectiveForms].
+func ParseObjective(text string) (Objective, error) {
 	name, rest, given := strings.Cut(text, ":")
 	switch {
 	case name == "utility" && !given, text == "":
-		return Utility, nil
+		return MeanUtility, nil
 	case name == "near-peak" && !given:
 		return NearPeak, nil
 	case name == "near-peak" || name == "utility":
@@ -60,7 +57,7 @@ func Parse(text string) (Objective, error) {
 		if err != nil {
 			return Objective{}, fmt.Errorf("%s: want a number after power:, such as power:8, found %q", text, rest)
 		}
-		return Power(p)
+		return PowerObjective(p)
 	case name == "windows":
 		share, of, _ := strings.Cut(rest, ",")
 		x, err := strconv.ParseFloat(share, 64)
@@ -68,22 +65,22 @@ func Parse(text string) (Objective, error) {
 		if err != nil || err2 != nil {
 			return Objective{}, fmt.Errorf("%s: want a share and a number of requests, such as windows:0.98,20; several shares at once are near-peak", text)
 		}
-		return Windows(x, n)
+		return WindowsObjective(x, n)
 	}
-	return Objective{}, fmt.Errorf("unknown objective %q; want %s", text, Forms)
+	return Objective{}, fmt.Errorf("unknown objective %q; want %s", text, ObjectiveForms)
 }
 
-// Power is the mean, per request, of the power p of the share of its peak that it earns.
-func Power(p float64) (Objective, error) {
+// PowerObjective is the mean, per request, of the power p of the share of its peak that it earns.
+func PowerObjective(p float64) (Objective, error) {
 	if !(p > 0 && p <= 1000) {
 		return Objective{}, fmt.Errorf("power %v; want above 0 and at most 1000, such as 8", p)
 	}
 	return Objective{form: powers, power: p}, nil
 }
 
-// Windows is the share of windows of so many requests that earn at least a share of their
+// WindowsObjective is the share of windows of so many requests that earn at least a share of their
 // peak.
-func Windows(share float64, of int) (Objective, error) {
+func WindowsObjective(share float64, of int) (Objective, error) {
 	if !(share > 0 && share <= 1) {
 		return Objective{}, fmt.Errorf("share %v of the peak; want above 0 and at most 1, such as 0.98", share)
 	}
@@ -93,7 +90,7 @@ func Windows(share float64, of int) (Objective, error) {
 	return Objective{form: windows, share: share, of: of}, nil
 }
 
-// String is the objective as [Parse] reads it.
+// String is the objective as [ParseObjective] reads it.
 func (o Objective) String() string {
 	switch o.form {
 	case nearPeak:
@@ -109,14 +106,14 @@ func (o Objective) String() string {
 // MarshalText implements [encoding.TextMarshaler].
 func (o Objective) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]; see [Parse].
+// UnmarshalText implements [encoding.TextUnmarshaler]; see [ParseObjective].
 func (o *Objective) UnmarshalText(text []byte) (err error) {
-	*o, err = Parse(string(text))
+	*o, err = ParseObjective(string(text))
 	return err
 }
 
-// IsZero says that it is [Utility].
-func (o Objective) IsZero() bool { return o == Utility }
+// IsZero says that it is [MeanUtility].
+func (o Objective) IsZero() bool { return o == MeanUtility }
 
 // Window is the number of requests that the objective looks at together; 1 where it looks
 // at each alone.

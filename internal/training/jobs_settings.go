@@ -1,4 +1,4 @@
-package jobtraining
+package training
 
 import (
 	"context"
@@ -16,16 +16,16 @@ import (
 	"gearshift/workloads/jobs"
 )
 
-// settings are what training and validation draw episodes from: the models, loads of all
+// jobsSettings are what training and validation draw episodes from: the models, loads of all
 // shapes and heights, deadlines, and how wrong the estimates are.
-type settings struct {
-	models []setting
+type jobsSettings struct {
+	models []jobsSetting
 	// few validate a network, and many choose among cautions and margins: numbers of episodes.
 	few, many int
 }
 
-// setting is a model with what its loads follow from.
-type setting struct {
+// jobsSetting is a model with what its loads follow from.
+type jobsSetting struct {
 	options        []modality.Option
 	largest        int
 	capacity       float64 // requests per second with the best option
@@ -43,10 +43,10 @@ var noises = []float64{0, 0, 0.1, 0.25, 0.5}
 // deadlines are from a job's arrival.
 var deadlines = []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}
 
-func newSettings(models []Model, validation int) (*settings, error) {
-	w := &settings{few: (validation + 3) / 4, many: validation}
+func newJobsSettings(models []JobsModel, validation int) (*jobsSettings, error) {
+	w := &jobsSettings{few: (validation + 3) / 4, many: validation}
 	for _, m := range models {
-		one := setting{options: m.Options, lowest: math.Inf(1), finest: math.Inf(-1), tables: map[float64]*modality.Table{}}
+		one := jobsSetting{options: m.Options, lowest: math.Inf(1), finest: math.Inf(-1), tables: map[float64]*modality.Table{}}
 		for i := range m.Options {
 			o := &m.Options[i]
 			one.largest = max(one.largest, len(o.Latency))
@@ -56,7 +56,7 @@ func newSettings(models []Model, validation int) (*settings, error) {
 			}
 		}
 		for _, estimate := range estimates {
-			table, err := modality.NewTable(Estimated(m.Options, estimate), modality.Mixed, one.largest)
+			table, err := modality.NewTable(EstimatedOptions(m.Options, estimate), modality.Mixed, one.largest)
 			if err != nil {
 				return nil, err
 			}
@@ -67,8 +67,8 @@ func newSettings(models []Model, validation int) (*settings, error) {
 	return w, nil
 }
 
-// Estimated are the options with latencies that are so many times as long.
-func Estimated(options []modality.Option, times float64) []modality.Option {
+// EstimatedOptions are the options with latencies that are so many times as long.
+func EstimatedOptions(options []modality.Option, times float64) []modality.Option {
 	list := make([]modality.Option, len(options))
 	for i, o := range options {
 		latency := make([]float64, len(o.Latency))
@@ -80,9 +80,9 @@ func Estimated(options []modality.Option, times float64) []modality.Option {
 	return list
 }
 
-// Noise draws how many times as long a batch takes: its logarithm is normal, and its mean
+// EstimateNoise draws how many times as long a batch takes: its logarithm is normal, and its mean
 // is 1. It is nil for a spread of 0.
-func Noise(spread float64, rng *rand.Rand) func() float64 {
+func EstimateNoise(spread float64, rng *rand.Rand) func() float64 {
 	if spread == 0 {
 		return nil
 	}
@@ -90,7 +90,7 @@ func Noise(spread float64, rng *rand.Rand) func() float64 {
 }
 
 // draw makes the episode of a seed, and returns its deadline too.
-func (w *settings) draw(seed uint64, c modality.Cautions) (envjobs.Episode, time.Duration, error) {
+func (w *jobsSettings) draw(seed uint64, c modality.Cautions) (envjobs.Episode, time.Duration, error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	m := &w.models[rng.IntN(len(w.models))]
 	estimate, spread := estimates[rng.IntN(len(estimates))], noises[rng.IntN(len(noises))]
@@ -112,12 +112,12 @@ func (w *settings) draw(seed uint64, c modality.Cautions) (envjobs.Episode, time
 		arrivals, err = load.Draw(seed)
 	}
 	return envjobs.Episode{
-		Table: m.tables[estimate], Options: m.options, Noise: Noise(spread, rng), Arrivals: arrivals, Cautions: c,
+		Table: m.tables[estimate], Options: m.options, Noise: EstimateNoise(spread, rng), Arrivals: arrivals, Cautions: c,
 	}, load.Deadline, err
 }
 
-// maker makes a policy of a table.
-type maker func(*modality.Table) (modality.Policy, error)
+// jobsMaker makes a policy of a table.
+type jobsMaker func(*modality.Table) (modality.Policy, error)
 
 // played is what came of episodes of validation: what all requests were worth, and how many there
 // were, by episode.
@@ -136,7 +136,7 @@ func (p *played) mean() float64 {
 func (p *played) of(i int) float64 { return p.worth[i] / p.requests[i] }
 
 // play plays so many episodes of validation under a policy.
-func (w *settings) play(ctx context.Context, episodes int, with maker) (*played, error) {
+func (w *jobsSettings) play(ctx context.Context, episodes int, with jobsMaker) (*played, error) {
 	p := &played{make([]float64, episodes), make([]float64, episodes)}
 	err := each(ctx, episodes, func(i int) error {
 		e, _, err := w.draw(workloads.Seed(workloads.Validation, uint64(i)), nil)
@@ -175,6 +175,6 @@ func each(ctx context.Context, n int, f func(i int) error) error {
 
 // Usual counts the decisions that a policy learns from by default, and Quick those of a first look.
 const (
-	Usual = 200_000
-	Quick = 40_000
+	UsualJobs = 200_000
+	Quick     = 40_000
 )

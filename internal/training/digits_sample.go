@@ -1,4 +1,4 @@
-package digits
+package training
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 // labelsFile is the list of a folder of samples.
 const labelsFile = "labels.csv"
 
-// Samples are held-out pairs, as files that a client sends.
-type Samples struct {
+// DigitsSamples are held-out pairs, as files that a client sends.
+type DigitsSamples struct {
 	Dir   string
 	Count int
 	Seed  uint64
@@ -26,14 +26,14 @@ type Samples struct {
 }
 
 // Write writes a PNG and a WAV of each pair, and which digit it is.
-func (s Samples) Write() error {
+func (s DigitsSamples) Write() error {
 	if err := s.write(); err != nil {
 		return fmt.Errorf("cannot write samples: %w", err)
 	}
 	return nil
 }
 
-func (s Samples) write() error {
+func (s DigitsSamples) write() error {
 	list := filepath.Join(s.Dir, labelsFile)
 	if _, err := os.Stat(list); err == nil && !s.Force {
 		return fmt.Errorf("%s already exists; --force replaces it", list)

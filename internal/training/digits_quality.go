@@ -1,4 +1,4 @@
-package digits
+package training
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ import (
 // QualityFile is the quality table in the model's folder.
 const QualityFile = "quality.json"
 
-// Quality says how often the model is right.
-type Quality struct {
+// DigitsQuality says how often the model is right.
+type DigitsQuality struct {
 	Model string `json:"model"`
 	Seed  uint64 `json:"seed"`
 	Steps int    `json:"training_steps"`
@@ -28,15 +28,15 @@ type Quality struct {
 	CountedBy string `json:"counted_by"`
 	// HeldOut has a row for each subset of the inputs, on images and recordings that
 	// nothing was trained or chosen by.
-	HeldOut []Accuracy `json:"held_out"`
+	HeldOut []DigitsAccuracy `json:"held_out"`
 	// Unheard has those with sound, by a speaker that no other part has.
-	Unheard []Accuracy `json:"unheard_speaker"`
+	Unheard []DigitsAccuracy `json:"unheard_speaker"`
 
 	parameters []int // of each input's part
 }
 
-// Accuracy is that of one subset.
-type Accuracy struct {
+// DigitsAccuracy is that of one subset.
+type DigitsAccuracy struct {
 	Variant    string   `json:"variant"`
 	Modalities []string `json:"modalities"`
 	Requests   int      `json:"requests"`
@@ -67,7 +67,7 @@ const counting = 32
 type classify func(p data.Part, subset, first, n int) ([]int, error)
 
 // count counts the accuracies of all subsets.
-func (q *Quality) count(split *data.Split, answer classify, progress func(string)) error {
+func (q *DigitsQuality) count(split *data.Split, answer classify, progress func(string)) error {
 	for subset := 1; subset <= allInputs; subset++ {
 		a, err := q.accuracy(split, data.HeldOut, subset, split.Images(data.HeldOut), answer)
 		if err != nil {
@@ -87,8 +87,8 @@ func (q *Quality) count(split *data.Split, answer classify, progress func(string
 }
 
 // accuracy counts the first examples of a part.
-func (q *Quality) accuracy(split *data.Split, p data.Part, subset, requests int, answer classify) (Accuracy, error) {
-	a := Accuracy{Variant: q.Model, Requests: requests, MemoryBytes: working}
+func (q *DigitsQuality) accuracy(split *data.Split, p data.Part, subset, requests int, answer classify) (DigitsAccuracy, error) {
+	a := DigitsAccuracy{Variant: q.Model, Requests: requests, MemoryBytes: working}
 	for i, m := range modalities {
 		if subset>>i&1 == 1 {
 			a.Modalities = append(a.Modalities, m)
@@ -135,10 +135,10 @@ func clusteredError(drawn map[int][]bool, mean float64, n int) float64 {
 }
 
 // Lines is the table as text, and the quality as a scenario's task has it.
-func (q *Quality) Lines() string {
+func (q *DigitsQuality) Lines() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-24s %10s %10s %15s %10s\n", "inputs", "requests", "accuracy", "standard error", "memory")
-	row := func(a Accuracy, more string) {
+	row := func(a DigitsAccuracy, more string) {
 		fmt.Fprintf(&b, "%-24s %10d %10.3f %15.3f %7d MiB\n", strings.Join(a.Modalities, ", ")+more, a.Requests, a.Accuracy, a.StandardError, a.MemoryBytes>>20)
 	}
 	for _, a := range q.HeldOut {

@@ -1,4 +1,4 @@
-package tracing
+package app
 
 import (
 	"bytes"
@@ -23,10 +23,10 @@ import (
 	"gearshift/serving/config/setting"
 )
 
-// client sends spans to a collector by OTLP over HTTP. It implements
+// traceClient sends spans to a collector by OTLP over HTTP. It implements
 // otlptrace.Client. OpenTelemetry's own would link all of gRPC into the binary for
 // the type of one message; TracesData is the same on the wire.
-type client struct {
+type traceClient struct {
 	url     string
 	header  http.Header
 	gzip    bool
@@ -50,10 +50,10 @@ func otlp(name string) string {
 	return setting.Env("OTEL_EXPORTER_OTLP_" + name)
 }
 
-// newClient reads what the environment says, as OpenTelemetry's specification of
+// newTraceClient reads what the environment says, as OpenTelemetry's specification of
 // the exporter has it. The endpoint, if there is one, goes before.
-func newClient(endpoint string) (*client, error) {
-	c := &client{timeout: defaultTimeout, header: http.Header{}, wait: wait}
+func newTraceClient(endpoint string) (*traceClient, error) {
+	c := &traceClient{timeout: defaultTimeout, header: http.Header{}, wait: wait}
 	faults := []error{c.address(endpoint)}
 	if p := otlp("PROTOCOL"); p != "" && p != "http/protobuf" {
 		faults = append(faults, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q; want http/protobuf, which is what is spoken here (collectors listen for it on port 4318)", p))
@@ -93,7 +93,7 @@ func newClient(endpoint string) (*client, error) {
 
 // address finds the URL: a variable for traces alone holds the whole of it, others
 // the part before /v1/traces.
-func (c *client) address(endpoint string) error {
+func (c *traceClient) address(endpoint string) error {
 	if endpoint == "" {
 		c.url = setting.Env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 	}
@@ -133,16 +133,16 @@ func certificates() (*tls.Config, error) {
 }
 
 // Start implements otlptrace.Client: there is nothing to begin.
-func (*client) Start(context.Context) error { return nil }
+func (*traceClient) Start(context.Context) error { return nil }
 
 // Stop implements otlptrace.Client.
-func (c *client) Stop(context.Context) error {
+func (c *traceClient) Stop(context.Context) error {
 	c.http.CloseIdleConnections()
 	return nil
 }
 
 // UploadTraces implements otlptrace.Client.
-func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
+func (c *traceClient) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 
 // send posts a message once. It may be sent again, after a time, if that is not
 // negative.
-func (c *client) send(ctx context.Context, body []byte) (after time.Duration, err error) {
+func (c *traceClient) send(ctx context.Context, body []byte) (after time.Duration, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
 		return -1, err

@@ -1,4 +1,4 @@
-package objective_test
+package evaluation_test
 
 import (
 	"math"
@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 )
 
 // rounding is what sums of rewards may be apart.
@@ -14,15 +14,15 @@ const rounding = 1e-9
 
 // episode is a run as a credit meets it, and what that said.
 type episode struct {
-	objective objective.Objective
-	credit    *objective.Credit
+	objective evaluation.Objective
+	credit    *evaluation.Credit
 	// By decision. What has not ended earned NaN.
 	utility, peak []float64
 	rewards       map[int]float64
 }
 
-func newEpisode(o objective.Objective) *episode {
-	return &episode{objective: o, credit: objective.NewCredit(o), rewards: map[int]float64{}}
+func newEpisode(o evaluation.Objective) *episode {
+	return &episode{objective: o, credit: evaluation.NewCredit(o), rewards: map[int]float64{}}
 }
 
 func (e *episode) decided(peak float64) {
@@ -193,7 +193,7 @@ func TestALostWindowIsLostOnce(t *testing.T) {
 // A caller that stops early takes the other rewards later, and none twice.
 func TestRewardsWaitForTheirCaller(t *testing.T) {
 	for _, text := range []string{"utility", "windows:0.98,4"} {
-		c := objective.NewCredit(parse(t, text))
+		c := evaluation.NewCredit(parse(t, text))
 		for i := range 10 {
 			c.Decided(1)
 			c.Ended(i, 1)

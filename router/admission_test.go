@@ -1,15 +1,15 @@
-package admission_test
+package router_test
 
 import (
 	"testing"
 	"time"
 
-	"gearshift/router/admission"
+	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 )
 
-var rule = admission.Rule{DeadlineShare: 0.9, KV: 0.9, Output: 250}
+var rule = router.AdmissionRule{DeadlineShare: 0.9, KV: 0.9, Output: 250}
 
 // view is of two hosts with a replica each, of a task with a hard deadline of 40 ms
 // per token, and one with a soft deadline.
@@ -161,7 +161,7 @@ func TestRoomIsAMatterOfMemory(t *testing.T) {
 func TestNoForecastsAreNoReasonToRefuse(t *testing.T) {
 	v := view(t)
 	v.Forecasts = nil
-	if !(admission.Rule{}).Room(v, &fleet.Request{}, 0) {
+	if !(router.AdmissionRule{}).Room(v, &fleet.Request{}, 0) {
 		t.Error("no room where nothing is known")
 	}
 }

@@ -1,4 +1,4 @@
-package digits
+package training
 
 import (
 	"context"
@@ -16,11 +16,11 @@ import (
 	data "gearshift/workloads/digits"
 )
 
-// Steps is how many steps of training a model has, if nothing else is said.
-const Steps = 300
+// DigitsSteps is how many steps of training a model has, by default.
+const DigitsSteps = 300
 
-// Options of a model to be made.
-type Options struct {
+// DigitsOptions of a model to be made.
+type DigitsOptions struct {
 	Dir   string
 	Size  models.Size
 	Seed  uint64
@@ -30,22 +30,22 @@ type Options struct {
 	Progress func(line string)
 }
 
-// Made is a model that was made.
-type Made struct {
+// MadeDigits is a model that was made.
+type MadeDigits struct {
 	Folder     string
 	Parameters int
 	Training   time.Duration
-	Quality    *Quality
+	Quality    *DigitsQuality
 }
 
-// Make trains a model and writes its folder: model.onnx, config.json and quality.json.
+// MakeDigits trains a model and writes its folder: model.onnx, config.json and quality.json.
 // The folder is whole or not there.
-func Make(ctx context.Context, o Options) (*Made, error) {
+func MakeDigits(ctx context.Context, o DigitsOptions) (*MadeDigits, error) {
 	s, err := newShape(o.Size)
 	if err != nil {
 		return nil, err
 	}
-	m := &Made{Folder: filepath.Join(o.Dir, o.Size.Name), Quality: &Quality{Model: o.Size.Name, Seed: o.Seed, Steps: o.Steps}}
+	m := &MadeDigits{Folder: filepath.Join(o.Dir, o.Size.Name), Quality: &DigitsQuality{Model: o.Size.Name, Seed: o.Seed, Steps: o.Steps}}
 	if err := models.Vacant(m.Folder, o.Force); err != nil {
 		return nil, err // now, and not after minutes
 	}
@@ -55,7 +55,7 @@ func Make(ctx context.Context, o Options) (*Made, error) {
 	}
 	split := set.Split(o.Seed)
 	began := time.Now()
-	t, err := train(ctx, s, split, o.Seed, o.Steps, report(o.Steps, began, o.Progress))
+	t, err := trainDigits(ctx, s, split, o.Seed, o.Steps, reportDigits(o.Steps, began, o.Progress))
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +76,8 @@ func Make(ctx context.Context, o Options) (*Made, error) {
 	return m, models.Write(m.Folder, files, o.Force)
 }
 
-// report returns what turns the progress of steps into some twenty lines.
-func report(steps int, began time.Time, line func(string)) func(supervised.Progress) {
+// reportDigits returns what turns the progress of steps into some twenty lines.
+func reportDigits(steps int, began time.Time, line func(string)) func(supervised.Progress) {
 	every := max(1, steps/20)
 	var loss, accuracy float64
 	n := 0.0
@@ -91,7 +91,7 @@ func report(steps int, began time.Time, line func(string)) func(supervised.Progr
 }
 
 // count fills in the quality, by the exported file where this build has ONNX Runtime.
-func (m *Made) count(t *trained, files map[string][]byte, progress func(string)) error {
+func (m *MadeDigits) count(t *trainedDigits, files map[string][]byte, progress func(string)) error {
 	if err := onnxruntime.Available(); err != nil {
 		m.Quality.CountedBy = "the trained network (" + fused.BLAS() + "), since " + err.Error()
 		return m.Quality.count(t.split, func(p data.Part, subset, first, n int) ([]int, error) {

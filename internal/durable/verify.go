@@ -1,4 +1,4 @@
-package boltfile
+package durable
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package objective_test
+package evaluation_test
 
 import (
 	"encoding/json"
@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/env/objective"
+	"gearshift/env/evaluation"
 )
 
 // parse reads an objective that is written rightly.
-func parse(t *testing.T, text string) objective.Objective {
+func parse(t *testing.T, text string) evaluation.Objective {
 	t.Helper()
-	o, err := objective.Parse(text)
+	o, err := evaluation.ParseObjective(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestWorthOfNearPeak(t *testing.T) {
 	for share, want := range map[float64]float64{
 		1: 1, 0.99: 1, 0.9899: 0.75, 0.98: 0.75, 0.979: 0.5, 0.96: 0.5, 0.95: 0.25, 0.94: 0.25, 0.939: 0, 0: 0, -1: 0,
 	} {
-		if got := objective.NearPeak.Worth(share); got != want {
+		if got := evaluation.NearPeak.Worth(share); got != want {
 			t.Errorf("a share of %v is worth %v, want %v", share, got, want)
 		}
 	}
@@ -88,12 +88,12 @@ func TestObjectivesAreReadAsWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var read objective.Objective
+		var read evaluation.Objective
 		if err := json.Unmarshal(written, &read); err != nil || read != o {
 			t.Errorf("%s is read from %s as %v, %v", text, written, read, err)
 		}
 	}
-	if o := parse(t, ""); o != objective.Utility || o != (objective.Objective{}) {
+	if o := parse(t, ""); o != evaluation.MeanUtility || o != (evaluation.Objective{}) {
 		t.Errorf("nothing is read as %s", o)
 	}
 	if parse(t, "windows:0.98, 5") != parse(t, "windows:0.98,5") {
@@ -126,7 +126,7 @@ func TestObjectivesAreRefused(t *testing.T) {
 		"windows:0.98,1":  "windows of 1 requests; want 2 to 64",
 		"windows:0.98,65": "windows of 65 requests; want 2 to 64",
 	} {
-		o, err := objective.Parse(text)
+		o, err := evaluation.ParseObjective(text)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is read as %s, %v; want an error with %s", text, o, err, want)
 		}

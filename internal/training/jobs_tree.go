@@ -1,4 +1,4 @@
-package jobtraining
+package training
 
 import (
 	"cmp"
@@ -20,14 +20,14 @@ var growths = []growth{{2, 100, 2}, {4, 100, 2}, {4, 100, 3}}
 
 // grow makes the tree by which the samples gain most. At each node the comparison is the one after
 // which the best caution of either side gains most.
-func (g growth) grow(samples []sample) modality.Cautions {
+func (g growth) grow(samples []jobsSample) modality.Cautions {
 	var t modality.Cautions
 	g.branch(&t, slices.Clone(samples), 0)
 	return t
 }
 
 // branch adds the node of the samples, and those below it.
-func (g growth) branch(t *modality.Cautions, samples []sample, depth int) {
+func (g growth) branch(t *modality.Cautions, samples []jobsSample, depth int) {
 	caution, gain := g.best(samples)
 	at := len(*t)
 	*t = append(*t, modality.CautionNode{Caution: caution})
@@ -44,7 +44,7 @@ func (g growth) branch(t *modality.Cautions, samples []sample, depth int) {
 		return
 	}
 	order(samples, condition)
-	above, _ := slices.BinarySearchFunc(samples, bound, func(s sample, bound float64) int {
+	above, _ := slices.BinarySearchFunc(samples, bound, func(s jobsSample, bound float64) int {
 		if s.conditions[condition] <= bound {
 			return -1
 		}
@@ -58,14 +58,14 @@ func (g growth) branch(t *modality.Cautions, samples []sample, depth int) {
 }
 
 // order sorts the samples by a condition.
-func order(samples []sample, condition int) {
-	slices.SortStableFunc(samples, func(a, b sample) int { return cmp.Compare(a.conditions[condition], b.conditions[condition]) })
+func order(samples []jobsSample, condition int) {
+	slices.SortStableFunc(samples, func(a, b jobsSample) int { return cmp.Compare(a.conditions[condition], b.conditions[condition]) })
 }
 
 // totals are sums over samples of what each caution gains, and of the squares.
 type totals struct{ sum, square [len(cautions)]float64 }
 
-func (s *totals) add(x *sample, sign float64) {
+func (s *totals) add(x *jobsSample, sign float64) {
 	for k, gain := range x.gains {
 		s.sum[k] += sign * gain
 		s.square[k] += sign * gain * gain
@@ -82,7 +82,7 @@ func (s *totals) best(sure float64) (k int, gain float64) {
 	return k, gain
 }
 
-func (g growth) best(samples []sample) (caution, gain float64) {
+func (g growth) best(samples []jobsSample) (caution, gain float64) {
 	var s totals
 	for i := range samples {
 		s.add(&samples[i], 1)
@@ -92,7 +92,7 @@ func (g growth) best(samples []sample) (caution, gain float64) {
 }
 
 // compare finds the best bound of a condition; false if no bound leaves enough samples on both sides.
-func (g growth) compare(samples []sample, condition int) (bound, gain float64, ok bool) {
+func (g growth) compare(samples []jobsSample, condition int) (bound, gain float64, ok bool) {
 	order(samples, condition)
 	var below, above totals
 	for i := range samples {

@@ -1,4 +1,4 @@
-package jobtraining
+package training
 
 import (
 	"bytes"
@@ -14,23 +14,23 @@ import (
 )
 
 // tvlt is a model of two inputs, one of which is eleven times as fast as both.
-func tvlt() Model {
+func tvlt() JobsModel {
 	list := []modality.Option{{Name: "audio", Quality: 0.67}, {Name: "video", Quality: 0.70}, {Name: "both", Quality: 0.80}}
 	for i, each := range []float64{3, 30.3, 100. / 3} {
 		for n := range 16 {
 			list[i].Latency = append(list[i].Latency, each*float64(n+1))
 		}
 	}
-	return Model{"TVLT", list}
+	return JobsModel{"TVLT", list}
 }
 
 // TestTraining: the same options make the same policy, no worse on validation seeds than the
 // plan that is its advice; it comes out of the store as it went in.
 func TestTraining(t *testing.T) {
-	o := Options{Models: []Model{tvlt()}, Seed: 1, Decisions: 2000, Validation: 16, Comparisons: 20}
+	o := JobsOptions{Models: []JobsModel{tvlt()}, Seed: 1, Decisions: 2000, Validation: 16, Comparisons: 20}
 	var encoded [2][]byte
 	for i := range encoded {
-		made, err := Train(t.Context(), o)
+		made, err := TrainJobs(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestTraining(t *testing.T) {
 }
 
 func TestTrainingNeedsModels(t *testing.T) {
-	if _, err := Train(t.Context(), Options{Decisions: 1000}); err == nil || !strings.Contains(err.Error(), "there are no models") {
+	if _, err := TrainJobs(t.Context(), JobsOptions{Decisions: 1000}); err == nil || !strings.Contains(err.Error(), "there are no models") {
 		t.Error(err)
 	}
 }

@@ -1,7 +1,4 @@
-// Package jobtraining trains the policy that decides which inputs jobs use: it joins the
-// learner's loop with the simulated worker of package env/jobs, chooses by validation how
-// much a departure from the plan must be worth, and stores the policy.
-package jobtraining
+package training
 
 import (
 	"cmp"
@@ -17,15 +14,15 @@ import (
 	"gearshift/workloads"
 )
 
-// Model is one whose inputs are chosen, as training sees it.
-type Model struct {
+// JobsModel is one whose inputs are chosen, as training sees it.
+type JobsModel struct {
 	Name    string
 	Options []modality.Option // with what batches really take
 }
 
-// Options say what is trained.
-type Options struct {
-	Models    []Model
+// JobsOptions say what is trained.
+type JobsOptions struct {
+	Models    []JobsModel
 	Seed      uint64
 	Decisions int
 	// Validation is how many episodes choose the plan's cautions and the margin; 0 is 240.
@@ -35,8 +32,8 @@ type Options struct {
 	Report      func(rl.Report) // may be nil
 }
 
-// Trained is what a training run comes to.
-type Trained struct {
+// TrainedJobs is what a training run comes to.
+type TrainedJobs struct {
 	modality.Network
 	Margin float64 // what a departure from the plan must be worth, per eight requests
 	// Score is what a request is worth in the mean on validation seeds, by [jobs.Outcome.Worth],
@@ -48,8 +45,8 @@ type Trained struct {
 // The usual numbers of episodes.
 const usualValidation, usualComparisons = 240, 2000
 
-// config is the training preset. Times are in units of the episode's deadline.
-func config(decisions int) rl.Config {
+// jobsConfig is the training preset. Times are in units of the episode's deadline.
+func jobsConfig(decisions int) rl.Config {
 	return rl.Config{
 		Decisions: decisions, Hidden: []int{64, 64}, Batch: 128, TrainEvery: 4,
 		LearningRate: 5e-4, FinalLearningRate: 1e-4, FinalShare: 0.3,
@@ -67,16 +64,16 @@ const (
 	unit        = 8
 )
 
-// Train trains a policy. The same options make the same policy.
-func Train(ctx context.Context, o Options) (*Trained, error) {
+// TrainJobs trains a policy. The same options make the same policy.
+func TrainJobs(ctx context.Context, o JobsOptions) (*TrainedJobs, error) {
 	if len(o.Models) == 0 {
 		return nil, errors.New("cannot train: there are no models")
 	}
-	c := config(o.Decisions)
+	c := jobsConfig(o.Decisions)
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("cannot train: %w", err)
 	}
-	drawn, err := newSettings(o.Models, cmp.Or(o.Validation, usualValidation))
+	drawn, err := newJobsSettings(o.Models, cmp.Or(o.Validation, usualValidation))
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +86,9 @@ func Train(ctx context.Context, o Options) (*Trained, error) {
 		return nil, err
 	}
 	envs := make([]rl.Env, c.Environments)
-	adapters := make([]*environment, c.Environments)
+	adapters := make([]*jobsEnvironment, c.Environments)
 	for i := range envs {
-		adapters[i] = newEnvironment(drawn, cautions, c.Episode)
+		adapters[i] = newJobsEnvironment(drawn, cautions, c.Episode)
 		envs[i] = adapters[i]
 	}
 	result, err := rl.Train(ctx, rl.Run{
@@ -113,7 +110,7 @@ func Train(ctx context.Context, o Options) (*Trained, error) {
 		return nil, err
 	}
 	plan := judge.plan.mean()
-	t := &Trained{Plan: plan, Score: plan, Config: c, Margin: adviceAlone}
+	t := &TrainedJobs{Plan: plan, Score: plan, Config: c, Margin: adviceAlone}
 	t.Network = modality.Network{Cautions: cautions, Seen: result.Seen}
 	return t, t.choose(ctx, drawn, judge, result.Network)
 }
@@ -123,7 +120,7 @@ const adviceAlone = 100
 
 // choose gives the network the margin that gains most over the plan alone on validation seeds. What it
 // gains must be above its standard error, and a request worth more; else the plan stands.
-func (t *Trained) choose(ctx context.Context, w *settings, j *judge, network *nn.MLP) error {
+func (t *TrainedJobs) choose(ctx context.Context, w *jobsSettings, j *jobsJudge, network *nn.MLP) error {
 	var most float64
 	for margin := float64(leastMargin); margin <= 32*leastMargin; margin *= 2 {
 		p, err := w.play(ctx, w.many, learned(network, margin, t.Cautions, t.Seen))
@@ -140,7 +137,7 @@ func (t *Trained) choose(ctx context.Context, w *settings, j *judge, network *nn
 }
 
 // learned makes the policy of a network that is still being trained.
-func learned(network *nn.MLP, margin float64, c modality.Cautions, seen []float32) maker {
+func learned(network *nn.MLP, margin float64, c modality.Cautions, seen []float32) jobsMaker {
 	return func(t *modality.Table) (modality.Policy, error) {
 		favoured, err := network.Favouring(float32(margin), modality.Actions)
 		if err != nil {

@@ -1,4 +1,4 @@
-package jobtraining
+package training
 
 import (
 	"context"
@@ -19,10 +19,10 @@ var cautions = [...]float64{modality.Unforeseeing, 0, 0.5, 1, 1.5, 2, 3, 5, 8}
 // span is the time of a sample, in deadlines.
 const span = 4
 
-// sample is a stretch of an episode that was played with each caution: the conditions at its
+// jobsSample is a stretch of an episode that was played with each caution: the conditions at its
 // beginning, and how much more than without foresight the jobs that came in it were worth, relative to
 // the [stakes] of its episode.
-type sample struct {
+type jobsSample struct {
 	conditions modality.Conditions
 	gains      [len(cautions)]float64
 }
@@ -43,8 +43,8 @@ func (s stakes) of(difference float64) float64 { return difference / (float64(s)
 // compare plays episodes of training, each with every caution, and returns their samples. All
 // cautions meet the same jobs and the same batch times draw for draw, so that what one is worth more
 // than another shows in a few hundred episodes.
-func (w *settings) compare(ctx context.Context, seed uint64, episodes int) ([]sample, error) {
-	all := make([][]sample, episodes)
+func (w *jobsSettings) compare(ctx context.Context, seed uint64, episodes int) ([]jobsSample, error) {
+	all := make([][]jobsSample, episodes)
 	err := each(ctx, episodes, func(i int) (err error) {
 		all[i], err = w.compareOne(workloads.Seed(workloads.Training, seed<<32|1<<31|uint64(i)))
 		return err
@@ -53,8 +53,8 @@ func (w *settings) compare(ctx context.Context, seed uint64, episodes int) ([]sa
 }
 
 // compareOne plays an episode with every caution.
-func (w *settings) compareOne(seed uint64) ([]sample, error) {
-	var list []sample
+func (w *jobsSettings) compareOne(seed uint64) ([]jobsSample, error) {
+	var list []jobsSample
 	var total [len(cautions)]float64
 	for k, caution := range cautions {
 		e, deadline, err := w.draw(seed, nil)
@@ -63,9 +63,9 @@ func (w *settings) compareOne(seed uint64) ([]sample, error) {
 		}
 		at := func(a *jobs.Arrival) int { return int((a.At - e.Arrivals[0].At) / (span * deadline)) }
 		if list == nil {
-			list = make([]sample, at(&e.Arrivals[len(e.Arrivals)-1])+1)
+			list = make([]jobsSample, at(&e.Arrivals[len(e.Arrivals)-1])+1)
 		}
-		p := &recorder{Foresighted: modality.NewForesighted(e.Table, caution), samples: list, at: func(job int) int { return at(&e.Arrivals[job]) }}
+		p := &jobsRecorder{Foresighted: modality.NewForesighted(e.Table, caution), samples: list, at: func(job int) int { return at(&e.Arrivals[job]) }}
 		c := envjobs.Config{Dispatcher: modality.NewDispatcher(e.Table, p), Options: e.Options, Noise: e.Noise}
 		requests := 0
 		_, err = envjobs.Run(c, e.Arrivals, func(o envjobs.Outcome) {
@@ -93,23 +93,23 @@ func (w *settings) compareOne(seed uint64) ([]sample, error) {
 	return list, nil
 }
 
-// recorder notes the conditions under which the first plan of each sample is made.
-type recorder struct {
+// jobsRecorder notes the conditions under which the first plan of each sample is made.
+type jobsRecorder struct {
 	*modality.Foresighted
 	arrivals modality.Arrivals
-	samples  []sample
+	samples  []jobsSample
 	at       func(job int) int // the sample of a job, by its number
 	begun    int               // samples
 }
 
 // Foresee implements [modality.Foreseeing].
-func (p *recorder) Foresee(a modality.Arrivals) {
+func (p *jobsRecorder) Foresee(a modality.Arrivals) {
 	p.arrivals = a
 	p.Foresighted.Foresee(a)
 }
 
 // Plan implements [modality.Policy].
-func (p *recorder) Plan(free float64, list []modality.Job, plan *modality.Plan) {
+func (p *jobsRecorder) Plan(free float64, list []modality.Job, plan *modality.Plan) {
 	for i := range list {
 		job, _ := strconv.Atoi(list[i].ID) // the simulator's names are numbers
 		for at := p.at(job); p.begun <= at; p.begun++ {
@@ -122,7 +122,7 @@ func (p *recorder) Plan(free float64, list []modality.Job, plan *modality.Plan) 
 // chooseCautions returns the cautions by which most is gained on validation seeds, relative to the
 // stakes, and what comes of them there: one for all conditions, or a tree that is grown on training
 // seeds.
-func (w *settings) chooseCautions(ctx context.Context, seed uint64, episodes int) (modality.Cautions, *judge, error) {
+func (w *jobsSettings) chooseCautions(ctx context.Context, seed uint64, episodes int) (modality.Cautions, *jobsJudge, error) {
 	samples, err := w.compare(ctx, seed, episodes)
 	if err != nil {
 		return nil, nil, err
@@ -143,7 +143,7 @@ func (w *settings) chooseCautions(ctx context.Context, seed uint64, episodes int
 			return nil, nil, err
 		}
 	}
-	j := newJudge(results[:len(cautions)])
+	j := newJobsJudge(results[:len(cautions)])
 	best := 0
 	for i := range choices {
 		if j.gain(results[i], results[best]) > 0 {
@@ -154,15 +154,15 @@ func (w *settings) chooseCautions(ctx context.Context, seed uint64, episodes int
 	return choices[best], j, nil
 }
 
-// judge compares what comes of policies on the same episodes.
-type judge struct {
+// jobsJudge compares what comes of policies on the same episodes.
+type jobsJudge struct {
 	stakes []stakes // by episode
 	plan   *played  // the advice
 }
 
-// newJudge knows the stakes by what came of each caution, the first of which is none.
-func newJudge(by []*played) *judge {
-	j := &judge{stakes: make([]stakes, len(by[0].worth))}
+// newJobsJudge knows the stakes by what came of each caution, the first of which is none.
+func newJobsJudge(by []*played) *jobsJudge {
+	j := &jobsJudge{stakes: make([]stakes, len(by[0].worth))}
 	for i := range j.stakes {
 		for _, p := range by {
 			j.stakes[i].count(p.of(i) - by[0].of(i))
@@ -172,13 +172,13 @@ func newJudge(by []*played) *judge {
 }
 
 // gain is what is gained by the first in place of the second, relative to the stakes, in the mean.
-func (j *judge) gain(a, b *played) float64 {
+func (j *jobsJudge) gain(a, b *played) float64 {
 	mean, _ := j.compare(a, b)
 	return mean
 }
 
 // compare is the mean gain and its standard error.
-func (j *judge) compare(a, b *played) (mean, fault float64) {
+func (j *jobsJudge) compare(a, b *played) (mean, fault float64) {
 	var sum, squares float64
 	n := float64(len(a.worth))
 	for i := range a.worth {

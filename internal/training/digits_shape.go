@@ -1,7 +1,4 @@
-// Package digits makes the model of handwritten and spoken digits: it trains a classifier
-// of both, writes it as an engine serves it, and counts how often it is right with each
-// subset of its inputs.
-package digits
+package training
 
 import (
 	"fmt"
@@ -16,10 +13,10 @@ import (
 	data "gearshift/workloads/digits"
 )
 
-// Sizes are those of the family: one, of which both inputs take ten milliseconds and more
+// DigitsSizes are those of the family: one, of which both inputs take ten milliseconds and more
 // on a core. It is wide for that: the digits need less, but then there is nothing to
 // choose.
-func Sizes() []models.Size { return []models.Size{{Name: "digits", Layers: 3, Width: 512}} }
+func DigitsSizes() []models.Size { return []models.Size{{Name: "digits", Layers: 3, Width: 512}} }
 
 // maxWidth bounds a size: its parameters grow by two hundred times its square.
 const maxWidth = 1024

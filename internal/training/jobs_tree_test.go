@@ -1,4 +1,4 @@
-package jobtraining
+package training
 
 import (
 	"math"
@@ -11,9 +11,9 @@ import (
 // drawnSamples are stretches in which a caution of 3 gains where batch times vary by more than 0.2 and the
 // load is above 0.5, a caution of 1 where they do not and it is, and any costs a little elsewhere; all
 // with noise of the size.
-func drawnSamples(n int, noise float64) []sample {
+func drawnSamples(n int, noise float64) []jobsSample {
 	rng := rand.New(rand.NewPCG(1, 2))
-	list := make([]sample, n)
+	list := make([]jobsSample, n)
 	for i := range list {
 		s := &list[i]
 		for c := range s.conditions {
@@ -70,7 +70,7 @@ func TestTreesDoNotGrowOnNoise(t *testing.T) {
 func TestEpisodesCountAlike(t *testing.T) {
 	of := func(worth ...float64) *played { return &played{worth, []float64{10, 10, 10}} }
 	none, some := of(5, 5, 5), of(7, 4.9, 5.0001)
-	j := newJudge([]*played{none, some})
+	j := newJobsJudge([]*played{none, some})
 	mean, fault := j.compare(some, none)
 	// Of a request 0.2 of 0.2, −0.01 of 0.01, and 0.00001 of 0.00001, each with 0.001 more.
 	want := []float64{0.2 / 0.201, -0.01 / 0.011, 0.00001 / 0.00101}
@@ -86,7 +86,7 @@ func TestEpisodesCountAlike(t *testing.T) {
 // TestSamplesAddUp: the gains of an episode's samples are those of the whole, relative to the stakes, and
 // conditions are noted.
 func TestSamplesAddUp(t *testing.T) {
-	w, err := newSettings([]Model{tvlt()}, 4)
+	w, err := newJobsSettings([]JobsModel{tvlt()}, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package digits
+package training
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ import (
 	data "gearshift/workloads/digits"
 )
 
-var tiny = models.Size{Name: "tiny", Layers: 2, Width: 16}
+var tinyDigits = models.Size{Name: "tiny", Layers: 2, Width: 16}
 
 // findONNX names the library that `make onnxruntime` fetches, if it is there.
 func findONNX(t *testing.T) {
@@ -39,7 +39,7 @@ func findONNX(t *testing.T) {
 }
 
 // learn trains a network of the size.
-func learn(t *testing.T, size models.Size, seed uint64, steps int) *trained {
+func learn(t *testing.T, size models.Size, seed uint64, steps int) *trainedDigits {
 	t.Helper()
 	set, err := data.Load()
 	if err != nil {
@@ -49,7 +49,7 @@ func learn(t *testing.T, size models.Size, seed uint64, steps int) *trained {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := train(t.Context(), s, set.Split(seed), seed, steps, func(supervised.Progress) {})
+	tr, err := trainDigits(t.Context(), s, set.Split(seed), seed, steps, func(supervised.Progress) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func learn(t *testing.T, size models.Size, seed uint64, steps int) *trained {
 func TestShortTrainingLearns(t *testing.T) {
 	tr := learn(t, models.Size{Name: "small", Layers: 2, Width: 64}, 1, 80)
 	const examples = 400
-	q := &Quality{Model: "small", parameters: []int{1, 1}}
+	q := &DigitsQuality{Model: "small", parameters: []int{1, 1}}
 	var accuracies []float64
 	for subset := 1; subset <= allInputs; subset++ {
 		a, err := q.accuracy(tr.split, data.Validation, subset, examples, func(p data.Part, subset, first, n int) ([]int, error) {
@@ -81,7 +81,7 @@ func TestShortTrainingLearns(t *testing.T) {
 // The same seed gives the same file, to the byte, and another seed another.
 func TestMakingRepeats(t *testing.T) {
 	made := func(seed uint64) []byte {
-		tr := learn(t, tiny, seed, 3)
+		tr := learn(t, tinyDigits, seed, 3)
 		return tr.fusion(tr.network).Files()["model.onnx"]
 	}
 	first := made(1)
@@ -195,13 +195,13 @@ func TestMake(t *testing.T) {
 	findONNX(t)
 	dir := t.TempDir()
 	var lines []string
-	o := Options{Dir: dir, Size: tiny, Seed: 1, Steps: 2, Progress: func(line string) { lines = append(lines, line) }}
-	m, err := Make(t.Context(), o)
+	o := DigitsOptions{Dir: dir, Size: tinyDigits, Seed: 1, Steps: 2, Progress: func(line string) { lines = append(lines, line) }}
+	m, err := MakeDigits(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "tiny", QualityFile))
-	var q Quality
+	var q DigitsQuality
 	if err == nil {
 		err = json.Unmarshal(text, &q)
 	}
@@ -228,17 +228,17 @@ func TestMake(t *testing.T) {
 		}
 	}
 	lines = nil
-	if _, err := Make(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--force replaces it") || lines != nil {
+	if _, err := MakeDigits(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--force replaces it") || lines != nil {
 		t.Errorf("again: %v, %v", err, lines)
 	}
 	o.Size.Width = 2048
-	if _, err := Make(t.Context(), o); err == nil || !strings.Contains(err.Error(), "at most 1024 wide") {
+	if _, err := MakeDigits(t.Context(), o); err == nil || !strings.Contains(err.Error(), "at most 1024 wide") {
 		t.Errorf("a wide one: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	o.Size, o.Force = tiny, true
-	if _, err := Make(ctx, o); !errors.Is(err, context.Canceled) {
+	o.Size, o.Force = tinyDigits, true
+	if _, err := MakeDigits(ctx, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
@@ -266,7 +266,7 @@ func TestStandardErrors(t *testing.T) {
 // Samples are the held-out examples, as a client reads them.
 func TestSamples(t *testing.T) {
 	dir := t.TempDir()
-	s := Samples{Dir: filepath.Join(dir, "s"), Count: 3, Seed: 2}
+	s := DigitsSamples{Dir: filepath.Join(dir, "s"), Count: 3, Seed: 2}
 	if err := s.Write(); err != nil {
 		t.Fatal(err)
 	}

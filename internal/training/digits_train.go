@@ -1,4 +1,4 @@
-package digits
+package training
 
 import (
 	"context"
@@ -17,24 +17,24 @@ const (
 )
 
 // Training is how long and how fast.
-var training = supervised.Config{Batch: 96, Rate: 1e-3, Clip: 1}
+var digitsTraining = supervised.Config{Batch: 96, Rate: 1e-3, Clip: 1}
 
-// trained is a network that has learnt, and how it reads examples.
-type trained struct {
+// trainedDigits is a network that has learnt, and how it reads examples.
+type trainedDigits struct {
 	*reader
 	split   *data.Split
 	network *supervised.Network
 }
 
-// train trains a network of the shape with so many steps.
-func train(ctx context.Context, s *shape, split *data.Split, seed uint64, steps int, progress func(supervised.Progress)) (*trained, error) {
-	t := &trained{reader: newReader(s), split: split}
+// trainDigits trains a network of the shape with so many steps.
+func trainDigits(ctx context.Context, s *shape, split *data.Split, seed uint64, steps int, progress func(supervised.Progress)) (*trainedDigits, error) {
+	t := &trainedDigits{reader: newReader(s), split: split}
 	t.fit(split, seed)
 	var err error
 	if t.network, err = supervised.New(s.encoders(), data.Labels, rand.New(rand.NewPCG(seed, weightStream))); err != nil {
 		return nil, err
 	}
-	c := training
+	c := digitsTraining
 	c.Steps = steps
 	fill := func(step, row int, features [][]float32) int {
 		e := t.free.Get().(*scratch)
@@ -50,7 +50,7 @@ func train(ctx context.Context, s *shape, split *data.Split, seed uint64, steps 
 }
 
 // classify is the network's answer to an example of the part with the inputs of a subset.
-func (t *trained) classify(p data.Part, subset, first, n int) (labels []int) {
+func (t *trainedDigits) classify(p data.Part, subset, first, n int) (labels []int) {
 	e := t.free.Get().(*scratch)
 	defer t.free.Put(e)
 	features := make([][]float32, len(t.network.Parts))

@@ -1,7 +1,4 @@
-// Package admission is the rule by which a request is begun on a replica, or not
-// yet: by the time at which its answer would come, and the memory it would take,
-// since an engine takes far more requests than it can answer in time.
-package admission
+package router
 
 import (
 	"math"
@@ -11,7 +8,7 @@ import (
 	"gearshift/router/profile"
 )
 
-// Rule reports whether a request has room on a replica. It has if
+// AdmissionRule reports whether a request has room on a replica. It has if
 //
 //	time per token of the batch with it     ≤ Pace · deadline
 //	time to its first token                 ≤ Pace · its deadline, less its wait so far
@@ -34,7 +31,7 @@ import (
 // answers. So it is where there are no forecasts.
 //
 // A Rule is read-only and may be shared. Its zero value admits to idle hosts alone.
-type Rule struct {
+type AdmissionRule struct {
 	// Pace is the share of the deadline that a forecast may fill.
 	DeadlineShare float64
 	// KV is the share of the KV cache that a batch may come to fill.
@@ -50,11 +47,11 @@ type Rule struct {
 }
 
 // Room implements router.Gate.
-func (x Rule) Room(v *fleet.View, r *fleet.Request, replica int) bool {
+func (x AdmissionRule) Room(v *fleet.View, r *fleet.Request, replica int) bool {
 	if len(v.Forecasts) == 0 || idle(v, replica) {
 		return true
 	}
-	n := int(v.InFlight[replica]) + answers(r)
+	n := int(v.InFlight[replica]) + sequences(r)
 	if x.Sequences > 0 && n > x.Sequences {
 		return false
 	}
@@ -82,8 +79,8 @@ func (x Rule) Room(v *fleet.View, r *fleet.Request, replica int) bool {
 	return x.fill(v, r, replica) <= x.KV
 }
 
-// answers is how many sequences the request makes.
-func answers(r *fleet.Request) int { return max(1, r.Answers) }
+// sequences is how many sequences the request makes.
+func sequences(r *fleet.Request) int { return max(1, r.Answers) }
 
 // idle says that nothing is in flight on the replica's host.
 func idle(v *fleet.View, replica int) bool {
@@ -96,7 +93,7 @@ func idle(v *fleet.View, replica int) bool {
 }
 
 // prefill is the time that the request's prompt takes.
-func (x Rule) prefill(r *fleet.Request, replica int) float64 {
+func (x AdmissionRule) prefill(r *fleet.Request, replica int) float64 {
 	if len(x.Profiles) == 0 {
 		return 0
 	}
@@ -109,13 +106,13 @@ func (x Rule) prefill(r *fleet.Request, replica int) float64 {
 // With geometric lengths of mean L, exp(−t/L) of n requests are left after t steps,
 // each t tokens longer: (held + n·t)·exp(−t/L) tokens, which is most at
 // t = L − held/n.
-func (x Rule) fill(v *fleet.View, r *fleet.Request, replica int) float64 {
+func (x AdmissionRule) fill(v *fleet.View, r *fleet.Request, replica int) float64 {
 	size := v.Table.Replicas[replica].KVTokens
 	if size == 0 {
 		return 0
 	}
 	held := float64(v.Held[replica]) + float64(r.PromptTokens)
-	if most := float64(int(v.InFlight[replica])+answers(r)) * x.Output; held < most {
+	if most := float64(int(v.InFlight[replica])+sequences(r)) * x.Output; held < most {
 		held = most * math.Exp(held/most-1)
 	}
 	return held / float64(size)

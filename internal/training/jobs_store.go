@@ -1,4 +1,4 @@
-package jobtraining
+package training
 
 import (
 	"encoding/json"
@@ -10,12 +10,12 @@ import (
 )
 
 // Checkpoint is the policy as the store keeps it.
-func (t *Trained) Checkpoint(o Options) (*checkpoints.Checkpoint, error) {
+func (t *TrainedJobs) Checkpoint(o JobsOptions) (*checkpoints.Checkpoint, error) {
 	config, err := json.Marshal(t.Config)
 	if err != nil {
 		return nil, err
 	}
-	summary, err := json.Marshal(Summary{Score: t.Score, Plan: t.Plan})
+	summary, err := json.Marshal(JobsSummary{Score: t.Score, Plan: t.Plan})
 	if err != nil {
 		return nil, err
 	}
@@ -37,14 +37,14 @@ func (t *Trained) Checkpoint(o Options) (*checkpoints.Checkpoint, error) {
 	return c, nil
 }
 
-// Summary is what a request is worth in the mean on validation seeds.
-type Summary struct {
+// JobsSummary is what a request is worth in the mean on validation seeds.
+type JobsSummary struct {
 	Score float64 `json:"score"` // under the policy
 	Plan  float64 `json:"plan"`  // under the plan that is its advice
 }
 
 // Store stores the policy and returns its reference.
-func (t *Trained) Store(store *checkpoints.Store, name string, o Options, now time.Time) (checkpoints.Ref, error) {
+func (t *TrainedJobs) Store(store *checkpoints.Store, name string, o JobsOptions, now time.Time) (checkpoints.Ref, error) {
 	c, err := t.Checkpoint(o)
 	if err != nil {
 		return checkpoints.Ref{}, err
