@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router/fleet"
-	"gearshift/router/health"
 	"gearshift/serving/access"
 	"gearshift/serving/admin/overview"
 	"gearshift/serving/config"
@@ -29,16 +29,13 @@ import (
 // that the client takes.
 const headerStrategy, headerMinQuality = "X-Gearshift-Strategy", "X-Gearshift-Min-Quality"
 
-// serveJobs starts what answers jobs. Batches take places on the replicas of their variants, and
-// engines that fail at them count as failing.
+// serveJobs starts what plans jobs. The proxy sends their batches.
 func (s *Server) serveJobs(o *Options) (err error) {
 	ledger := s.router.Ledger()
 	s.jobs, err = jobs.New(o.Modality, jobs.Options{
-		Clock: s.clock, Log: s.log,
-		Up:      func(replica int) bool { return ledger.State(replica) == fleet.Up },
-		Begin:   s.beginBatch,
-		Timeout: func() time.Duration { return s.settings().Timeouts.Total },
-		Memory:  s.memory.Answers,
+		Clock: s.clock, Memory: s.memory.Answers, Send: s.sendBatch, Get: s.proxy.Get,
+		Up:   func(replica int) bool { return ledger.State(replica) == fleet.Up },
+		Host: func(replica int) string { return s.table.Hosts[s.table.Replicas[replica].Host].Name },
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrJobs, err)
@@ -48,6 +45,29 @@ func (s *Server) serveJobs(o *Options) (err error) {
 	}
 	return err
 }
+
+// sendBatch has a batch answered that is planned for the replica, where it takes a place.
+func (s *Server) sendBatch(ctx context.Context, replica int, task string, b *proxy.Batch) (sent jobs.Sent, err error) {
+	sent.Replica = replica
+	w, ok := s.adapter.Place(fleet.Request{Task: max(0, s.table.TaskIndex(task))}, replica, planned)
+	if !ok {
+		return sent, jobs.ErrDown
+	}
+	outcome := work.Panicked
+	defer func() {
+		w.End(outcome, 0)
+		if value := recover(); value != nil {
+			s.log.Error("panic", "value", value, "replica", s.table.Replicas[sent.Replica].Name, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", value)
+		}
+	}()
+	outcome, sent.Failed, err = s.proxy.Ask(ctx, b, w, s.clock()+s.settings().Timeouts.Total)
+	sent.Replica = w.Replica
+	return sent, err
+}
+
+// planned is the policy of batches, in place of one that routes requests.
+const planned = "jobs"
 
 // ErrJobs marks errors of [New] that are about how jobs are to be planned.
 var ErrJobs = errors.New("jobs cannot be planned")
@@ -64,77 +84,79 @@ func jobModels(c *jobs.Config) (list []catalogue.JobModel) {
 	return list
 }
 
-// beginBatch takes a place on the replica for a batch. Where all are taken the batch is sent too:
-// it waits in the engine, which is to answer it in any case.
-func (s *Server) beginBatch(replica int, task string) (end func(error), ok bool) {
-	ledger := s.router.Ledger()
-	lease, taken := ledger.Begin(replica, max(0, s.table.TaskIndex(task)))
-	if !taken && ledger.State(replica) != fleet.Up {
-		return nil, false
+// classify answers a request to classify: a job, if it is a list of inputs for a model whose inputs are
+// chosen, or a request for one input, which is routed as others are.
+func (s *Server) classify(c *gin.Context, e *proxy.Endpoint) {
+	until := s.clock() + s.settings().Timeouts.Total
+	body, fault := s.read(c, taken{})
+	if fault != nil {
+		s.refuse(c, fault)
+		return
 	}
-	sent := s.clock()
-	return func(err error) {
-		lease.End()
-		switch {
-		case err == nil:
-			s.health.Succeeded(replica, sent)
-		case errors.Is(err, jobs.ErrSlow):
-			s.health.Failed(replica, health.Timeout, sent)
-		default:
-			s.health.Failed(replica, health.Broken, sent)
+	defer body.Release()
+	received := s.clock()
+	k, fault := s.parsed(c, body)
+	if fault == nil && jobs.IsList(body.Bytes()) {
+		asked, unasked := s.askedFor(c, k.Model, k.Task)
+		if unasked == nil && s.jobs.Serves(asked.Model, asked.Task) {
+			s.classifyJob(c, asked, body, until)
+			return
 		}
-	}, true
+		fault = unasked
+	}
+	if fault == nil {
+		name := k.Model
+		s.standFor(c, &k)
+		if fault = s.routable(c, e, &k); fault == nil {
+			fault = s.reached(&k, name)
+		}
+		if fault == nil {
+			fault = s.fitInputs(&k)
+		}
+	}
+	if fault != nil {
+		s.refuse(c, fault)
+		return
+	}
+	s.finish(c, e, k, received, until)
 }
 
-// classifyJob answers a list of inputs to classify for a model whose inputs are chosen; false if the
-// body is something else.
-func (s *Server) classifyJob(c *gin.Context, body *wire.Buffer, until time.Duration) bool {
-	if !s.jobs.On() || !jobs.IsList(body.Bytes()) {
-		return false
-	}
-	r, err := wire.ParseRequest(body.Bytes())
-	if err != nil {
-		return false // which is refused as other requests are
-	}
-	asked, fault := s.askedFor(c, r.Model, r.Task)
-	switch {
-	case fault != nil:
-		s.refuse(c, fault)
-		return true
-	case !s.jobs.Serves(asked.Model, asked.Task):
-		return false
-	}
-	accountOf(c.Request.Context()).understood(call{Request: r})
+// classifyJob answers a list of inputs to classify.
+func (s *Server) classifyJob(c *gin.Context, asked jobs.Asked, body *wire.Buffer, until time.Duration) {
 	job, refused := s.jobs.Classify(asked, body.Bytes())
 	if refused != nil {
 		s.refuse(c, &refused.Refusal)
-		return true
+		return
 	}
 	s.answerJob(c, job, len(body.Bytes()), until, func(r *jobs.Result, h http.Header) ([]byte, error) {
 		h.Set("Content-Type", "application/json")
 		return r.Classification(wire.Field(h, proxy.RequestID))
 	})
-	return true
 }
 
-// variantsOf has a bit for each variant that the model's name stands for in a request to classify one
-// input; zero if it is not the name of a model whose inputs are chosen. A variant may have that
-// name itself, and is meant then.
-func (s *Server) variantsOf(e *proxy.Endpoint, model string) (variants uint64) {
-	if !e.Classifies || !s.jobs.On() || len(s.table.Variants) > catalogue.MostVariants || s.table.VariantIndex(model) >= 0 {
-		return 0
+// standFor has the name of a model whose inputs are chosen stand for its variants, and its task for the
+// request's. A variant may have that name itself, and is meant then.
+func (s *Server) standFor(c *gin.Context, k *call) {
+	if len(s.table.Variants) > catalogue.MostVariants || s.table.VariantIndex(k.Model) >= 0 {
+		return
 	}
-	for _, name := range s.jobs.VariantsOf(model) {
+	for _, name := range s.jobs.VariantsOf(k.Model) {
 		if i := s.table.VariantIndex(name); i >= 0 {
-			variants |= 1 << i
+			k.fleet.Variants |= 1 << i
 		}
 	}
-	return variants
+	if k.fleet.Variants == 0 {
+		return
+	}
+	if index, fault := s.catalogue.Task(c.Request.Header, k.Task, work.Auto); fault == nil && wire.Field(c.Request.Header, "X-Gearshift-Task") == "" && s.table.TaskIndex(k.Task) < 0 {
+		k.Task = s.jobs.Task(k.Model, s.table.Tasks[index].Name)
+	}
+	k.Model = AutoModel
 }
 
 // reached refuses a request that names a model of which no variant answers the task with the
 // quality that is asked for.
-func (s *Server) reached(k *call) *wire.Refusal {
+func (s *Server) reached(k *call, model string) *wire.Refusal {
 	if k.fleet.Variants == 0 {
 		return nil
 	}
@@ -147,14 +169,14 @@ func (s *Server) reached(k *call) *wire.Refusal {
 	}
 	task := s.table.Tasks[k.fleet.Task].Name
 	if !answered {
-		return wire.Bad(http.StatusBadRequest, "model", "model_not_for_task", fmt.Sprintf("%q does not answer task %q", k.Model, task))
+		return wire.Bad(http.StatusBadRequest, "model", "model_not_for_task", fmt.Sprintf("%q does not answer task %q", model, task))
 	}
-	return wire.Bad(http.StatusBadRequest, strings.ToLower(headerMinQuality), "quality_not_found", fmt.Sprintf("no variant of %q has quality %v for task %q", k.Model, k.fleet.MinQuality, task))
+	return wire.Bad(http.StatusBadRequest, strings.ToLower(headerMinQuality), "quality_not_found", fmt.Sprintf("no variant of %q has quality %v for task %q", model, k.fleet.MinQuality, task))
 }
 
 // fitInputs leaves one input to classify the variants that need nothing that it lacks.
-func (s *Server) fitInputs(e *proxy.Endpoint, k *call) *wire.Refusal {
-	if !e.Classifies || !s.jobs.On() || len(s.table.Variants) > catalogue.MostVariants {
+func (s *Server) fitInputs(k *call) *wire.Refusal {
+	if len(s.table.Variants) > catalogue.MostVariants {
 		return nil
 	}
 	has := k.Inputs().Names()
@@ -186,7 +208,7 @@ func (s *Server) fitInputs(e *proxy.Endpoint, k *call) *wire.Refusal {
 }
 
 // inferJob answers a request of the Open Inference Protocol.
-func (s *Server) inferJob(c *gin.Context) {
+func (s *Server) inferJob(c *gin.Context, _ *proxy.Endpoint) {
 	until := s.clock() + s.settings().Timeouts.Total
 	body, fault := s.read(c, taken{media: tensorType, inference: true})
 	if fault != nil {
@@ -289,7 +311,7 @@ func (s *Server) answerJob(c *gin.Context, job *jobs.Job, size int, until time.D
 		return
 	}
 	account.queued(key.Tenant)
-	job.Tenant = key.Tenant
+	job.Tenant, job.Header = key.Tenant, s.proxy.Forward(c)
 	charged := int64(size + answerBuffer)
 	if !s.memory.Answers.Take(charged) {
 		spend.End(time.Now(), 0)

@@ -86,7 +86,7 @@ func TestJobsEndWithTheServer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, nil, withPair, func(o *serving.Options) {
 				o.Config.DrainTimeout = c.drain
-				o.Modality.Models[0].Workers[0].Transport = transport(func(r *http.Request) (*http.Response, error) {
+				o.Backends[smallOnA].Transport = transport(func(r *http.Request) (*http.Response, error) {
 					select {
 					case <-time.After(4 * s):
 						return pair(r)
@@ -94,6 +94,7 @@ func TestJobsEndWithTheServer(t *testing.T) {
 						return nil, r.Context().Err()
 					}
 				})
+				o.Backends[largeA].Transport = o.Backends[smallOnA].Transport
 			})
 			l, stop, ended := serve(t, g)
 			clients := []*wireClient{connect(t, l), connect(t, l)}

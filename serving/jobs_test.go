@@ -6,10 +6,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/access"
 	"gearshift/serving/config"
@@ -67,14 +69,35 @@ func pair(r *http.Request) (*http.Response, error) {
 	return reply(http.StatusOK, jsonType, io.NopCloser(strings.NewReader(string(text)))), nil
 }
 
+// batched answers batches of jobs as pair does, and all else as the transport.
+func batched(rt http.RoundTripper) http.RoundTripper {
+	return transport(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet || strings.HasPrefix(r.URL.Path, inference.PathPrefix) {
+			return pair(r)
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		if strings.Contains(string(body), `"inputs":[`) {
+			return pair(r)
+		}
+		return rt.RoundTrip(r)
+	})
+}
+
 // withPair adds a model of images and sounds to a server.
 func withPair(o *serving.Options) {
+	for i := range o.Backends {
+		o.Backends[i].Transport = batched(o.Backends[i].Transport)
+	}
 	o.Config.Log.Access = config.AccessAll
 	o.Modality = jobs.Config{Policy: "optimized", Models: []jobs.Model{{
 		Name: "pair", Modalities: []string{"image", "audio"},
 		Options: []jobs.Option{{Variant: "small", Modalities: []string{"image"}}, {Variant: "large", Modalities: []string{"image", "audio"}}},
 		Tasks:   []jobs.Task{{Name: "copy", Quality: map[string]float64{"small": 0.75, "large": 1}}},
-		Workers: []jobs.Worker{{Name: "a", Transport: transport(pair), Latency: [][]float64{{100, 200}, {500, 1000}}, Replicas: []int{smallOnA, largeA}}},
+		Workers: []jobs.Worker{{Name: "a", Latency: [][]float64{{100, 200}, {500, 1000}}, Replicas: []int{smallOnA, largeA}}},
 	}}}
 }
 
@@ -383,4 +406,47 @@ func manyTensors(n int) string {
 		list = append(list, fmt.Sprintf(`{"name":"image_%d","datatype":"UINT8","shape":[1],"data":[1]}`, i))
 	}
 	return strings.Join(list, ",")
+}
+
+// TestBatchesGoTheWayOfRequests: a batch takes a place on its replica while its engine is at work, and
+// has the client's ID. Where the engine fails, another replica of the variant answers, and health, metrics and
+// log have it as for any request. An engine that keeps failing gets no more jobs.
+func TestBatchesGoTheWayOfRequests(t *testing.T) {
+	const job = `{"model":"small","inputs":[{"image":"i"}],"total_ms":5000}`
+	var g *rig
+	var seen []string
+	at := func(replica int, broken bool) http.RoundTripper {
+		return transport(func(r *http.Request) (*http.Response, error) {
+			seen = append(seen, fmt.Sprint(replica, " ", g.core.Ledger().InFlightOn(replica), " ", r.Header.Get("X-Request-Id"), " ", r.Header.Get("Content-Type")))
+			if broken {
+				return reply(http.StatusInternalServerError, jsonType, io.NopCloser(strings.NewReader(`{"error":{"message":"on fire"}}`))), nil
+			}
+			return pair(r)
+		})
+	}
+	g = newRig(t, nil, withPair, func(o *serving.Options) {
+		o.Backends[smallOnA].Transport, o.Backends[smallOnB].Transport = at(smallOnA, true), at(smallOnB, false)
+	})
+	w := g.do("POST", classify, job, "X-Request-Id", "seven")
+	want := []string{fmt.Sprint(smallOnA, " 1 seven application/json"), fmt.Sprint(smallOnB, " 1 seven application/json")}
+	if w.Code != http.StatusOK || !slices.Equal(seen, want) || !strings.Contains(w.Body.String(), `"worker":"b","batches":2,"failures":1`) {
+		t.Errorf("%d %s; asked %q, want %q", w.Code, w.Body, seen, want)
+	}
+	text := g.do("GET", "/metrics", "").Body.String()
+	for _, want := range []string{`gearshift_retries_total{reason="status",to="replica"} 1`, `gearshift_job_batch_failures_total{model="pair",worker="a"} 1`, `gearshift_requests_total{outcome="completed",task="copy",variant="small"} 1`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("metrics have no %s", want)
+		}
+	}
+	for range 20 {
+		if w = g.do("POST", classify, job); w.Code != http.StatusOK {
+			break
+		}
+	}
+	if g.core.Ledger().State(smallOnA) == fleet.Up || w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "no worker of the model is up") {
+		t.Errorf("the engine that fails is %v; %d %s", g.core.Ledger().State(smallOnA), w.Code, w.Body)
+	}
+	if n := g.core.Ledger().InFlight(); n != 0 {
+		t.Errorf("%d places are held", n)
+	}
 }

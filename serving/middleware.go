@@ -87,3 +87,24 @@ func (s *Server) wrongMethod(c *gin.Context) {
 
 // fail answers with an error.
 func (s *Server) fail(c *gin.Context, status int, e wire.Error) { s.reply.Fail(c, status, e) }
+
+// atWork says that the request's connection is no longer one that waits.
+func (s *Server) atWork(c *gin.Context) { s.clients.Begin(c.Request) }
+
+// holdHeader has the header of an encrypted request count while it is at work. One that
+// is not encrypted counted as it came.
+func (s *Server) holdHeader(c *gin.Context) {
+	if c.Request.TLS == nil {
+		return
+	}
+	held, ok := s.clients.Hold(c.Request.Header)
+	if !ok {
+		c.Header("Connection", "close")
+		s.refuse(c, s.noMemory(c, "for headers"))
+		return
+	}
+	if held > 0 {
+		defer s.clients.Release(held)
+		c.Next()
+	}
+}

@@ -38,7 +38,6 @@ func (s *Server) clientRoutes() []route {
 	free := func(r route) route { r.free = true; return r }
 	routed := func(r route, operation string) route { r.operation = operation; return r }
 	list := []route{
-		routed(keyed(http.MethodPost, "/v2/models/{model...}/infer", s.inferJob), "infer"),
 		keyed(http.MethodGet, "/v2/models/{model...}", s.describeModel),
 		keyed(http.MethodGet, "/v2/models/{model...}/ready", s.modelReady),
 		keyed(http.MethodGet, "/v2", s.describeServer),
@@ -58,7 +57,14 @@ func (s *Server) clientRoutes() []route {
 	}
 	for i := range proxy.Endpoints {
 		e := &proxy.Endpoints[i]
-		list = append(list, routed(keyed(http.MethodPost, e.Path, func(c *gin.Context) { s.complete(c, e) }), e.Operation))
+		serve := s.complete
+		switch {
+		case e.Tensors:
+			serve = s.inferJob
+		case e.Classifies && s.jobs.On():
+			serve = s.classify
+		}
+		list = append(list, routed(keyed(http.MethodPost, e.Path, func(c *gin.Context) { serve(c, e) }), e.Operation))
 	}
 	probe := func(path string, serve gin.HandlerFunc) { // probes use either method
 		for _, method := range []string{http.MethodGet, http.MethodHead} {

@@ -69,7 +69,7 @@ func (x *assembly) assemble() (key string, err error) {
 	if key, err := x.controllers(); err != nil {
 		return key, err
 	}
-	x.options.Modality = jobsConfig(x.s, x.routing.core.Table(), backends, x.o.storeOfFallbacks(), x.log)
+	x.options.Modality = jobsConfig(x.s, x.routing.core.Table(), x.o.storeOfFallbacks(), x.log)
 	if err := x.planJobs(); err != nil {
 		return "modality", err
 	}

@@ -11,21 +11,20 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/modality"
 	"gearshift/router/profile"
-	"gearshift/serving"
 	"gearshift/serving/jobs"
 	"gearshift/workloads"
 )
 
-// jobsConfig is how jobs are served: by the scenario's models with modalities, through the
-// backends. Tables of strategies come from the store, if there is one.
-func jobsConfig(s *scenario.Scenario, t *fleet.Table, backends []serving.Backend, store *checkpoints.Store, log *slog.Logger) jobs.Config {
+// jobsConfig is how jobs are served: by the models with modalities of the scenario. Tables of strategies
+// come from the store, if there is one.
+func jobsConfig(s *scenario.Scenario, t *fleet.Table, store *checkpoints.Store, log *slog.Logger) jobs.Config {
 	planning := scenario.Of[scenario.JobPlanning](s)
 	c := jobs.Config{
 		Policy: planning.Policy, Mixing: planning.Mixing, Largest: planning.Table, Fixed: planning.FixedEstimates,
 		Seed: workloads.Seed(workloads.Serving, 2),
 	}
 	for i := range s.Weights {
-		if m := jobsModel(s, &s.Weights[i], t, backends); len(m.Workers) > 0 && len(m.Tasks) > 0 {
+		if m := jobsModel(s, &s.Weights[i], t); len(m.Workers) > 0 && len(m.Tasks) > 0 {
 			c.Models = append(c.Models, m)
 		}
 	}
@@ -70,7 +69,7 @@ func onlyJobs(s *scenario.Scenario) bool {
 
 // jobsModel is a model with what answers it. Hosts that have not all of its combinations get no
 // jobs.
-func jobsModel(s *scenario.Scenario, weights *scenario.Model, t *fleet.Table, backends []serving.Backend) jobs.Model {
+func jobsModel(s *scenario.Scenario, weights *scenario.Model, t *fleet.Table) jobs.Model {
 	m := jobs.Model{Name: weights.Name, Modalities: weights.Modalities}
 	var most []scenario.Combination
 	for _, h := range s.Hosts {
@@ -94,21 +93,18 @@ func jobsModel(s *scenario.Scenario, weights *scenario.Model, t *fleet.Table, ba
 	}
 	for _, h := range s.Hosts {
 		if list := s.Combinations(m.Name, h.Name); slices.EqualFunc(list, most, func(a, b scenario.Combination) bool { return a.Variant == b.Variant }) && len(list) > 0 {
-			m.Workers = append(m.Workers, jobsWorker(h.Name, list, t, backends))
+			m.Workers = append(m.Workers, jobsWorker(h.Name, list, t))
 		}
 	}
 	return m
 }
 
 // jobsWorker is the engine on the host, with the times of its profile.
-func jobsWorker(host string, list []scenario.Combination, t *fleet.Table, backends []serving.Backend) jobs.Worker {
+func jobsWorker(host string, list []scenario.Combination, t *fleet.Table) jobs.Worker {
 	w := jobs.Worker{Name: host}
 	for _, o := range list {
-		r := slices.IndexFunc(t.Replicas, func(r fleet.Replica) bool { return r.Name == o.Variant+"@"+host })
 		w.Latency = append(w.Latency, o.Latency)
-		w.Replicas = append(w.Replicas, r)
-		w.Transports = append(w.Transports, backends[r].Transport)
-		w.Model = backends[r].Model
+		w.Replicas = append(w.Replicas, slices.IndexFunc(t.Replicas, func(r fleet.Replica) bool { return r.Name == o.Variant+"@"+host }))
 	}
 	return w
 }

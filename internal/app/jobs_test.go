@@ -40,12 +40,7 @@ func jobsOf(t *testing.T, text string, store *checkpoints.Store, log *strings.Bu
 		t.Fatal(err)
 	}
 	table := s.ServingTable()
-	list, closeAll, err := NewBackends(s, table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(closeAll)
-	return jobsConfig(s, table, list, store, slog.New(slog.NewTextHandler(log, nil))), s
+	return jobsConfig(s, table, store, slog.New(slog.NewTextHandler(log, nil))), s
 }
 
 // TestJobsOfAScenario: the model, its options and tasks, and a worker on each host that has all
@@ -83,7 +78,7 @@ func TestNoJobsWithoutModalities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := jobsConfig(s, s.ServingTable(), nil, nil, nil); len(c.Models) > 0 {
+	if c := jobsConfig(s, s.ServingTable(), nil, nil); len(c.Models) > 0 {
 		t.Errorf("%+v", c.Models)
 	}
 }
@@ -132,7 +127,7 @@ func TestStoredStrategies(t *testing.T) {
 	} {
 		var log strings.Builder
 		config, _ := jobsOf(t, strings.Replace(twoInputs, c.from, c.to, 1), store, &log)
-		service, err := jobs.New(config, jobs.Options{Clock: func() time.Duration { return 0 }, Log: slog.New(slog.DiscardHandler)})
+		service, err := jobs.New(config, jobs.Options{Clock: func() time.Duration { return 0 }})
 		if err != nil {
 			t.Fatal(err)
 		}

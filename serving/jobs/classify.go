@@ -12,15 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 )
 
-// ClassifyPath is the endpoint of lists of inputs.
-const ClassifyPath = "/v1/gearshift/classify"
-
 // list is the requests of a job as a list of inputs to classify.
 type list struct {
-	set    *set
+	set    *model
 	others []field   // members of the body that engines get too
 	rows   [][]field // by request
 }
@@ -40,7 +38,7 @@ func (s *Service) Classify(a Asked, body []byte) (*Job, *Refused) {
 		_, refused := s.start(&a, nil, nil)
 		return nil, refused
 	}
-	l := &list{set: m.set}
+	l := &list{set: m}
 	var there []uint64
 	var refused *Refused
 	wire.Members(body, func(key []byte, start, end int) bool {
@@ -158,13 +156,16 @@ func (f *field) says() bool {
 }
 
 // members are the modalities by the names of their members.
-func (s *set) members() []string {
+func (s *model) members() []string {
 	names := slices.Clone(s.Modalities)
 	if i := slices.Index(names, "text"); i >= 0 {
 		names[i] = "input"
 	}
 	return names
 }
+
+// endpoint implements form.
+func (l *list) endpoint() *proxy.Endpoint { return proxy.EndpointAt(proxy.ClassifyPath) }
 
 // request implements form.
 func (l *list) request(model string, rows []int, modalities uint64) (string, http.Header, []byte, error) {
@@ -194,7 +195,7 @@ func (l *list) request(model string, rows []int, modalities uint64) (string, htt
 	}
 	b.WriteString("]}")
 	h := http.Header{"Content-Type": {"application/json"}}
-	return ClassifyPath, h, b.Bytes(), nil
+	return proxy.ClassifyPath, h, b.Bytes(), nil
 }
 
 func writeField(b *bytes.Buffer, before byte, f field) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -36,9 +35,6 @@ type Config struct {
 	Fixed bool
 	// MaxWaiting bounds the jobs that wait for one worker. Zero is 1000.
 	MaxWaiting int
-	// Avoid is how long a worker gets no further jobs after its engine has failed, where
-	// another has none of its own trouble. Zero is a second.
-	Avoid time.Duration
 }
 
 // Model is a model whose inputs may be left out.
@@ -78,18 +74,10 @@ type Task struct {
 type Worker struct {
 	// Name is that of its host.
 	Name string
-	// Transport leads to the engine. It uses nothing of a request's URL but its path.
-	Transport http.RoundTripper
-	// Transports, if set, lead to the engine by option, in the model's order. Where one is nil it
-	// is Transport.
-	Transports []http.RoundTripper
-	// Model is the name by which the engine knows the model. Empty is the model's own.
-	Model string
 	// Latency is the time in milliseconds of a batch of 1, 2, … requests, by option in the
 	// model's order. The worker's real times correct it.
 	Latency [][]float64
-	// Replicas are the indices of the options' replicas in the fleet's table, in the model's
-	// order, for those who count what they have in flight. It may be nil.
+	// Replicas are the indices of the options' replicas in the fleet's table, in the model's order.
 	Replicas []int
 }
 
@@ -99,7 +87,7 @@ func (c *Config) Validate() error {
 	if c.Policy != "" {
 		faults = append(faults, rm.CheckName(c.Policy))
 	}
-	if c.MaxWaiting < 0 || c.Avoid < 0 || c.Largest < 0 {
+	if c.MaxWaiting < 0 || c.Largest < 0 {
 		faults = append(faults, errors.New("bounds must not be negative"))
 	}
 	named := map[string]bool{}
@@ -188,11 +176,9 @@ func (t *Task) validate(m *Model) error {
 
 func (w *Worker) validate(m *Model) error {
 	switch {
-	case w.Transport == nil && (len(w.Transports) != len(m.Options) || slices.Contains(w.Transports, nil)):
-		return fmt.Errorf("worker %q: there is no transport", w.Name)
 	case len(w.Latency) != len(m.Options):
 		return fmt.Errorf("worker %q: times of %d options; the model has %d", w.Name, len(w.Latency), len(m.Options))
-	case w.Replicas != nil && len(w.Replicas) != len(m.Options):
+	case len(w.Replicas) != len(m.Options):
 		return fmt.Errorf("worker %q: %d replicas; the model has %d options", w.Name, len(w.Replicas), len(m.Options))
 	}
 	return nil

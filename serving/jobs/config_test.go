@@ -1,13 +1,12 @@
 package jobs
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 )
 
-// small is a model of an image and sound on some workers.
-func small(transports ...http.RoundTripper) Model {
+// small is a model of an image and sound on so many workers, whose replicas are in order.
+func small(workers int) Model {
 	m := Model{
 		Name: "digits", Modalities: []string{"image", "audio"},
 		Options: []Option{
@@ -15,10 +14,10 @@ func small(transports ...http.RoundTripper) Model {
 		},
 		Tasks: []Task{{Name: "digits", Quality: map[string]float64{"digits-image": 0.8, "digits-audio": 0.88, "digits-image-audio": 0.96}}},
 	}
-	for i, t := range transports {
+	for i := range workers {
 		m.Workers = append(m.Workers, Worker{
-			Name: "host" + string(rune('0'+i)), Transport: t,
-			Latency: [][]float64{{10, 15, 20, 25}, {20, 30, 40, 50}, {40, 60, 80, 100}},
+			Name:    "host" + string(rune('0'+i)),
+			Latency: [][]float64{{10, 15, 20, 25}, {20, 30, 40, 50}, {40, 60, 80, 100}}, Replicas: []int{3 * i, 3*i + 1, 3*i + 2},
 		})
 	}
 	return m
@@ -26,7 +25,7 @@ func small(transports ...http.RoundTripper) Model {
 
 // TestConfigurations: each fault has its line.
 func TestConfigurations(t *testing.T) {
-	good := Config{Models: []Model{small(http.DefaultTransport)}}
+	good := Config{Models: []Model{small(1)}}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -42,12 +41,11 @@ func TestConfigurations(t *testing.T) {
 		`option ""`:                              func(c *Config) { c.Models[0].Options[1].Variant = "" },
 		`quality 1 of "huge"`:                    func(c *Config) { c.Models[0].Tasks[0].Quality["huge"] = 1 },
 		`task ""`:                                func(c *Config) { c.Models[0].Tasks[0].Name = "" },
-		"there is no transport":                  func(c *Config) { c.Models[0].Workers[0].Transport = nil },
 		"times of 1 options":                     func(c *Config) { c.Models[0].Workers[0].Latency = [][]float64{{1}} },
 		"1 replicas":                             func(c *Config) { c.Models[0].Workers[0].Replicas = []int{1} },
-		`the name "digits" is there twice`:       func(c *Config) { c.Models = append(c.Models, small(http.DefaultTransport)) },
+		`the name "digits" is there twice`:       func(c *Config) { c.Models = append(c.Models, small(1)) },
 	} {
-		c := Config{Models: []Model{small(http.DefaultTransport)}}
+		c := Config{Models: []Model{small(1)}}
 		change(&c)
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)

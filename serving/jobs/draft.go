@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +14,9 @@ import (
 	"strings"
 	"time"
 
+	rm "gearshift/router/modality"
 	"gearshift/serving/openai/inference"
+	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 )
 
@@ -153,9 +154,13 @@ func (s *Service) plan(j *Job) *Plan {
 	now := s.now()
 	parts := j.split(now + milliseconds(j.Total))
 	out := &Plan{Model: m.Name, Task: m.Tasks[j.task].Name, MinQuality: j.MinQuality, TotalMS: short(milliseconds(j.Total)), Inputs: []PlannedInput{}, Strategy: map[string]int{}}
-	worker, list, err := m.pool.preview(parts, now)
+	jobs := make([]rm.Job, len(parts))
+	for i, x := range parts {
+		jobs[i] = x.Job
+	}
+	worker, list, err := m.pool.Preview(now, jobs...)
 	if err != nil {
-		if out.Why = err.Error(); err == errLate {
+		if out.Why = err.Error(); err == rm.ErrLate {
 			out.Why = "no worker can answer it in time with that quality"
 		}
 		return out
@@ -191,7 +196,7 @@ func (s *Service) Ready(name string) bool {
 		return false
 	}
 	for i := range m.Workers {
-		if m.pool.up == nil || m.pool.up(i) {
+		if m.pool.Up(i) {
 			return true
 		}
 	}
@@ -211,59 +216,52 @@ func (s *Service) Metadata(ctx context.Context, name string, write func(text []b
 	if m == nil {
 		return fmt.Errorf("there is no model %q", name)
 	}
-	err := errNoneUp
+	err := rm.ErrNoneUp
 	for i := range m.Workers {
-		if m.pool.up != nil && !m.pool.up(i) {
+		if !m.pool.Up(i) {
 			continue
 		}
-		var none *fault
-		if err = s.describe(ctx, m, &m.Workers[i], write); err == nil {
+		if err = s.describe(ctx, m, m.Workers[i].Replicas[0], write); err == nil {
 			return nil
 		}
-		if asFault(err, &none) {
-			return none.refusal
+		if errors.Is(err, proxy.ErrMemory) {
+			return refusal(refusedMemory)
 		}
 	}
 	return err
 }
 
-// describe writes the metadata that the worker's engine has, with the name that clients know.
-func (s *Service) describe(ctx context.Context, m *model, w *Worker, write func(text []byte)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, describing, ErrSlow)
+// describe writes the metadata that the replica's engine has, with the name that clients know.
+func (s *Service) describe(ctx context.Context, m *model, replica int, write func(text []byte)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, describing, errSlow)
 	defer cancel()
-	name := w.Model
-	if name == "" {
-		name = m.Name
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://worker"+inference.PathPrefix+url.PathEscape(name), http.NoBody)
+	var path string
+	text, status, err := s.Get(ctx, replica, func(model string) string {
+		path = inference.PathPrefix + url.PathEscape(model)
+		return path
+	}, wholeMetadata)
 	if err != nil {
-		return err
-	}
-	response, err := w.transport(0).RoundTrip(r)
-	if err != nil {
-		return fmt.Errorf("the engine on %s: %w", w.Name, cmp.Or(context.Cause(ctx), err))
-	}
-	defer response.Body.Close()
-	text, err := s.read(response.Body, wholeMetadata)
-	if err != nil {
-		return fmt.Errorf("the engine on %s: %w", w.Name, cmp.Or(context.Cause(ctx), err))
+		return fmt.Errorf("the engine on %s: %w", s.Host(replica), err)
 	}
 	held := int64(cap(text))
-	defer func() { s.memory.Give(held) }()
-	if response.StatusCode != http.StatusOK || !json.Valid(text) || !wire.Members(text, func([]byte, int, int) bool { return true }) {
-		return fmt.Errorf("the engine on %s has no metadata of %s: it answered %d", w.Name, name, response.StatusCode)
+	defer func() { s.Memory.Give(held) }()
+	if status != http.StatusOK || !json.Valid(text) || !wire.Members(text, func([]byte, int, int) bool { return true }) {
+		return fmt.Errorf("the engine on %s has no metadata at %s: it answered %d", s.Host(replica), path, status)
 	}
 	own, err := json.Marshal(m.Name)
 	if err != nil {
 		return err
 	}
-	if !s.memory.Take(int64(len(text) + len(own))) {
-		return &fault{refusal(refusedMemory)}
+	if !s.Memory.Take(int64(len(text) + len(own))) {
+		return proxy.ErrMemory
 	}
 	held += int64(len(text) + len(own))
 	write(renamed(text, own))
 	return nil
 }
+
+// errSlow is why an engine that takes too long is not waited for.
+var errSlow = errors.New("it did not answer in time")
 
 // renamed is the object with another name.
 func renamed(object, name []byte) []byte {

@@ -12,11 +12,12 @@ import (
 	"strings"
 
 	"gearshift/serving/openai/inference"
+	"gearshift/serving/openai/proxy"
 )
 
 // tensors is the requests of a job as the rows of tensors.
 type tensors struct {
-	set        *set
+	set        *model
 	asked      *inference.Request
 	rows       [][][]byte // by input and request
 	modalities []int      // by input
@@ -49,12 +50,12 @@ func (s *Service) Infer(a Asked, q *inference.Request) (*Job, *Refused) {
 		}
 		delete(q.Parameters, name)
 	}
-	t := &tensors{set: m.set, asked: q}
+	t := &tensors{set: m, asked: q}
 	held, refused := t.weigh()
 	if refused != nil {
 		return nil, refused
 	}
-	if !s.memory.Take(held) {
+	if !s.Memory.Take(held) {
 		return nil, refusal(refusedMemory)
 	}
 	there, refused := t.read()
@@ -63,10 +64,10 @@ func (s *Service) Infer(a Asked, q *inference.Request) (*Job, *Refused) {
 		j, refused = s.start(&a, t, there)
 	}
 	if refused != nil {
-		s.memory.Give(held)
+		s.Memory.Give(held)
 		return nil, refused
 	}
-	j.memory, j.held = s.memory, held
+	j.memory, j.held = s.Memory, held
 	return j, nil
 }
 
@@ -118,6 +119,9 @@ func (t *tensors) read() (there []uint64, refused *Refused) {
 	}
 	return slices.Repeat([]uint64{mask}, len(t.rows[0])), nil
 }
+
+// endpoint implements form.
+func (t *tensors) endpoint() *proxy.Endpoint { return proxy.EndpointAt(proxy.InferPath) }
 
 // request implements form.
 func (t *tensors) request(model string, rows []int, modalities uint64) (string, http.Header, []byte, error) {

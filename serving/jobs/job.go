@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	rm "gearshift/router/modality"
 	"gearshift/serving/admission/limits"
+	"gearshift/serving/openai/proxy"
 )
 
 // Job is several requests to a model, which are answered together.
@@ -23,6 +25,8 @@ type Job struct {
 	Explain bool
 	// Tenant is whose it is: as many jobs of each may wait, where more come than may wait in all.
 	Tenant string
+	// Header is that of the client's request, which goes to engines with its batches.
+	Header http.Header
 
 	form    form
 	there   []uint64 // by request: its modalities
@@ -40,6 +44,8 @@ func (j *Job) Release() {
 
 // form is how a job's requests are written: each may be sent with some of its modalities.
 type form interface {
+	// endpoint is that of engines which answer them.
+	endpoint() *proxy.Endpoint
 	// request is one for some of the job's requests, by a model of the name.
 	request(model string, rows []int, modalities uint64) (path string, h http.Header, body []byte, err error)
 	// answer reads the answers to n requests from an engine's answer.
@@ -161,7 +167,7 @@ func (s *Service) start(a *Asked, f form, there []uint64) (*Job, *Refused) {
 }
 
 // only has the bits of the option.
-func (s *set) only(option int) (bits uint64) {
+func (s *model) only(option int) (bits uint64) {
 	for i, e := range s.entries {
 		if e.option == option {
 			bits |= 1 << i
@@ -212,12 +218,12 @@ func (j *Job) check() *Refused {
 	var sum float64
 	var names []string
 	for _, x := range parts {
-		best, name := j.model.best(x.allowed)
+		best, name := j.model.best(x.Allowed)
 		sum += best * float64(len(x.rows))
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-		if most := j.model.longest(x.allowed); len(x.rows) > most {
+		if most := j.model.longest(x.Allowed); len(x.rows) > most {
 			return tooMany(len(x.rows), most)
 		}
 	}
@@ -232,22 +238,26 @@ func (j *Job) check() *Refused {
 func (j *Job) split(deadline float64) []*part {
 	var parts []*part
 	for i, bits := range j.allowed {
-		at := slices.IndexFunc(parts, func(x *part) bool { return x.allowed == bits })
+		at := slices.IndexFunc(parts, func(x *part) bool { return x.Allowed == bits })
 		if at < 0 {
 			at = len(parts)
-			parts = append(parts, &part{allowed: bits, deadline: deadline})
+			x := &part{Entry: rm.Entry{Job: rm.Job{Allowed: bits, Deadline: deadline}}}
+			x.Of = x
+			parts = append(parts, x)
 		}
-		parts[at].rows = append(parts[at].rows, i)
+		x := parts[at]
+		x.rows = append(x.rows, i)
+		x.Size = len(x.rows)
 	}
 	// Those with the lowest ceilings first: what they lack is spread over the rest.
 	byCeiling := slices.Clone(parts)
-	ceiling := func(x *part) float64 { best, _ := j.model.best(x.allowed); return best }
+	ceiling := func(x *part) float64 { best, _ := j.model.best(x.Allowed); return best }
 	slices.SortStableFunc(byCeiling, func(a, b *part) int { return cmp.Compare(ceiling(a), ceiling(b)) })
 	left, wanted := len(j.allowed), j.MinQuality*float64(len(j.allowed))
 	for _, x := range byCeiling {
 		n := float64(len(x.rows))
-		x.floor = max(0, min(wanted/float64(left), ceiling(x)))
-		left, wanted = left-len(x.rows), wanted-x.floor*n
+		x.MinQuality = max(0, min(wanted/float64(left), ceiling(x)))
+		left, wanted = left-len(x.rows), wanted-x.MinQuality*n
 	}
 	return parts
 }
@@ -256,7 +266,7 @@ func (j *Job) split(deadline float64) []*part {
 // result.
 func (s *Service) Do(ctx context.Context, j *Job) (*Result, error) {
 	w, err := s.do(ctx, j)
-	if copies := writing * w.held; err == nil && s.memory.Take(copies) {
+	if copies := writing * w.held; err == nil && s.Memory.Take(copies) {
 		w.held += copies
 	} else if err == nil {
 		err = refusal(refusedMemory)

@@ -59,7 +59,7 @@ func wide(tensors, rows int) *inference.Request {
 // their job is released; more than any worker answers are refused before they are cut.
 func TestRowsAreCharged(t *testing.T) {
 	budget := limits.NewAnswers(1 << 20)
-	s := serveWithin(t, budget, &engine{})
+	s := serveWithin(t, budget, Config{Policy: "optimized"}, &engine{})
 	defer s.Close()
 	most := s.models[0].longest(1)
 	j, refused := s.Infer(Asked{Task: "digits"}, wide(200, most))
@@ -88,7 +88,7 @@ func TestRowsAreCharged(t *testing.T) {
 
 // TestRowsOfAnswersAreCharged: so do those of an engine's outputs.
 func TestRowsOfAnswersAreCharged(t *testing.T) {
-	set := &set{Model: &Model{}}
+	set := &model{Model: &Model{}}
 	f := &tensors{set: set, asked: &inference.Request{}}
 	a := inference.Answer{Outputs: wide(100, 4).Inputs}
 	h := http.Header{}
@@ -123,7 +123,7 @@ func TestMetadataAreBounded(t *testing.T) {
 		budget := limits.NewAnswers(8 << 20)
 		endless := &describer{body: readerOf(func(p []byte) (int, error) { clear(p); return len(p), nil })}
 		good := &describer{body: strings.NewReader(`{"inputs":[{"name":"image"}],"name":"engine","x<":1}`)}
-		s := serveWithin(t, budget, endless, &describer{hang: true}, good)
+		s := serveWithin(t, budget, Config{Policy: "optimized"}, endless, &describer{hang: true}, good)
 		defer s.Close()
 		began, text := time.Now(), ""
 		err := s.Metadata(t.Context(), "digits", func(x []byte) {

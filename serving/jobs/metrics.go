@@ -111,10 +111,12 @@ type Queue struct {
 }
 
 // line is the batches on one line.
-func (s *set) line(batches []batch) string {
+func (s *model) line(batches []int) string {
 	var list []string
-	for _, b := range batches {
-		list = append(list, fmt.Sprintf("%s=%d", s.Options[s.entries[b.option].option].Variant, len(b.rows)))
+	for option, n := range batches {
+		if n > 0 {
+			list = append(list, fmt.Sprintf("%s=%d", s.Options[s.entries[option].option].Variant, n))
+		}
 	}
 	return strings.Join(list, ", ")
 }
@@ -127,10 +129,10 @@ func (s *Service) Queues() (all []Queue) {
 	now := s.now()
 	for _, m := range s.models {
 		m.mu.Lock()
-		for i, st := range m.pool.stations {
-			q := Queue{Model: m.Name, Worker: m.Workers[i].Name, Waiting: len(st.waiting), Running: st.running != nil, BacklogMS: short(st.backlog(now)), Slowness: short(st.dispatcher.Slowness())}
-			if c := st.last; c != nil {
-				q.Last, q.LastQuality, q.LastMS = m.line(c.batches), short(c.quality), short(c.expect)
+		for i, w := range m.pool.Workers {
+			q := Queue{Model: m.Name, Worker: m.Workers[i].Name, Waiting: w.Waiting(), Running: w.Running != nil, BacklogMS: short(w.Expected(now)), Slowness: short(w.Slowness())}
+			if c := w.Last; c != nil {
+				q.Last, q.LastQuality, q.LastMS = m.line(c.Batches), short(c.Quality), short(c.Expect)
 			}
 			all = append(all, q)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	rm "gearshift/router/modality"
 	"gearshift/serving/openai/wire"
 )
 
@@ -51,19 +52,18 @@ func refusal(code string) *Refused {
 // refusalOf is that of a part that finds no worker.
 func refusalOf(err error) *Refused {
 	switch {
-	case errors.Is(err, errFull):
+	case errors.Is(err, rm.ErrFull):
 		return refusal(refusedFull)
-	case errors.Is(err, errNoneUp):
+	case errors.Is(err, rm.ErrNoneUp):
 		return refusal(refusedNoneUp)
 	}
 	return bad("inputs", "invalid_value", err.Error())
 }
 
-// failed is the refusal of a job whose batch an engine failed to answer, and that no other has
-// time for.
-func failed(worker string, failure, why error) *Refused {
+// failed is the refusal of a job whose batch the engine on the host failed to answer, and no other has.
+func failed(host string, failure error) *Refused {
 	return &Refused{Refusal: wire.Refusal{Status: http.StatusBadGateway, Error: wire.Error{Type: wire.ServerError, Code: refusedFailed,
-		Message: fmt.Sprintf("the engine on %s failed: %v; %v", worker, failure, why)}}}
+		Message: fmt.Sprintf("the engine on %s failed: %v", host, failure)}}}
 }
 
 // tooMany refuses a job of more requests than a worker answers together.
@@ -78,11 +78,3 @@ func bad(param, code, format string, args ...any) *Refused {
 	}
 	return &Refused{Refusal: *wire.Bad(http.StatusBadRequest, param, code, format)}
 }
-
-// fault is an error of a batch that is not the engine's: the job's, as the engine reports it, or want of
-// memory.
-type fault struct{ refusal *Refused }
-
-func (f *fault) Error() string { return f.refusal.Message }
-
-func asFault(err error, into **fault) bool { return errors.As(err, into) }

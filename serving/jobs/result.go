@@ -104,7 +104,7 @@ const writing = 2
 
 // Release gives back the memory of the engines' answers, which the result does not have any more.
 func (r *Result) Release() {
-	r.service.memory.Give(r.work.held)
+	r.service.Memory.Give(r.work.held)
 	r.work.held, r.work.answered, r.work.first = 0, nil, nil
 }
 
@@ -116,7 +116,7 @@ func (s *Service) result(w *work, err error) *Result {
 	n := float64(len(w.there))
 	r := &Result{
 		Model: m.Name, Task: m.Tasks[w.task].Name, Inputs: len(w.there), MinQuality: w.MinQuality, TotalMS: short(milliseconds(w.Total)),
-		TookMS: short(milliseconds(s.options.Clock() - w.arrived)), Promised: short(w.promised / n), Strategy: map[string]int{}, Batches: w.batches, Failures: w.failures, Tokens: w.usage, Busy: w.busy, work: w, service: s,
+		TookMS: short(milliseconds(s.Clock() - w.arrived)), Promised: short(w.promised / n), Strategy: map[string]int{}, Batches: w.batches, Failures: w.failures, Tokens: w.usage, Busy: w.busy, work: w, service: s,
 	}
 	var sum float64
 	for _, a := range w.answered {
@@ -129,12 +129,14 @@ func (s *Service) result(w *work, err error) *Result {
 	mean := sum / n
 	r.Quality = short(mean)
 	if w.worked != nil {
-		r.Worker = m.Workers[w.on].Name
+		if r.Worker = w.host; r.Worker == "" {
+			r.Worker = m.Workers[w.worked.Worker].Name
+		}
 		if w.Explain {
-			r.Explain = w.explain(s.now())
+			r.Explain = w.explain()
 		}
 	}
-	r.Outcome = outcome(err, r, mean+1e-9 >= w.MinQuality, s.options.Clock()-w.arrived <= w.Total)
+	r.Outcome = outcome(err, r, mean+1e-9 >= w.MinQuality, s.Clock()-w.arrived <= w.Total)
 	r.Kept = r.Outcome == outcomeKept
 	return r
 }
@@ -157,23 +159,23 @@ func outcome(err error, r *Result, good, inTime bool) string {
 }
 
 // explain says what the last plan of the job had to choose from.
-func (w *work) explain(now float64) *Explanation {
+func (w *work) explain() *Explanation {
 	m, c := w.model, w.worked
-	x := &Explanation{Waiting: c.waiting, WaitedMS: short(w.at - milliseconds(w.arrived)), ExpectMS: short(c.expect)}
+	x := &Explanation{Waiting: c.Waiting, WaitedMS: short(w.at - milliseconds(w.arrived)), ExpectMS: short(c.Expect)}
 	n := 0
-	for i := range c.batches {
-		n += len(c.batches[i].rows)
+	for _, size := range c.Batches {
+		n += size
 	}
-	slowness := m.pool.stations[w.on].dispatcher.Slowness()
+	slowness := m.pool.Workers[c.Worker].Slowness()
 	for i, e := range m.entries {
 		if e.task != w.task {
 			continue
 		}
 		o := &m.Options[e.option]
-		a := Alternative{Variant: o.Variant, Quality: m.Tasks[e.task].Quality[o.Variant], Possible: c.allowed>>i&1 == 1}
-		if times := m.Workers[w.on].Latency[e.option]; n <= len(times) {
+		a := Alternative{Variant: o.Variant, Quality: m.Tasks[e.task].Quality[o.Variant], Possible: c.Allowed>>i&1 == 1}
+		if times := m.Workers[c.Worker].Latency[e.option]; n <= len(times) {
 			ms := times[n-1] * slowness
-			a.BatchMS, a.InTime = short(ms), w.at+ms <= c.deadline
+			a.BatchMS, a.InTime = short(ms), w.at+ms <= c.Deadline
 		}
 		x.Options = append(x.Options, a)
 	}

@@ -2,52 +2,53 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
+	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
+	rm "gearshift/router/modality"
 	"gearshift/serving/admission/limits"
+	"gearshift/serving/openai/proxy"
 )
 
-// Options are what a Service needs of the server around it. All but the Clock may be left out.
+// Options are what a Service needs of the server around it. All are required.
 type Options struct {
 	// Clock is the time since an epoch.
 	Clock func() time.Duration
-	Log   *slog.Logger
 	// Up reports whether the replica may take requests.
 	Up func(replica int) bool
-	// Begin takes a place on the replica for a batch of the task; false if there is none. End
-	// gives it back, with the error of the engine if it failed.
-	Begin func(replica int, task string) (end func(error), ok bool)
-	// Timeout bounds the time of a batch. Zero is 5 minutes.
-	Timeout func() time.Duration
-	// Memory is the budget that engines' answers are charged to. Nil is one of their own.
+	// Host names the host of a replica.
+	Host func(replica int) string
+	// Send has the replica that is planned for a batch of the task answer it, or another of its
+	// variant. The error is [ErrDown], or one of [proxy.Proxy.Ask].
+	Send func(ctx context.Context, replica int, task string, b *proxy.Batch) (Sent, error)
+	// Get asks a replica's engine a question, as [proxy.Proxy.Get].
+	Get func(ctx context.Context, replica int, path func(model string) string, most int64) (text []byte, status int, err error)
+	// Memory is the budget that engines' answers are charged to.
 	Memory *limits.Answers
 }
+
+// Sent is how a batch went: the replica that was asked last, and those that have failed.
+type Sent struct {
+	Replica int
+	Failed  []int
+}
+
+// ErrDown reports that the replica of a batch takes no requests.
+var ErrDown = errors.New("it takes no requests now")
 
 // Service plans jobs and has the workers' engines answer them. Its methods may be called from
 // any goroutine.
 type Service struct {
-	options Options
-	log     *slog.Logger
+	Options
 	models  []*model
 	metrics *metrics
-	memory  *limits.Answers
 	quit    context.Context
 	stop    context.CancelFunc
 	workers sync.WaitGroup
-}
-
-// model is one with its workers at work.
-type model struct {
-	*set
-	wake []chan struct{} // by worker: there may be something to run
-
-	mu     sync.Mutex // protects the set's pool, the parts of jobs, and closed
-	closed bool
 }
 
 // New starts a goroutine for each worker; Close ends them.
@@ -55,28 +56,16 @@ func New(c Config, o Options) (*Service, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("cannot serve modalities: %w", err)
 	}
-	s := &Service{options: o, log: o.Log, metrics: newMetrics(), memory: o.Memory}
-	if s.memory == nil {
-		s.memory = limits.NewAnswers(limits.MemoryConfig{}.Resolve(0, 0).Answers)
-	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
+	s := &Service{Options: o, metrics: newMetrics()}
 	for i := range c.Models {
-		set, err := newSet(&c, &c.Models[i])
+		m, err := newModel(&c, &c.Models[i])
 		if err != nil {
 			return nil, fmt.Errorf("cannot serve modalities: %w", err)
 		}
-		m := &model{set: set, wake: make([]chan struct{}, len(set.Workers))}
-		for w := range m.wake {
-			m.wake[w] = make(chan struct{}, 1)
+		m.pool.Up = func(w int) bool {
+			return !slices.ContainsFunc(m.Workers[w].Replicas, func(r int) bool { return !o.Up(r) })
 		}
-		if o.Up != nil {
-			set.pool.up = func(w int) bool {
-				return !slices.ContainsFunc(set.Workers[w].Replicas, func(r int) bool { return !o.Up(r) })
-			}
-		}
-		set.pool.evict = func(x *part) { x.of.fail(refusal(refusedFull)) }
+		m.pool.Evict = func(x *rm.Entry) { partOf(x).of.fail(refusal(refusedFull)) }
 		s.models = append(s.models, m)
 	}
 	s.quit, s.stop = context.WithCancel(context.Background())
@@ -97,19 +86,17 @@ func (s *Service) Close() {
 	for _, m := range s.models {
 		m.mu.Lock()
 		m.closed = true
-		for _, st := range m.pool.stations {
-			for _, x := range st.waiting {
-				x.of.fail(refusal(refusedClosed))
-				m.pool.remove(x)
-			}
-		}
+		m.pool.Each(func(x *rm.Entry) {
+			partOf(x).of.fail(refusal(refusedClosed))
+			m.pool.Remove(x)
+		})
 		m.mu.Unlock()
 	}
 	s.workers.Wait()
 }
 
 // now is the planner's time.
-func (s *Service) now() float64 { return milliseconds(s.options.Clock()) }
+func (s *Service) now() float64 { return milliseconds(s.Clock()) }
 
 // work is a client's job on its way.
 type work struct {
@@ -124,9 +111,9 @@ type work struct {
 	err      error
 	answered []answered // by request
 	promised float64    // sum of the qualities planned for it
-	worked   *commit    // the last that was committed of it, for the explanation
+	worked   *rm.Commit // the last that was committed of it, for the explanation
 	at       float64    // when that was
-	on       int        // the worker that ran it
+	host     string     // that answered last
 	batches  int
 	failures int
 	busy     []Busy
@@ -134,6 +121,16 @@ type work struct {
 	first    any   // what the first answer of an engine has beyond its rows
 	held     int64 // bytes of the budget of answers
 }
+
+// part is some requests of a job that may use the same options, or what is left of them.
+type part struct {
+	rm.Entry
+	of    *work
+	rows  []int // of the job's requests, in order
+	begun bool  // it has been committed before
+}
+
+func partOf(x *rm.Entry) *part { return x.Of.(*part) }
 
 // answered is how a request was answered.
 type answered struct {
@@ -156,7 +153,7 @@ func (w *work) ended() bool { return w.err != nil || w.open == 0 }
 // do has the job answered.
 func (s *Service) do(ctx context.Context, j *Job) (*work, error) {
 	m := j.model
-	w := &work{Job: j, model: m, arrived: s.options.Clock(), done: make(chan struct{}), answered: make([]answered, len(j.there))}
+	w := &work{Job: j, model: m, arrived: s.Clock(), done: make(chan struct{}), answered: make([]answered, len(j.there))}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	defer w.cancel()
 	m.mu.Lock()
@@ -173,7 +170,7 @@ func (s *Service) do(ctx context.Context, j *Job) (*work, error) {
 	defer m.mu.Unlock()
 	w.fail(context.Cause(ctx)) // if nothing else has ended it
 	for _, x := range w.parts {
-		m.pool.remove(x)
+		m.pool.Remove(&x.Entry)
 	}
 	return w, w.err
 }
@@ -184,23 +181,19 @@ func (s *Service) enter(m *model, w *work) error {
 		return refusal(refusedClosed)
 	}
 	w.parts = w.split(milliseconds(w.arrived + w.Total))
-	for _, x := range w.parts {
-		x.of = w
-		m.pool.last++
-		x.id = strconv.FormatUint(m.pool.last, 10)
-	}
 	now := milliseconds(w.arrived)
 	for i, x := range w.parts {
-		if err := m.pool.place(x, now, false); err != nil {
+		x.of, x.Tenant = w, w.Tenant
+		if err := m.pool.Add(&x.Entry, now); err != nil {
 			for _, placed := range w.parts[:i] {
-				m.pool.remove(placed)
+				m.pool.Remove(&placed.Entry)
 			}
 			return refusalOf(err)
 		}
 		w.open++
 	}
 	for _, x := range w.parts {
-		m.signal(x.worker)
+		m.signal(x.Worker)
 	}
 	return nil
 }
@@ -228,112 +221,179 @@ func (s *Service) run(m *model, worker int) {
 }
 
 // next plans what the worker runs now.
-func (s *Service) next(m *model, worker int) *commit {
+func (s *Service) next(m *model, worker int) *rm.Commit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	waiting := m.pool.stations[worker].waiting
-	for _, x := range waiting {
-		if x.of.ctx.Err() != nil { // its client has left, and is about to say so
-			m.pool.remove(x)
+	m.pool.Each(func(x *rm.Entry) {
+		if partOf(x).of.ctx.Err() != nil { // its client has left, and is about to say so
+			m.pool.Remove(x)
 		}
-	}
-	begun := s.options.Clock()
-	if len(waiting) == 0 && !m.pool.takeOver(worker, milliseconds(begun)) {
+	})
+	if !m.pool.Waits() {
 		return nil
 	}
-	c, dropped := m.pool.next(worker, milliseconds(begun))
-	s.metrics.planned.Observe((s.options.Clock() - begun).Seconds())
+	begun := s.Clock()
+	c, dropped := m.pool.Next(worker, milliseconds(begun))
+	s.metrics.planned.Observe((s.Clock() - begun).Seconds())
 	for _, x := range dropped {
-		x.of.fail(refusal(refusedDropped))
+		partOf(x).of.fail(refusal(refusedDropped))
 	}
-	waits := m.pool.waits()
-	for i, st := range m.pool.stations { // for parts that wait elsewhere now, or that it may take over
-		if i != worker && (len(st.waiting) > 0 || waits && st.running == nil) {
+	waits := m.pool.Waits()
+	for i, w := range m.pool.Workers { // for parts that wait elsewhere now, or that it may take over
+		if i != worker && (w.Waiting() > 0 || waits && w.Running == nil) {
 			m.signal(i)
 		}
 	}
 	if c != nil {
-		if !c.begun { // what it is promised first counts
-			c.begun, c.of.promised = true, c.of.promised+c.quality*float64(len(c.rows))
+		x := partOf(c.Entry)
+		if !x.begun { // what it is promised first counts
+			x.begun, x.of.promised = true, x.of.promised+c.Quality*float64(len(x.rows))
 		}
-		c.of.worked, c.of.at, c.of.on = c, milliseconds(begun), worker
+		x.of.worked, x.of.at = c, milliseconds(begun)
 	}
 	return c
 }
 
-// serve has the worker's engine answer the batches, and reports how that went.
-func (s *Service) serve(m *model, worker int, c *commit) {
-	var failure error
-	for i := range c.batches {
-		b := &c.batches[i]
-		begun := s.options.Clock()
-		r, err := s.ask(m, worker, c, b)
-		now := s.options.Clock()
-		m.mu.Lock()
-		over := c.of.ended()
-		if c.of.batches++; err == nil {
-			m.pool.ran(worker, b, milliseconds(now-begun))
-			if list := m.Workers[worker].Replicas; list != nil {
-				c.of.busy = append(c.of.busy, Busy{list[m.entries[b.option].option], now - begun})
-			}
-			if over {
-				s.memory.Give(r.held)
-			} else {
-				c.answer(m.set, b, r)
-			}
+// serve has the worker's engine answer the batches, and ends what the worker was given.
+func (s *Service) serve(m *model, worker int, c *rm.Commit) {
+	x, err := partOf(c.Entry), error(nil)
+	for option, n := range c.Batches {
+		if n == 0 {
+			continue
 		}
+		m.mu.Lock()
+		over := x.of.ended()
 		m.mu.Unlock()
-		if failure = err; err != nil || over {
+		if over {
+			break
+		}
+		if err = s.send(m, worker, x, batch{option, x.rows[:n]}); err != nil {
 			break
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s.settle(m, worker, c, failure)
-}
-
-// settle ends what the worker was given. The caller holds the model's mutex.
-func (s *Service) settle(m *model, worker int, c *commit, failure error) {
-	var atFault *fault
-	w, now := c.of, s.now()
-	blamed := failure != nil && !w.ended() && w.ctx.Err() == nil && !asFault(failure, &atFault)
-	m.pool.ended(worker, blamed, now)
-	switch {
+	m.pool.Ended(worker, s.now())
+	switch w := x.of; {
 	case w.ended():
-	case atFault != nil:
-		w.fail(atFault.refusal)
-	case blamed && s.quit.Err() != nil:
-		w.fail(refusal(refusedClosed))
-	case blamed:
-		w.failures++
-		s.metrics.failures.WithLabelValues(m.Name, m.Workers[worker].Name).Inc()
-		s.log.Warn("an engine failed at a job", "model", m.Name, "worker", m.Workers[worker].Name, "error", failure)
-		if err := m.pool.again(c.part, worker, now); err != nil {
-			w.fail(failed(m.Workers[worker].Name, failure, err))
+	case errors.Is(err, ErrDown):
+		if why := m.pool.Elsewhere(&x.Entry, s.now()); why != nil {
+			w.fail(refusal(refusedNoneUp))
 			return
 		}
-		m.signal(c.worker)
-	case len(c.rows) == 0:
+		m.signal(x.Worker)
+	case err != nil:
+		w.fail(err)
+	case len(x.rows) == 0:
 		if w.open--; w.open == 0 {
 			close(w.done)
 		}
 	}
 }
 
+// batch is requests that an engine answers together by one of the planner's options.
+type batch struct {
+	option int
+	rows   []int
+}
+
+// reply is an engine's answer to a batch.
+type reply struct {
+	rows   []any
+	tokens int
+	rest   any   // what it has beyond its rows
+	held   int64 // bytes of the budget of answers
+}
+
+// The bounds of an engine's answer to a batch, in bytes: for each row and for the whole of it, and the
+// share of the budget of answers, as a divisor, that no answer exceeds.
+const (
+	rowAnswer   = 4 << 20
+	wholeAnswer = 64 << 10
+	answerShare = 8
+)
+
+// send has a batch answered. The error is [ErrDown], or why the job ends.
+func (s *Service) send(m *model, worker int, x *part, b batch) (err error) {
+	var r reply
+	w, option := x.of, m.entries[b.option].option
+	q := proxy.Batch{
+		Endpoint: w.form.endpoint(), Header: w.Header,
+		Most: min(wholeAnswer+int64(len(b.rows))*rowAnswer, s.Memory.Usage().Limit/answerShare),
+		Compose: func(model string) (string, http.Header, []byte, error) {
+			return w.form.request(model, b.rows, m.masks[option])
+		},
+		Take: func(h http.Header, body []byte) (err error) {
+			if r.rows, r.tokens, r.rest, err = w.form.answer(h, body, len(b.rows)); err != nil {
+				return err
+			}
+			more := weight(r.rows)
+			if !s.Memory.Take(more) {
+				return proxy.ErrMemory
+			}
+			r.held = int64(cap(body)) + more
+			return nil
+		},
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	defer context.AfterFunc(s.quit, cancel)()
+	begun := s.Clock()
+	sent, err := s.Send(ctx, m.Workers[worker].Replicas[option], m.Tasks[w.task].Name, &q)
+	took := s.Clock() - begun
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w.batches, w.failures = w.batches+len(sent.Failed), w.failures+len(sent.Failed)
+	for _, replica := range sent.Failed {
+		s.metrics.failures.WithLabelValues(m.Name, s.Host(replica)).Inc()
+	}
+	if err != nil {
+		return s.why(w, &b, sent, err)
+	}
+	if len(sent.Failed) == 0 && sent.Replica == m.Workers[worker].Replicas[option] {
+		m.pool.Workers[worker].Ran(b.option, len(b.rows), milliseconds(took))
+	}
+	w.batches, w.host, w.busy = w.batches+1, s.Host(sent.Replica), append(w.busy, Busy{sent.Replica, took})
+	if w.ended() {
+		s.Memory.Give(r.held)
+		return nil
+	}
+	x.answer(m, &b, &r)
+	return nil
+}
+
+// why is the error of a job of which a batch is not answered.
+func (s *Service) why(w *work, b *batch, sent Sent, err error) error {
+	var refused *proxy.BatchRefused
+	switch {
+	case errors.Is(err, ErrDown), w.ctx.Err() != nil: // in which case its client has left
+		return err
+	case s.quit.Err() != nil:
+		return refusal(refusedClosed)
+	case errors.Is(err, proxy.ErrMemory):
+		return refusal(refusedMemory)
+	case errors.As(err, &refused):
+		if r := w.form.fault(refused.Status, refused.Body, b.rows); r != nil {
+			return r
+		}
+	}
+	return failed(s.Host(sent.Replica), err)
+}
+
 // answer notes the answers to a batch: what is left of the part has to make up for them.
-func (c *commit) answer(s *set, b *batch, r *reply) {
-	c.of.usage, c.of.held = c.of.usage+r.tokens, c.of.held+r.held
-	if c.of.first == nil {
-		c.of.first = r.rest
+func (x *part) answer(m *model, b *batch, r *reply) {
+	w := x.of
+	if w.usage, w.held = w.usage+r.tokens, w.held+r.held; w.first == nil {
+		w.first = r.rest
 	}
-	e := s.entries[b.option]
-	quality := s.Tasks[e.task].Quality[s.Options[e.option].Variant]
+	e := m.entries[b.option]
+	quality := m.Tasks[e.task].Quality[m.Options[e.option].Variant]
 	for i, row := range b.rows {
-		c.of.answered[row] = answered{r.rows[i], b.option}
+		w.answered[row] = answered{r.rows[i], b.option}
 	}
-	n, answeredNow := float64(len(c.rows)), float64(len(b.rows))
-	c.part.rows = c.rows[len(b.rows):]
-	if left := n - answeredNow; left > 0 {
-		c.floor = max(0, (c.floor*n-quality*answeredNow)/left)
+	n, now := float64(len(x.rows)), float64(len(b.rows))
+	x.rows = x.rows[len(b.rows):]
+	if x.Size = len(x.rows); x.Size > 0 {
+		x.MinQuality = max(0, (x.MinQuality*n-quality*now)/(n-now))
 	}
 }

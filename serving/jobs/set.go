@@ -6,31 +6,38 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	rm "gearshift/router/modality"
 	"gearshift/serving/openai/inference"
 )
 
-// set is a model as it is planned: each option of each task is one of the planner's.
-type set struct {
+// model is a model as it is planned and served: each option of each task is one of the planner's.
+type model struct {
 	*Model
-	entries  []entry
-	pool     *pool
-	mixing   rm.Mixing
-	largest  int // job; zero is that of the longest batch
-	newTable func(model, worker string, options []rm.Option, mixing rm.Mixing, size int) (*rm.Table, error)
-	masks    []uint64 // by option: its modalities, by their index in the model
+	entries []entry
+	masks   []uint64        // by option: its modalities, by their index in the model
+	largest int             // job; zero is that of the longest batch
+	wake    []chan struct{} // by worker: there may be something to run
+
+	mu     sync.Mutex // protects the pool, the parts of jobs, and closed
+	pool   rm.Pool
+	closed bool
 }
 
 // entry is an option of the planner.
 type entry struct{ task, option int }
 
-// defaultTotal is the time of a job where neither it nor its task says.
-const defaultTotal = time.Second
+// defaultTotal is the time of a job where neither it nor its task says, and defaultWaiting how many wait
+// for a worker.
+const (
+	defaultTotal   = time.Second
+	defaultWaiting = 1000
+)
 
-func newSet(c *Config, m *Model) (*set, error) {
-	s := &set{Model: m, largest: c.Largest, mixing: c.Mixing, newTable: c.NewTable}
+func newModel(c *Config, m *Model) (*model, error) {
+	s := &model{Model: m, largest: c.Largest, pool: rm.Pool{Most: cmp.Or(c.MaxWaiting, defaultWaiting)}}
 	for i := range m.Options {
 		var mask uint64
 		for _, name := range m.Options[i].Modalities {
@@ -45,15 +52,8 @@ func newSet(c *Config, m *Model) (*set, error) {
 			}
 		}
 	}
-	s.pool = &pool{most: c.MaxWaiting, avoid: milliseconds(c.Avoid)}
-	if s.pool.most == 0 {
-		s.pool.most = 1000
-	}
-	if c.Avoid == 0 {
-		s.pool.avoid = 1000
-	}
 	for i := range m.Workers {
-		table, err := s.table(&m.Workers[i])
+		table, err := s.table(c, &m.Workers[i])
 		var policy rm.Policy
 		if err == nil {
 			policy, err = c.policy(table)
@@ -61,13 +61,15 @@ func newSet(c *Config, m *Model) (*set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("model %q, worker %q: %w", m.Name, m.Workers[i].Name, err)
 		}
-		s.pool.stations = append(s.pool.stations, newStation(table, policy, c.Fixed))
+		d := rm.NewDispatcher(table, policy)
+		d.Fixed = c.Fixed
+		s.pool.Workers, s.wake = append(s.pool.Workers, rm.NewWorker(d)), append(s.wake, make(chan struct{}, 1))
 	}
 	return s, nil
 }
 
 // table is the planner's for a worker.
-func (s *set) table(w *Worker) (*rm.Table, error) {
+func (s *model) table(c *Config, w *Worker) (*rm.Table, error) {
 	var options []rm.Option
 	size := 0
 	for _, e := range s.entries {
@@ -78,9 +80,9 @@ func (s *set) table(w *Worker) (*rm.Table, error) {
 	if s.largest > 0 {
 		size = min(size, s.largest)
 	}
-	mixing := cmp.Or(s.mixing, rm.Mixed)
-	if s.newTable != nil {
-		return s.newTable(s.Name, w.Name, options, mixing, size)
+	mixing := cmp.Or(c.Mixing, rm.Mixed)
+	if c.NewTable != nil {
+		return c.NewTable(s.Name, w.Name, options, mixing, size)
 	}
 	return rm.NewTable(options, mixing, size)
 }
@@ -95,7 +97,7 @@ func (c *Config) policy(t *rm.Table) (rm.Policy, error) {
 
 // allowed has the bits of the planner's options that answer the task by some of the modalities
 // that are there, and that the client may use.
-func (s *set) allowed(task int, there uint64, may func(variant string) bool) (bits uint64) {
+func (s *model) allowed(task int, there uint64, may func(variant string) bool) (bits uint64) {
 	for i, e := range s.entries {
 		if e.task == task && s.masks[e.option]&^there == 0 && (may == nil || may(s.Options[e.option].Variant)) {
 			bits |= 1 << i
@@ -105,7 +107,7 @@ func (s *set) allowed(task int, there uint64, may func(variant string) bool) (bi
 }
 
 // best is the highest quality of the options with a bit, and the option's name.
-func (s *set) best(bits uint64) (quality float64, variant string) {
+func (s *model) best(bits uint64) (quality float64, variant string) {
 	quality = math.Inf(-1)
 	for i, e := range s.entries {
 		name := s.Options[e.option].Variant
@@ -117,7 +119,7 @@ func (s *set) best(bits uint64) (quality float64, variant string) {
 }
 
 // longest is the largest job that some worker can be given of the options with a bit.
-func (s *set) longest(bits uint64) (most int) {
+func (s *model) longest(bits uint64) (most int) {
 	for w := range s.Workers {
 		for i, e := range s.entries {
 			if bits>>i&1 == 1 {
@@ -132,7 +134,7 @@ func (s *set) longest(bits uint64) (most int) {
 }
 
 // mask is that of the modalities named; an unknown one is reported.
-func (s *set) mask(names []string) (mask uint64, unknown string) {
+func (s *model) mask(names []string) (mask uint64, unknown string) {
 	for _, name := range names {
 		i := slices.Index(s.Modalities, name)
 		if i < 0 {
@@ -144,7 +146,7 @@ func (s *set) mask(names []string) (mask uint64, unknown string) {
 }
 
 // named are the modalities of a mask.
-func (s *set) named(mask uint64) []string {
+func (s *model) named(mask uint64) []string {
 	names := []string{}
 	for i, name := range s.Modalities {
 		if mask>>i&1 == 1 {
@@ -155,7 +157,7 @@ func (s *set) named(mask uint64) []string {
 }
 
 // modality is the index of the modality that the tensor is of; −1 if it is of none.
-func (s *set) modality(tensor string) int {
+func (s *model) modality(tensor string) int {
 	if s.Tensors != nil {
 		if name, ok := s.Tensors[tensor]; ok {
 			return slices.Index(s.Modalities, name)

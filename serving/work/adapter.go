@@ -90,3 +90,21 @@ func (a *Adapter) Arrive(r fleet.Request) *Work {
 	a.router.Ledger().Arrive(w.Request.Arrival)
 	return w
 }
+
+// Place makes work of what has been planned for the replica, by a plan of that name, rather than
+// routed. Where all places are taken it takes one more, and waits in the engine. It reports false if
+// the replica takes no requests.
+func (a *Adapter) Place(r fleet.Request, replica int, plan string) (*Work, bool) {
+	ledger := a.router.Ledger()
+	lease, ok := ledger.Begin(replica, r.Task)
+	for v := new(fleet.View); !ok; {
+		if ledger.View(a.clock(), v); !v.Uncapped(replica) {
+			return nil, false
+		}
+		lease, ok = ledger.BeginOver(v, fleet.Lease{}, replica, r.Task)
+	}
+	w := &Work{Request: r, adapter: a, late: true, Tokenless: true}
+	w.Choice = router.Choice{Replica: replica, Variant: ledger.Table().Replicas[replica].Variant, Policy: plan, Lease: lease}
+	w.Request.ID, w.Request.Arrival, w.Chosen = a.last.Add(1), a.clock(), w.Variant
+	return w, true
+}

@@ -42,7 +42,11 @@ func (d *dispatch) again(a *answer, reason failure) bool {
 			return false
 		}
 	}
-	if !d.Work.Move(d.skipped(), others) && !(d.isLost(a, reason) && d.moveOver(others)) {
+	move := d.Work.Move
+	if d.batch != nil { // whose plan has bounded what waits
+		move = d.Work.MoveOver
+	}
+	if !move(d.skipped(), others) && !(d.isLost(a, reason) && d.moveOver(others)) {
 		if pays {
 			d.budget.giveBack(now)
 		}

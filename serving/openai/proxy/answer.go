@@ -53,6 +53,8 @@ type answer struct {
 	complaint complaint.Kind
 	common    bool // every engine has the endpoint
 	endpoint  *Endpoint
+	own       bool // the router takes the answer apart itself, whatever it is
+	taken     bool // and has
 	absent    bool // the replica lacks the endpoint, as not every engine has it
 	mute      bool // and does not say so as OpenAI's clients understand
 	reported  bool // to health
@@ -81,7 +83,7 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 	tame(a.response.Header, "Retry-After", time.Second)
 	tame(a.response.Header, "Retry-After-Ms", time.Millisecond)
 	a.media, _ = wire.MediaType(wire.Field(a.response.Header, "Content-Type"))
-	a.opaque = coded(a.response.Header) || a.endpoint.Files && a.response.StatusCode/100 == 2 && !a.json() && a.media != eventStream
+	a.opaque = coded(a.response.Header) || a.response.StatusCode/100 == 2 && (a.own || a.endpoint.Files && !a.json() && a.media != eventStream)
 	a.measure(a.media == eventStream && !a.opaque)
 	if busy(a.response.StatusCode) { // what such an answer says matters only if it is the last
 		a.watch.rest()

@@ -35,7 +35,7 @@ type Call struct {
 // has gone out and the rest will not come, so the connection must break too. The client's
 // header is not to be read after it.
 func (p *Proxy) Serve(c *gin.Context, call Call) (outcome work.Outcome, tokens int, broken bool) {
-	d := &dispatch{Proxy: p, Call: call, ctx: c.Request.Context(), gin: c, wants: gauges.FormatAsked(c.Request.Header), header: p.forward(c)}
+	d := &dispatch{Proxy: p, Call: call, ctx: c.Request.Context(), gin: c, out: c.Writer.Header(), wants: gauges.FormatAsked(c.Request.Header), header: p.Forward(c)}
 	d.decided = d.Work.Request.Arrival + d.Work.Waited
 	switch {
 	case p.cuts && call.Endpoint.Generates:
@@ -57,17 +57,20 @@ type dispatch struct {
 	*Proxy
 	Call
 	ctx     context.Context // the client's: over when it leaves
-	gin     *gin.Context
-	header  http.Header   // what goes to each replica: the client's, which is not read again
-	wants   gauges.Format // of the router's load, that the client asks for
-	tried   []int         // replicas, in order
-	absent  int           // of those tried, the ones that lack the endpoint
-	lost    int           // of those tried, the ones whose host was lost
-	gone    []int         // these replicas
-	erred   []erred       // attempts that were answered with errors
-	decided time.Duration // when the replica of the next attempt was chosen
-	parts   wire.Parts    // of its messages, where a variant leaves some out
-	inputs  wire.Inputs   // of an input to classify, likewise
+	gin     *gin.Context    // nil of a batch
+	batch   *Batch          // nil of a client's own request
+	out     http.Header     // of the answer to the client
+	header  http.Header     // what goes to each replica: the client's, which is not read again
+	wants   gauges.Format   // of the router's load, that the client asks for
+	tried   []int           // replicas, in order
+	absent  int             // of those tried, the ones that lack the endpoint
+	lost    int             // of those tried, the ones whose host was lost
+	gone    []int           // these replicas
+	erred   []erred         // attempts that were answered with errors
+	failed  []int           // replicas of attempts that were reported as failed
+	decided time.Duration   // when the replica of the next attempt was chosen
+	parts   wire.Parts      // of its messages, where a variant leaves some out
+	inputs  wire.Inputs     // of an input to classify, likewise
 	// stretched says that it has gone to a longer context than it was given first.
 	stretched bool
 }
@@ -82,7 +85,7 @@ func (d *dispatch) run() *answer {
 		if !d.linger(a) {
 			return a
 		}
-		reason, unfit := a.unfit()
+		reason, unfit := d.unfit(a)
 		if !unfit && d.longer(a) {
 			a.close()
 			continue
@@ -151,12 +154,14 @@ func (d *dispatch) attempt(replica int) *answer {
 	a.pending = &d.pending[replica]
 	a.pending.add(a, d.decided)
 	a.keyed, a.endpoint, a.common = d.Keyed(replica), d.Endpoint, d.Endpoint.Common
-	if a.stream = d.Request.Stream; a.stream {
+	if d.batch != nil {
+		a.own = true
+	} else if a.stream = d.Request.Stream; a.stream {
 		a.choices = d.Request.Choices()
 	}
 	if len(d.tried) == 0 {
 		overhead := now - d.Received - d.Work.Waited
-		d.gin.Writer.Header()[Overhead] = []string{strconv.FormatInt(overhead.Microseconds(), 10)}
+		d.out[Overhead] = []string{strconv.FormatInt(overhead.Microseconds(), 10)}
 		d.Metrics.Dispatched(overhead)
 		d.Work.Overhead = overhead
 	}
@@ -168,18 +173,26 @@ func (d *dispatch) attempt(replica int) *answer {
 func (d *dispatch) send(a *answer) {
 	backend := &d.Backends[a.replica]
 	a.model = backend.Named()
+	if d.batch != nil {
+		d.batch.send(a, backend.Transport)
+	} else {
+		a.send(backend.Transport, d.request(a))
+	}
+	if a.response != nil {
+		d.Loads.Header(a.replica, a.response.Header)
+	}
+}
+
+// request returns the client's request as the replica is to get it.
+func (d *dispatch) request(a *answer) *http.Request {
 	body := d.Request.For(a.model, d.cut(a.replica))
-	out := (&http.Request{
+	return (&http.Request{
 		Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		// The host means nothing: a transport leads to one replica.
 		URL: &url.URL{Scheme: "http", Host: "replica", Path: d.Endpoint.Path}, Host: "replica",
 		Header: d.header, Body: body, ContentLength: body.Len(),
 		GetBody: func() (io.ReadCloser, error) { return body.Again(), nil },
 	}).WithContext(a.ctx)
-	a.send(backend.Transport, out)
-	if a.response != nil {
-		d.Loads.Header(a.replica, a.response.Header)
-	}
 }
 
 // cut is what the replica gets to see less of the messages. Where a message would be left
@@ -203,11 +216,12 @@ func (d *dispatch) cut(replica int) wire.Cut {
 // report reports an attempt that failed.
 func (d *dispatch) report(a *answer, reason failure) {
 	a.reported = true
-	switch reason {
-	case failedAbsent:
+	if reason == failedAbsent {
 		d.lacks(a)
 		return
-	case failedLost: // health knows
+	}
+	d.failed = append(d.failed, a.replica)
+	if reason == failedLost { // health knows
 		d.lost++
 		d.gone = append(d.gone, a.replica)
 		return
@@ -270,7 +284,7 @@ func (d *dispatch) full(a *answer, reason failure) bool {
 // mark names in the answer's header who gave it.
 func (d *dispatch) mark() {
 	d.Work.Attempts = len(d.tried)
-	h := d.gin.Writer.Header()
+	h := d.out
 	h[Variant] = []string{d.Table.Variants[d.Work.Variant].Name}
 	switch {
 	case d.inputs.All != 0:

@@ -1,6 +1,10 @@
 package proxy
 
-import "gearshift/serving/openai/wire"
+import (
+	"slices"
+
+	"gearshift/serving/openai/wire"
+)
 
 // Endpoint is one of those that replicas answer.
 type Endpoint struct {
@@ -17,6 +21,9 @@ type Endpoint struct {
 	Generates bool
 	// Classifies says that its requests are one input, whose modalities are members of the body.
 	Classifies bool
+	// Tensors says that its requests are jobs of the Open Inference Protocol, whose batches alone go
+	// to replicas.
+	Tensors bool
 	// Named says that the events of its streams have names.
 	Named bool
 	// Messages says that its clients speak Anthropic's Messages API.
@@ -33,15 +40,26 @@ type Endpoint struct {
 	Files bool
 }
 
-// ChatPath is the endpoint that every engine for text has.
-const ChatPath = "/v1/chat/completions"
+// The paths of endpoints that are named elsewhere: that which every engine for text has, and those of
+// jobs.
+const (
+	ChatPath     = "/v1/chat/completions"
+	ClassifyPath = "/v1/gearshift/classify"
+	InferPath    = "/v2/models/{model...}/infer"
+)
+
+// EndpointAt returns the endpoint with the path, which must be among [Endpoints].
+func EndpointAt(path string) *Endpoint {
+	return &Endpoints[slices.IndexFunc(Endpoints[:], func(e Endpoint) bool { return e.Path == path })]
+}
 
 // Endpoints are all that replicas answer.
 var Endpoints = [...]Endpoint{
 	{Path: ChatPath, Operation: "chat", Alike: true, Generates: true, Common: true},
 	{Path: "/v1/completions", Operation: "text_completion", Alike: true, Generates: true, Common: true},
 	{Path: "/v1/embeddings", Operation: "embeddings"},
-	{Path: "/v1/gearshift/classify", Operation: "classify", Alike: true, Classifies: true},
+	{Path: ClassifyPath, Operation: "classify", Alike: true, Classifies: true},
+	{Path: InferPath, Operation: "infer", Alike: true, Tensors: true},
 	{Path: wire.ResponsesPath, Operation: "chat", Alike: true, Generates: true, Named: true, Continues: true, Stores: true},
 	{Path: wire.ResponsesPath + "/compact", Operation: "compact", Alike: true, Generates: true, Named: true, Continues: true},
 	{Path: wire.ResponsesPath + "/input_tokens", Operation: "count_tokens", Alike: true, Continues: true, Counts: true},

@@ -67,7 +67,7 @@ func (d *dispatch) rewrite(p *httputil.ProxyRequest) {
 	// The host means nothing: a transport leads to one replica.
 	p.Out.URL = &url.URL{Scheme: "http", Host: "replica", Path: p.In.URL.Path, RawQuery: p.In.URL.RawQuery}
 	p.Out.Host = "replica"
-	p.Out.Header = d.forward(d.gin)
+	p.Out.Header = d.Forward(d.gin)
 	p.Out.Body, p.Out.ContentLength, p.Out.TransferEncoding = nil, 0, nil
 }
 

@@ -59,6 +59,14 @@ type Loads interface {
 	Own(f gauges.Format) string
 }
 
+// Memory is the budget of what is kept of answers: by meters, and of answers to batches.
+type Memory interface {
+	wire.Budget
+	// Take charges bytes, and reports false if there is no room for them. Give gives them back.
+	Take(n int64) bool
+	Give(n int64)
+}
+
 // Options are what a [Proxy] needs of the server around it. All of them are required. The
 // functions are called from any goroutine.
 type Options struct {
@@ -72,8 +80,8 @@ type Options struct {
 	Reply    *Writer
 	Health   Health
 	Metrics  Metrics
-	// Memory bounds what meters keep of answers.
-	Memory wire.Budget
+	// Memory bounds what is kept of answers.
+	Memory Memory
 	// Prompts learns the lengths of prompts, by task, and Events how many tokens events
 	// hold, by replica.
 	Prompts work.Prompts

@@ -244,3 +244,5 @@ type room struct{}
 
 func (room) Keep(int64) bool { return true }
 func (room) Drop(int64)      {}
+func (room) Take(int64) bool { return true }
+func (room) Give(int64)      {}

@@ -10,15 +10,16 @@ import (
 
 	"gearshift/serving/access"
 	"gearshift/serving/engines/gauges"
+	"gearshift/serving/openai/complaint"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
 
-// forward leaves in the client's header what goes on to the replica, under the
+// Forward leaves in the client's header what goes on to the replica, under the
 // router's name for the request. Credentials do: whether they leave the router is
 // the backend's to say. Where the request came from is the router's to say, by its
 // connection and what a trusted proxy says of it.
-func (p *Proxy) forward(c *gin.Context) http.Header {
+func (p *Proxy) Forward(c *gin.Context) http.Header {
 	h, conn := c.Request.Header, c.Request.RemoteAddr
 	var from []string
 	if p.Trusts(conn) {
@@ -192,4 +193,68 @@ func (d *dispatch) tokens(a *answer) int {
 		return a.meter.Tokens()
 	}
 	return d.Events[a.replica].Tokens(a.meter.Counted())
+}
+
+// judge is the outcome of an answer that has gone out whole.
+func (a *answer) judge() work.Outcome {
+	status := a.status()
+	switch {
+	case a.complaint == complaint.Context:
+		return work.Refused
+	case failing(status) || status == http.StatusTooManyRequests || a.locked() || a.misplaced():
+		return work.Failed
+	case status >= http.StatusBadRequest:
+		return work.Refused
+	case a.meter.Failed() || a.meter.Hollow() || a.garbled():
+		return work.Failed
+	case a.events && !a.meter.Begun() && !a.meter.Finished():
+		return work.Failed // a stream of nothing
+	}
+	return work.Completed
+}
+
+// failing reports whether the status shows a fault of the replica's. A 4xx shows one of the
+// client's, except what TGI says of a generation that failed (424), and LiteLLM of an
+// engine that did not answer in time (408). So does 501, which llama.cpp and Ollama have
+// for what their model cannot do.
+func failing(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusFailedDependency:
+		return true
+	}
+	return status >= http.StatusInternalServerError && status != http.StatusNotImplemented
+}
+
+// status is that of the header or, of a success that turns out to be an error at once,
+// the one that the error names: the engine had sent its header before it looked.
+func (a *answer) status() int {
+	if a.response.StatusCode/100 == 2 && a.meter.Failed() && !a.meter.Started() && a.meter.Fault() > 0 {
+		return a.meter.Fault()
+	}
+	return a.response.StatusCode
+}
+
+// complains is the status that the answer's error is read by: one within a success that names
+// none may be about the request.
+func (a *answer) complains() int {
+	if a.response.StatusCode/100 == 2 && a.meter.Failed() && !a.meter.Started() && a.meter.Fault() == 0 {
+		return http.StatusBadRequest
+	}
+	return a.status()
+}
+
+// settled reports how the replica did that gave the last answer, unless that has been
+// reported.
+func (d *dispatch) settled(a *answer, outcome work.Outcome) {
+	switch {
+	case a.reported:
+	case outcome == work.Completed:
+		d.Health.Succeeded(a.replica, a.sent)
+	case outcome == work.Refused:
+		d.Health.Erred(a.replica, false, a.sent)
+	case failing(a.response.StatusCode) || failing(a.meter.Fault()) || a.meter.Failed() && a.meter.Fault() == 0 && !a.meter.Refused():
+		d.report(a, failedStatus)
+	case a.meter.Hollow() || a.garbled():
+		d.report(a, failedBroken)
+	}
 }

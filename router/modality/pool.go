@@ -1,0 +1,276 @@
+package modality
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Pool decides which of several workers runs which jobs, and when. Times are those of deadlines. It
+// reads no clock, and is not safe for concurrent use.
+type Pool struct {
+	Workers []*Worker
+	// Most bounds the jobs that wait for a worker; 0 does not.
+	Most int
+	// Up reports whether the worker takes jobs; nil is always.
+	Up func(worker int) bool
+	// Evict is called with a job that has lost its place to another, if set.
+	Evict func(x *Entry)
+
+	last uint64
+}
+
+// Worker runs one job at a time, as its dispatcher plans.
+type Worker struct {
+	*Dispatcher
+	// Running is the job that it runs now, and Last the one that was begun last; nil if there is none.
+	Running, Last *Commit
+
+	entries map[string]*Entry // those that wait
+	free    float64           // when it is expected to be free
+	shares  shares
+}
+
+// Entry is a job that waits for a worker of a pool, or runs.
+type Entry struct {
+	Job
+	// Tenant names who shares workers fairly with others.
+	Tenant string
+	Worker int
+	Of     any // the caller's
+}
+
+// Commit is a job that a worker runs now.
+type Commit struct {
+	*Entry
+	Batches         []int // requests by option, which run one after the other
+	Quality, Expect float64
+	Waiting         int // others that wait for the worker
+}
+
+// The reasons why a job finds no worker.
+var (
+	ErrFull   = errors.New("too many jobs are waiting")
+	ErrNoneUp = errors.New("no worker is up")
+	ErrLate   = errors.New("no other worker has time")
+	ErrSize   = errors.New("no worker takes so many requests at once")
+)
+
+// NewWorker makes an idle worker.
+func NewWorker(d *Dispatcher) *Worker { return &Worker{Dispatcher: d, entries: map[string]*Entry{}} }
+
+// Expected returns how long the worker is expected to be busy.
+func (w *Worker) Expected(now float64) float64 { return max(0, w.free-now) + w.Backlog() }
+
+func (p *Pool) up(worker int) bool { return p.Up == nil || p.Up(worker) }
+
+// Add lets a job that comes now wait for the worker with the smallest backlog, under a new ID. Where all
+// workers are full it may evict another job.
+func (p *Pool) Add(x *Entry, now float64) error {
+	p.last++
+	x.ID = strconv.FormatUint(p.last, 10)
+	return p.Place(x, now)
+}
+
+// Place lets a job wait that keeps its ID: what is left of it.
+func (p *Pool) Place(x *Entry, now float64) error { return p.place(x, now, -1) }
+
+// Elsewhere lets a job wait for another worker than its own, of those that keep it in time.
+func (p *Pool) Elsewhere(x *Entry, now float64) error { return p.place(x, now, x.Worker) }
+
+// place is Place, or where the job has lost its place at a worker, Place at another that keeps it in time.
+func (p *Pool) place(x *Entry, now float64, lost int) error {
+	best, least, why := -1, math.Inf(1), ErrNoneUp
+	var evicted *Entry
+	for i, w := range p.Workers {
+		switch {
+		case i == lost || !p.up(i):
+			continue
+		case w.table.Check(&x.Job) != nil:
+			why = ErrSize
+			continue
+		case p.Most > 0 && len(w.entries) >= p.Most:
+			why = ErrFull
+			if evicted == nil {
+				evicted = w.evictable(x)
+			}
+			continue
+		case lost >= 0 && !w.Preview(now, max(now, w.free), x.Job)[0].Kept:
+			why = ErrLate
+			continue
+		}
+		if backlog := w.Expected(now); backlog < least {
+			best, least = i, backlog
+		}
+	}
+	if best < 0 && evicted != nil {
+		best = evicted.Worker
+		p.Remove(evicted)
+		if p.Evict != nil {
+			p.Evict(evicted)
+		}
+	}
+	if best < 0 {
+		return why
+	}
+	x.Worker = best
+	w := p.Workers[best]
+	w.entries[x.ID] = x
+	w.Dispatcher.Add(x.Job, now)
+	return nil
+}
+
+// evictable is the job that gives way to a new one where as many wait as may: the last one due of
+// the tenants with the most, if they have more than the new one's would have, or else of the new one's
+// own, if it is due later. It is nil if the new one has to give way.
+func (w *Worker) evictable(x *Entry) (last *Entry) {
+	counts := map[string]int{}
+	for _, y := range w.entries {
+		counts[y.Tenant]++
+	}
+	own := counts[x.Tenant]
+	most := own
+	for _, n := range counts {
+		if n > own+1 {
+			most = max(most, n)
+		}
+	}
+	for _, y := range w.entries {
+		gives := counts[y.Tenant] == most && (most > own || y.Tenant == x.Tenant && x.before(y))
+		if gives && (last == nil || last.before(y)) {
+			last = y
+		}
+	}
+	return last
+}
+
+// Next returns what a worker that is free now runs; nil if there is nothing. If nothing waits for it, it
+// takes over what waits for a busy one. Jobs that its plan drops wait for another worker that has time,
+// if there is one, and are returned if not.
+func (p *Pool) Next(worker int, now float64) (c *Commit, dropped []*Entry) {
+	w := p.Workers[worker]
+	w.free, w.Running = now, nil
+	if len(w.entries) == 0 && !p.takeOver(worker, now) {
+		return nil, nil
+	}
+	next, lost, ok := w.next(now)
+	for _, id := range lost {
+		x := w.entries[id]
+		delete(w.entries, id)
+		if len(p.Workers) == 1 || p.Elsewhere(x, now) != nil {
+			dropped = append(dropped, x)
+		}
+	}
+	if !ok {
+		return nil, dropped
+	}
+	x := w.entries[next.Job.ID]
+	delete(w.entries, x.ID)
+	c = &Commit{Entry: x, Batches: slices.Clone(next.Batches), Quality: next.Quality, Expect: next.Expect, Waiting: len(w.entries)}
+	w.Running, w.Last, w.free = c, c, now+next.Expect
+	return c, dropped
+}
+
+// Ended notes that the worker runs nothing any more.
+func (p *Pool) Ended(worker int, now float64) {
+	p.Workers[worker].Running, p.Workers[worker].free = nil, now
+}
+
+// Waits reports whether any job does.
+func (p *Pool) Waits() bool {
+	return slices.ContainsFunc(p.Workers, func(w *Worker) bool { return len(w.entries) > 0 })
+}
+
+// Each calls f with each job that waits for a worker.
+func (p *Pool) Each(f func(x *Entry)) {
+	for _, w := range p.Workers {
+		for _, x := range w.entries {
+			f(x)
+		}
+	}
+}
+
+// takeOver lets a job wait for the worker, which has nothing to do, that waits for a busy one: of the
+// worker with the largest backlog the one that is due first, of those that this one would answer in
+// time. It returns false if there is none.
+func (p *Pool) takeOver(worker int, now float64) bool {
+	if !p.up(worker) {
+		return false
+	}
+	w := p.Workers[worker]
+	var best *Entry
+	var least float64
+	for i, other := range p.Workers {
+		if i == worker || other.Running == nil { // which begins what waits for it itself
+			continue
+		}
+		if backlog := other.Expected(now); best == nil || backlog > least {
+			if x := other.first(func(x *Entry) bool { return w.fits(x, now) }); x != nil {
+				best, least = x, backlog
+			}
+		}
+	}
+	if best == nil {
+		return false
+	}
+	p.Remove(best)
+	best.Worker, w.entries[best.ID] = worker, best
+	w.Adopt(best.Job)
+	return true
+}
+
+// fits reports whether the worker, which is free, would answer the job in time.
+func (w *Worker) fits(x *Entry, now float64) bool {
+	return w.table.Check(&x.Job) == nil && w.Preview(now, now, x.Job)[0].Kept
+}
+
+// first is the job that is due first of those that wait and fit; nil if none does.
+func (w *Worker) first(fits func(*Entry) bool) (first *Entry) {
+	for _, x := range w.entries {
+		if (first == nil || x.before(first)) && fits(x) {
+			first = x
+		}
+	}
+	return first
+}
+
+// before reports whether the job is due before the other one, or as soon and came first.
+func (x *Entry) before(other *Entry) bool {
+	return cmp.Or(cmp.Compare(x.Deadline, other.Deadline), cmp.Compare(len(x.ID), len(other.ID)), cmp.Compare(x.ID, other.ID)) < 0 // IDs are numbers
+}
+
+// Remove takes the job out of those that wait, if it does.
+func (p *Pool) Remove(x *Entry) {
+	if w := p.Workers[x.Worker]; w.entries[x.ID] == x {
+		delete(w.entries, x.ID)
+		w.Dispatcher.Remove(x.ID)
+	}
+}
+
+// Preview returns what the best worker would do with the jobs if they came now; the worker is −1
+// where none keeps them all.
+func (p *Pool) Preview(now float64, jobs ...Job) (worker int, list []Previewed, err error) {
+	worker, least, err := -1, math.Inf(1), ErrNoneUp
+	for i, w := range p.Workers {
+		if !p.up(i) {
+			continue
+		}
+		if slices.ContainsFunc(jobs, func(j Job) bool { return w.table.Check(&j) != nil }) {
+			err = ErrSize
+			continue
+		}
+		each := w.Preview(now, max(now, w.free), jobs...)
+		kept := !slices.ContainsFunc(each, func(e Previewed) bool { return !e.Kept })
+		if backlog := w.Expected(now); kept && backlog < least {
+			worker, least, list = i, backlog, each
+		} else if !kept && worker < 0 {
+			err = ErrLate
+		}
+	}
+	if worker >= 0 {
+		err = nil
+	}
+	return worker, list, err
+}
