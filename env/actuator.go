@@ -63,6 +63,7 @@ func (s *Simulator) Act(a control.Action) error {
 	if err != nil {
 		return fmt.Errorf("cannot %v %s: %w", a.Verb, name, err)
 	}
+	s.turn(a.Replica, x.is)
 	x.acting, x.action, x.seen = true, a, a.Epoch
 	s.agenda.Add(agenda.Item{At: s.now + takes, Kind: actionEnds, Index: a.Replica})
 	return nil
@@ -148,6 +149,7 @@ func (s *Simulator) proceed(replica int, at time.Duration) {
 func (s *Simulator) complete(replica int, at time.Duration) {
 	x := &s.engineStates[replica]
 	x.acting, x.is = false, x.action.Verb.State()
+	s.turn(replica, x.is)
 	s.observe(control.Event{At: at, Kind: x.action.Verb.Done(), Replica: replica, Action: x.action})
 }
 

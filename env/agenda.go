@@ -116,6 +116,7 @@ func (s *Simulator) do(x agenda.Item, dst []Outcome) ([]Outcome, error) {
 		}
 	case hostBack:
 		s.markLoss(x.Index, x.At)
+		s.turnAll(x.Index, x.At)
 	case gaugesRead:
 		s.routers.scrape(s, x.Index)
 		x.At += s.routers.Gauges

@@ -91,12 +91,25 @@ func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 		}
 	})
 	s.powerOff(l.Host, l.From)
+	s.turnAll(l.Host, l.From)
 	s.order.fix(l.Host)
 	s.marginal.lose(l.Host)
 	if err == nil && s.check {
 		err = s.checkHost(l.Host)
 	}
 	return dst, err
+}
+
+// turnAll has the law of a host that is lost, or back, follow the states of its replicas.
+func (s *Simulator) turnAll(host int, at time.Duration) {
+	away := lost(s.losses, host, at)
+	for _, r := range s.table.ReplicasOn(host) {
+		if is := s.engineStates[r].is; away && is != fleet.Cold {
+			s.turn(r, fleet.Down)
+		} else {
+			s.turn(r, is)
+		}
+	}
 }
 
 // markLoss sets in the ledgers whether the replicas on the host are up at that time. With

@@ -32,6 +32,21 @@ type Loader interface {
 	Load(slot int, work, now time.Duration)
 }
 
+// Turner is a [Law] that depends on which of its replicas run.
+type Turner interface {
+	// Turn follows the state of a slot. It is called at the start for each that is not cold, and at each change.
+	// Those of a host that is lost are [fleet.Down].
+	Turn(slot int, is fleet.State, now time.Duration)
+}
+
+// turn has the law of the replica's host follow its state.
+func (s *Simulator) turn(replica int, is fleet.State) {
+	p := s.locations[replica]
+	if t, ok := s.laws[p.host].(Turner); ok {
+		t.Turn(p.engine, is, s.now)
+	}
+}
+
 // Follower follows requests that no ledger counts: those of clients that choose for themselves.
 // It is called in the order of time, at which the simulator stands still.
 type Follower interface {

@@ -135,6 +135,9 @@ func NewSimulator(c *Config) (*Simulator, error) {
 		if s.engineStates[i].is = r.Initial; c.Initial != nil {
 			s.engineStates[i].is = c.Initial[i]
 		}
+		if is := s.engineStates[i].is; is != fleet.Cold {
+			s.turn(i, is)
+		}
 	}
 	s.loads, s.wakes = c.actionTimes()
 	for i, l := range s.losses {

@@ -8,21 +8,20 @@ import (
 	"time"
 
 	"gearshift/env/evaluation/report"
-	"gearshift/env/scaling"
 	"gearshift/internal/reports"
 	"gearshift/workloads"
 	"gearshift/workloads/daily"
 )
 
-// scaled is the fleet whose replicas are counted: each answers 25 requests a second.
-func scaled(warmUp time.Duration) scaling.Fleet {
-	return scaling.Fleet{Capacity: 25, WarmUp: warmUp, Period: 15 * time.Second, Patience: time.Second, Peak: 0.9}
+// scaledBy returns the fleet whose replicas are counted: each answers 25 requests a second.
+func scaledBy(warmUp time.Duration) scaled {
+	return scaled{capacity: 25, warmUp: warmUp, period: 15 * time.Second}
 }
 
 // days is what series are drawn from: the recorded day, a hundred times as busy.
-func days(single float64, seed uint64) scaling.Drawing {
-	return scaling.Drawing{
-		Day: daily.Rates(), Scale: 100, Days: 3, Before: 1,
+func days(single float64, seed uint64) workloads.Days {
+	return workloads.Days{
+		Day: daily.Rates(), Scale: 100, Drawn: 3, Before: 1,
 		DayFactor: 0.1, Noise: 0.05, NoiseHolds: 20 * time.Minute,
 		Daily: 2, DailyJitter: 2 * time.Minute, Single: single,
 		Lowest: 1.2, Highest: 1.6, Shortest: 10 * time.Minute, Longest: 30 * time.Minute, Steep: 5 * time.Minute, Seed: seed,
@@ -55,36 +54,36 @@ func (s *study) growths() []growth {
 	)
 }
 
-// counted is what came of a world: the policies, tuned on other series, and their results.
+// counted is what came of a world: the ways to count, tuned on other series, and their runs.
 type counted struct {
 	growth
-	scaling.Tuned
-	series             []*scaling.Series
-	reactive, forecast []*scaling.Result
+	series                 []*workloads.Series
+	reactiveIs, forecastIs string
+	reactive, forecast     []*run
 }
 
-// count tunes both policies on series of training, and plays them on those of evaluation.
-func (g growth) count(ctx context.Context, n int) (c counted, err error) {
+// counted tunes both ways on series of training, and plays them on those of evaluation.
+func (s *study) counted(ctx context.Context, g growth) (c counted, err error) {
 	c.growth = g
-	training, err := g.draw(workloads.Training, n)
+	t := tuning{scaled: scaledBy(g.warmUp), Run: s.Run}
+	if t.series, err = g.draw(workloads.Training, s.series); err != nil {
+		return c, err
+	}
+	reactive, forecast, err := t.tune(ctx, t.reactives(), t.forecasts(g.history), most)
 	if err != nil {
 		return c, err
 	}
-	f := scaled(g.warmUp)
-	if c.Tuned, err = f.Tune(ctx, training, f.Reactives(), f.Forecasts(g.history), most); err != nil {
+	c.reactiveIs, c.forecastIs = reactive.name, forecast.name
+	if c.series, err = g.draw(workloads.Evaluation, s.series); err != nil {
 		return c, err
 	}
-	if c.series, err = g.draw(workloads.Evaluation, n); err != nil {
-		return c, err
+	if c.reactive, _, err = t.playAll(c.series, reactive.counting); err == nil {
+		c.forecast, _, err = t.playAll(c.series, forecast.counting)
 	}
-	if c.reactive, err = f.Play(c.series, c.Reactive); err != nil {
-		return c, err
-	}
-	c.forecast, err = f.Play(c.series, c.Forecast)
 	return c, err
 }
 
-func (g growth) draw(d workloads.Domain, n int) (list []*scaling.Series, err error) {
+func (g growth) draw(d workloads.Domain, n int) (list []*workloads.Series, err error) {
 	for _, seed := range workloads.Seeds(d, n) {
 		x, err := days(g.single, seed).Draw()
 		if err != nil {
@@ -98,7 +97,7 @@ func (g growth) draw(d workloads.Domain, n int) (list []*scaling.Series, err err
 // replicas compares counts of replicas by forecasts with reactive ones.
 func (s *study) replicas(ctx context.Context, r *report.Report) error {
 	list := s.growths()
-	all, err := reports.Grid(ctx, s.Run, 1, len(list), func(ctx context.Context, _, k int) (counted, error) { return list[k].count(ctx, s.series) })
+	all, err := reports.Grid(ctx, s.Run, 1, len(list), func(ctx context.Context, _, k int) (counted, error) { return s.counted(ctx, list[k]) })
 	if err != nil {
 		return err
 	}
@@ -133,9 +132,9 @@ func (c *counted) summary() (s summary) {
 	var reactive, forecast, hours []float64
 	for i, a := range c.reactive {
 		b := c.forecast[i]
-		reactive, forecast = append(reactive, a.PeakErrors()), append(forecast, b.PeakErrors())
-		hours = append(hours, b.ReplicaHours/a.ReplicaHours)
-		if b.ReplicaHours <= a.ReplicaHours {
+		reactive, forecast = append(reactive, a.atPeaks), append(forecast, b.atPeaks)
+		hours = append(hours, b.hours/a.hours)
+		if b.hours <= a.hours {
 			s.fewer++
 		}
 	}
@@ -168,7 +167,7 @@ func worldsTable(results []counted) report.Table {
 		x := c.summary()
 		t.Rows = append(t.Rows, []report.Cell{
 			report.Text(c.name), report.Number(100 * x.reactive), report.Number(100 * x.forecast), report.Number(x.ratio()),
-			report.Number(x.hours), report.Number(float64(x.fewer)), report.Text(c.Reactive.Name), report.Text(c.Forecast.Name),
+			report.Number(x.hours), report.Number(float64(x.fewer)), report.Text(c.reactiveIs), report.Text(c.forecastIs),
 		})
 	}
 	return t
@@ -190,8 +189,8 @@ func seriesTable(c counted) report.Table {
 		b := c.forecast[i]
 		row := []report.Cell{report.Text(fmt.Sprint(i + 1))}
 		for _, x := range []float64{
-			100 * a.PeakErrors(), 100 * b.PeakErrors(), 100 * a.Errors(), 100 * b.Errors(),
-			a.ReplicaHours, b.ReplicaHours, float64(a.Starts), float64(b.Starts),
+			100 * a.atPeaks, 100 * b.atPeaks, 100 * a.refused, 100 * b.refused,
+			a.hours, b.hours, float64(a.starts), float64(b.starts),
 		} {
 			row = append(row, report.Number(x))
 		}
@@ -210,9 +209,9 @@ func dayFigure(c counted) report.Figure {
 	for i := day; i < 2*day; i += 5 {
 		x := float64(i-day) / 60
 		highest := slices.Max(c.series[0].Rates[i : i+5])
-		needed.X, needed.Y = append(needed.X, x), append(needed.Y, math.Ceil(highest/scaled(c.warmUp).Capacity))
-		reactive.X, reactive.Y = append(reactive.X, x), append(reactive.Y, float64(c.reactive[0].Counts[i]))
-		forecast.X, forecast.Y = append(forecast.X, x), append(forecast.Y, float64(c.forecast[0].Counts[i]))
+		needed.X, needed.Y = append(needed.X, x), append(needed.Y, math.Ceil(highest/scaledBy(c.warmUp).capacity))
+		reactive.X, reactive.Y = append(reactive.X, x), append(reactive.Y, c.reactive[0].counts[i])
+		forecast.X, forecast.Y = append(forecast.X, x), append(forecast.Y, c.forecast[0].counts[i])
 	}
 	f.Series = []report.Series{needed, reactive, forecast}
 	return f

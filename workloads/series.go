@@ -1,7 +1,4 @@
-// Package scaling simulates the replicas of one model under a load that changes over days: who
-// asks for replicas too late has requests refused while they warm up, and who asks for too many
-// pays for them.
-package scaling
+package workloads
 
 import (
 	"fmt"
@@ -13,20 +10,16 @@ import (
 	"gearshift/internal/splitmix"
 )
 
-// Minute is the interval of a series' rates.
-const Minute = time.Minute
-
-// minutes is how many there are in a day.
+// minutes counts those of a day.
 const minutes = 24 * 60
 
-// Drawing describes series that are drawn around one recorded day.
-type Drawing struct {
+// Days describes series that are drawn around one recorded day.
+type Days struct {
 	// Day is the recorded rates, of equal parts of a day; Scale multiplies them.
 	Day   []float64
 	Scale float64
-	// Days is how many days are drawn, and Before how many there are before them, which are
-	// history.
-	Days, Before int
+	// Drawn counts the days that are drawn, and Before those before them, which are history.
+	Drawn, Before int
 	// DayFactor is the deviation of the logarithm of the factors by which days differ. From one
 	// noon to the next a factor turns into the other.
 	DayFactor float64
@@ -58,12 +51,12 @@ type Series struct {
 }
 
 // Draw draws a series. The same drawing gives the same series.
-func (d Drawing) Draw() (*Series, error) {
+func (d Days) Draw() (*Series, error) {
 	if err := d.validate(); err != nil {
 		return nil, err
 	}
 	random := rand.New(rand.NewPCG(splitmix.Mix(d.Seed), 53))
-	days := d.Before + d.Days
+	days := d.Before + d.Drawn
 	rates := make([]float64, days*minutes)
 	for i := range rates {
 		rates[i] = d.recorded(i%minutes) * d.Scale
@@ -83,11 +76,11 @@ func (d Drawing) Draw() (*Series, error) {
 	return s, nil
 }
 
-func (d *Drawing) validate() error {
+func (d *Days) validate() error {
 	var found faults.List
 	found.If(len(d.Day) == 0 || minutes%max(1, len(d.Day)) != 0, "a day of %d rates; want a number of which 1,440 is a multiple", len(d.Day))
 	found.If(!(d.Scale > 0), "a scale of %v; want more than 0", d.Scale)
-	found.If(d.Days < 1 || d.Before < 0, "%d days after %d; want 1 at least, and no negative number", d.Days, d.Before)
+	found.If(d.Drawn < 1 || d.Before < 0, "%d days after %d; want 1 at least, and no negative number", d.Drawn, d.Before)
 	found.If(d.DayFactor < 0 || d.Noise < 0, "deviations of %v and %v; want none below 0", d.DayFactor, d.Noise)
 	found.If(d.Noise > 0 && d.NoiseHolds <= 0, "noise that holds %v; want more than 0", d.NoiseHolds)
 	found.If(d.Daily < 0 || d.Single < 0, "%d daily spikes and %v single ones; want none below 0", d.Daily, d.Single)
@@ -100,7 +93,7 @@ func (d *Drawing) validate() error {
 }
 
 // recorded is the rate of a minute: a line between those in the middle of the parts.
-func (d *Drawing) recorded(minute int) float64 {
+func (d *Days) recorded(minute int) float64 {
 	part := float64(minutes) / float64(len(d.Day))
 	at := (float64(minute)+0.5)/part - 0.5
 	low := math.Floor(at)
@@ -110,14 +103,14 @@ func (d *Drawing) recorded(minute int) float64 {
 }
 
 // vary multiplies the rates by the factors of days and noise.
-func (d *Drawing) vary(rates []float64, days int, random *rand.Rand) {
+func (d *Days) vary(rates []float64, days int, random *rand.Rand) {
 	factors := make([]float64, days+2) // of the noons, the first before midnight
 	for i := range factors {
 		factors[i] = d.DayFactor * random.NormFloat64()
 	}
 	keep := 0.0
 	if d.NoiseHolds > 0 {
-		keep = math.Exp(-float64(Minute) / float64(d.NoiseHolds))
+		keep = math.Exp(-float64(time.Minute) / float64(d.NoiseHolds))
 	}
 	noise := d.Noise * random.NormFloat64()
 	for i := range rates {
@@ -130,7 +123,7 @@ func (d *Drawing) vary(rates []float64, days int, random *rand.Rand) {
 }
 
 // spike raises the rates where there are spikes.
-func (d *Drawing) spike(rates []float64, days int, random *rand.Rand) {
+func (d *Days) spike(rates []float64, days int, random *rand.Rand) {
 	for range d.Daily {
 		minute, height, long := random.Float64()*minutes, d.height(random), d.long(random)
 		for day := range days {
@@ -143,17 +136,17 @@ func (d *Drawing) spike(rates []float64, days int, random *rand.Rand) {
 	}
 }
 
-func (d *Drawing) height(random *rand.Rand) float64 {
+func (d *Days) height(random *rand.Rand) float64 {
 	return d.Lowest + random.Float64()*(d.Highest-d.Lowest)
 }
 
 // long is how many minutes a spike lasts.
-func (d *Drawing) long(random *rand.Rand) float64 {
+func (d *Days) long(random *rand.Rand) float64 {
 	return (d.Shortest + time.Duration(random.Float64()*float64(d.Longest-d.Shortest))).Minutes()
 }
 
 // raise has a spike begin at a minute.
-func (d *Drawing) raise(rates []float64, from, height, long float64) {
+func (d *Days) raise(rates []float64, from, height, long float64) {
 	steep := max(1, d.Steep.Minutes())
 	for i := max(0, int(from)); i < len(rates) && float64(i) < from+long+steep; i++ {
 		at := float64(i) + 0.5 - from
