@@ -5,7 +5,8 @@
 // so that changing one leaves the others' draws where they were.
 //
 // Everything follows from a seed: the same process, shape and seed give the
-// same stream. The package also embeds the built-in scenarios.
+// same stream. The package also embeds the built-in scenarios, and families of image models with
+// published sizes and accuracies.
 package workloads
 
 import (

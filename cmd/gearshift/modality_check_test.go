@@ -19,7 +19,6 @@ import (
 	envjobs "gearshift/env/jobs"
 	"gearshift/router/modality"
 	"gearshift/workloads"
-	"gearshift/workloads/jobs"
 )
 
 // TestJobsForReal: jobs of handwritten and spoken digits go through the router to an engine
@@ -168,8 +167,8 @@ func (c *jobCheck) capacity() float64 {
 }
 
 // load is jobs at up to so many requests per second.
-func (c *jobCheck) load(length time.Duration, most float64) jobs.Load {
-	return jobs.Load{Length: length, Least: most / 8, Most: most, Mean: 1, Spread: 6, Largest: batchSizes[len(batchSizes)-1], Deadline: jobDeadline, FloorHigh: 1}
+func (c *jobCheck) load(length time.Duration, most float64) workloads.JobLoad {
+	return workloads.JobLoad{Length: length, Least: most / 8, Most: most, Mean: 1, Spread: 6, Largest: batchSizes[len(batchSizes)-1], Deadline: jobDeadline, FloorHigh: 1}
 }
 
 // pace is how many times as long as at the start the engine's batches take now.
@@ -191,7 +190,7 @@ func (c *jobCheck) pace() float64 {
 }
 
 // draw is the jobs of a round, the same for each policy, and a source for what else is drawn.
-func (c *jobCheck) draw(round uint64, window time.Duration) ([]jobs.Arrival, *rand.Rand) {
+func (c *jobCheck) draw(round uint64, window time.Duration) ([]workloads.JobArrival, *rand.Rand) {
 	seed := workloads.Seed(workloads.Evaluation, round)
 	load := c.load(window, c.most)
 	arrivals, err := load.Draw(seed)
@@ -240,7 +239,7 @@ type jobAnswer struct {
 }
 
 // count enters the end of a job.
-func (p *jobPolicy) count(a *jobs.Arrival, answer jobAnswer, took time.Duration, inputs []sample) {
+func (p *jobPolicy) count(a *workloads.JobArrival, answer jobAnswer, took time.Duration, inputs []sample) {
 	p.real.requests += a.Size
 	if len(answer.Data) == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 	"gearshift/internal/splitmix"
 	"gearshift/router/failover"
 	"gearshift/router/placement"
-	"gearshift/workloads/families"
+	"gearshift/workloads"
 )
 
 // Drawing describes applications and servers that are drawn.
@@ -24,11 +24,11 @@ type Drawing struct {
 	Utilisation float64
 	// Families are those of which each application has one, drawn evenly. Its full variant is
 	// the largest that answers within BoundMS.
-	Families []families.Family
+	Families []workloads.Family
 	BoundMS  float64
 	// Reference are the families for which the servers are made, where applications fill them: as
 	// large as PerServer applications of these, drawn, make them.
-	Reference []families.Family
+	Reference []workloads.Family
 	PerServer float64
 	// Critical is the share of the applications that are critical, spread evenly.
 	Critical float64
@@ -42,7 +42,7 @@ func (d Drawing) Of(class string) Drawing {
 		return d
 	}
 	d.Reference, d.Applications = d.Families, 0
-	d.Families = slices.DeleteFunc(slices.Clone(d.Families), func(f families.Family) bool { return f.Class(d.BoundMS) != class })
+	d.Families = slices.DeleteFunc(slices.Clone(d.Families), func(f workloads.Family) bool { return f.Class(d.BoundMS) != class })
 	return d
 }
 
@@ -84,7 +84,7 @@ func Draw(d Drawing) (*failover.System, error) {
 }
 
 // application draws one.
-func (d *Drawing) application(i int, from []families.Family, random *rand.Rand) failover.Application {
+func (d *Drawing) application(i int, from []workloads.Family, random *rand.Rand) failover.Application {
 	f := from[random.IntN(len(from))]
 	rate := leastRate + (mostRate-leastRate)*random.Float64()
 	return Application(fmt.Sprintf("%s-%d", f.Name, i+1), f, rate, d.BoundMS)
@@ -92,7 +92,7 @@ func (d *Drawing) application(i int, from []families.Family, random *rand.Rand) 
 
 // Application returns an application of a family. Qualities are relative to that of its largest variant
 // in time, which is its full one.
-func Application(name string, f families.Family, rate, boundMS float64) failover.Application {
+func Application(name string, f workloads.Family, rate, boundMS float64) failover.Application {
 	a := failover.Application{Name: name, Primary: -1, Full: -1, Rate: rate, MaxLatencyMS: boundMS}
 	best := 0.
 	for i := range f.Models {

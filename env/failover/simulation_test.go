@@ -7,13 +7,13 @@ import (
 
 	envfailover "gearshift/env/failover"
 	"gearshift/router/failover"
-	"gearshift/workloads/families"
+	"gearshift/workloads"
 )
 
 // drawn is a system of servers on three sites.
 func drawn(t *testing.T, applications, servers int) *failover.System {
 	t.Helper()
-	s, err := envfailover.Draw(envfailover.Drawing{Applications: applications, Servers: servers, Sites: 3, Utilisation: 0.5, Families: families.Torchvision(), BoundMS: 100, Critical: 0.5, Seed: 1})
+	s, err := envfailover.Draw(envfailover.Drawing{Applications: applications, Servers: servers, Sites: 3, Utilisation: 0.5, Families: workloads.TorchvisionFamilies(), BoundMS: 100, Critical: 0.5, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestStalls(t *testing.T) {
 }
 
 func BenchmarkDay(b *testing.B) {
-	s, err := envfailover.Draw(envfailover.Drawing{Applications: 46, Servers: 6, Sites: 3, Utilisation: 0.5, Families: families.Torchvision(), BoundMS: 100, Critical: 0.5, Seed: 1})
+	s, err := envfailover.Draw(envfailover.Drawing{Applications: 46, Servers: 6, Sites: 3, Utilisation: 0.5, Families: workloads.TorchvisionFamilies(), BoundMS: 100, Critical: 0.5, Seed: 1})
 	if err != nil {
 		b.Fatal(err)
 	}

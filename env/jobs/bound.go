@@ -7,7 +7,7 @@ import (
 
 	"gearshift/router/modality"
 	"gearshift/router/solve"
-	"gearshift/workloads/jobs"
+	"gearshift/workloads"
 )
 
 // Bound returns an amount that the quality of the requests answered in time cannot exceed,
@@ -20,7 +20,7 @@ import (
 // those of the next, is left out, so that a plan can only be better. The bound is that of the
 // division, of those into parts of 1, 4 and 16 times of the longest time to a deadline, by which it is
 // lowest.
-func Bound(t *modality.Table, arrivals []jobs.Arrival) float64 {
+func Bound(t *modality.Table, arrivals []workloads.JobArrival) float64 {
 	if len(arrivals) == 0 {
 		return 0
 	}
@@ -46,7 +46,7 @@ func Bound(t *modality.Table, arrivals []jobs.Arrival) float64 {
 // bound works out parts.
 type bound struct {
 	table    *modality.Table
-	arrivals []jobs.Arrival
+	arrivals []workloads.JobArrival
 	step     time.Duration
 	chain    solve.Chain
 	items    []solve.Item
@@ -58,11 +58,11 @@ func (b *bound) part(from, to int) float64 {
 	first := b.arrivals[0].At
 	begin, end := first+time.Duration(from)*b.step, first+time.Duration(to)*b.step
 	at := func(t time.Duration) int {
-		i, _ := slices.BinarySearchFunc(b.arrivals, t, func(a jobs.Arrival, t time.Duration) int { return cmp.Compare(a.At, t) })
+		i, _ := slices.BinarySearchFunc(b.arrivals, t, func(a workloads.JobArrival, t time.Duration) int { return cmp.Compare(a.At, t) })
 		return i
 	}
 	here := slices.Clone(b.arrivals[at(begin):at(end)])
-	slices.SortStableFunc(here, func(x, y jobs.Arrival) int { return cmp.Compare(x.Deadline, y.Deadline) })
+	slices.SortStableFunc(here, func(x, y workloads.JobArrival) int { return cmp.Compare(x.Deadline, y.Deadline) })
 	b.items = b.items[:0]
 	for i := range here {
 		front := b.table.Front(here[i].Size)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"gearshift/router/modality"
-	"gearshift/workloads/jobs"
+	"gearshift/workloads"
 )
 
 // TestBoundOfFewJobs: by hand, with 3 ms for a request of audio and 33.3 ms for both.
@@ -17,14 +17,14 @@ func TestBoundOfFewJobs(t *testing.T) {
 	}
 	ms := time.Millisecond
 	for name, c := range map[string]struct {
-		jobs []jobs.Arrival
+		jobs []workloads.JobArrival
 		want float64
 	}{
-		"one":            {[]jobs.Arrival{{Size: 1, Floor: 0.5, Deadline: 40 * ms}}, 0.8},
-		"too little":     {[]jobs.Arrival{{Size: 1, Floor: 0.75, Deadline: 30 * ms}}, 0},
-		"two, one fast":  {[]jobs.Arrival{{Size: 1, Floor: 0.5, Deadline: 40 * ms}, {Size: 1, Floor: 0.5, Deadline: 40 * ms}}, 0.8 + 0.67},
-		"one is dropped": {[]jobs.Arrival{{Size: 1, Floor: 0.75, Deadline: 40 * ms}, {Size: 2, Floor: 0.75, Deadline: 70 * ms}}, 1.6},
-		"two by turns":   {[]jobs.Arrival{{Size: 1, Floor: 0.75, Deadline: 40 * ms}, {At: 40 * ms, Size: 1, Floor: 0.75, Deadline: 80 * ms}}, 1.6},
+		"one":            {[]workloads.JobArrival{{Size: 1, Floor: 0.5, Deadline: 40 * ms}}, 0.8},
+		"too little":     {[]workloads.JobArrival{{Size: 1, Floor: 0.75, Deadline: 30 * ms}}, 0},
+		"two, one fast":  {[]workloads.JobArrival{{Size: 1, Floor: 0.5, Deadline: 40 * ms}, {Size: 1, Floor: 0.5, Deadline: 40 * ms}}, 0.8 + 0.67},
+		"one is dropped": {[]workloads.JobArrival{{Size: 1, Floor: 0.75, Deadline: 40 * ms}, {Size: 2, Floor: 0.75, Deadline: 70 * ms}}, 1.6},
+		"two by turns":   {[]workloads.JobArrival{{Size: 1, Floor: 0.75, Deadline: 40 * ms}, {At: 40 * ms, Size: 1, Floor: 0.75, Deadline: 80 * ms}}, 1.6},
 	} {
 		if got := Bound(table, c.jobs); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"gearshift/router/modality"
-	"gearshift/workloads/jobs"
+	"gearshift/workloads"
 )
 
 // Episode is a worker with its jobs, in which a policy learns.
@@ -14,7 +14,7 @@ type Episode struct {
 	Options  []modality.Option
 	Noise    func() float64 // as in [Config]
 	Fixed    bool           // estimates are not corrected
-	Arrivals []jobs.Arrival
+	Arrivals []workloads.JobArrival
 	// Cautions are those of the plan that is the advice.
 	Cautions modality.Cautions
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gearshift/router/modality"
-	"gearshift/workloads/jobs"
+	"gearshift/workloads"
 )
 
 // environment draws the load's jobs for the worker of two inputs.
@@ -100,7 +100,7 @@ func TestDroppingCosts(t *testing.T) {
 
 // TestEnvironmentKeepsErrors: a load that cannot be drawn ends the episode.
 func TestEnvironmentKeepsErrors(t *testing.T) {
-	e := &Environment{Draw: func(uint64) (Episode, error) { return Episode{Arrivals: []jobs.Arrival{}}, nil }}
+	e := &Environment{Draw: func(uint64) (Episode, error) { return Episode{Arrivals: []workloads.JobArrival{}}, nil }}
 	if e.Reset(1); e.Err() == nil || !e.Step(0).Truncated {
 		t.Errorf("error %v", e.Err())
 	}

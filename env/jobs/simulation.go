@@ -11,7 +11,7 @@ import (
 	"gearshift/env/engine"
 	"gearshift/router/modality"
 	"gearshift/router/profile"
-	"gearshift/workloads/jobs"
+	"gearshift/workloads"
 )
 
 // Config is what is simulated.
@@ -28,7 +28,7 @@ type Config struct {
 
 // Outcome is the end of a job.
 type Outcome struct {
-	jobs.Arrival
+	workloads.JobArrival
 	Finished time.Duration
 	Quality  float64 // mean of its requests; 0 if it was dropped
 	Batches  []int   // requests by option
@@ -74,8 +74,8 @@ type simulation struct {
 	result    *Result
 	observe   func(Outcome)
 	now       time.Duration
-	arrivals  []jobs.Arrival // by index, which jobs have as IDs
-	come      int            // of them
+	arrivals  []workloads.JobArrival // by index, which jobs have as IDs
+	come      int                    // of them
 	current   Outcome
 	left      int           // requests of the current job that are not answered
 	began     time.Duration // its present batch
@@ -86,7 +86,7 @@ type simulation struct {
 
 // Run plays the arrivals, which are in order. It calls observe, if set, with each job's
 // end.
-func Run(c Config, arrivals []jobs.Arrival, observe func(Outcome)) (*Result, error) {
+func Run(c Config, arrivals []workloads.JobArrival, observe func(Outcome)) (*Result, error) {
 	s, err := newSimulation(c, arrivals, observe)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func Run(c Config, arrivals []jobs.Arrival, observe func(Outcome)) (*Result, err
 	return s.result, nil
 }
 
-func newSimulation(c Config, arrivals []jobs.Arrival, observe func(Outcome)) (*simulation, error) {
+func newSimulation(c Config, arrivals []workloads.JobArrival, observe func(Outcome)) (*simulation, error) {
 	if len(arrivals) == 0 {
 		return nil, fmt.Errorf("cannot simulate: there are no jobs")
 	}
@@ -144,13 +144,13 @@ func (s *simulation) arrive() {
 // start begins the job that is committed, if there is one, and ends those that are dropped.
 func (s *simulation) start(next modality.Committed, dropped []modality.Job, ok bool) {
 	for _, j := range dropped {
-		s.end(Outcome{Arrival: s.arrivals[s.ids[j.ID]], Finished: s.now, Dropped: true})
+		s.end(Outcome{JobArrival: s.arrivals[s.ids[j.ID]], Finished: s.now, Dropped: true})
 		delete(s.ids, j.ID)
 	}
 	if !ok {
 		return
 	}
-	s.current = Outcome{Arrival: s.arrivals[s.ids[next.Job.ID]], Quality: next.Quality, Batches: append([]int(nil), next.Batches...)}
+	s.current = Outcome{JobArrival: s.arrivals[s.ids[next.Job.ID]], Quality: next.Quality, Batches: append([]int(nil), next.Batches...)}
 	delete(s.ids, next.Job.ID)
 	s.left, s.began, s.sequences = next.Job.Size, s.now, s.sequences[:0]
 	for kind, n := range next.Batches {

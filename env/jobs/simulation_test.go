@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gearshift/router/modality"
-	"gearshift/workloads/jobs"
+	"gearshift/workloads"
 )
 
 // options is a model of two inputs: both take eleven times as long as the first alone.
@@ -21,11 +21,11 @@ func options(most int) []modality.Option {
 	return list
 }
 
-func load() jobs.Load {
-	return jobs.Load{Length: 2 * time.Minute, Least: 5, Most: 60, Mean: 1, Spread: 6, Largest: 16, Deadline: time.Second, FloorLow: 0.67, FloorHigh: 0.8}
+func load() workloads.JobLoad {
+	return workloads.JobLoad{Length: 2 * time.Minute, Least: 5, Most: 60, Mean: 1, Spread: 6, Largest: 16, Deadline: time.Second, FloorLow: 0.67, FloorHigh: 0.8}
 }
 
-func draw(t *testing.T, l jobs.Load, seed uint64) []jobs.Arrival {
+func draw(t *testing.T, l workloads.JobLoad, seed uint64) []workloads.JobArrival {
 	t.Helper()
 	all, err := l.Draw(seed)
 	if err != nil {
@@ -35,7 +35,7 @@ func draw(t *testing.T, l jobs.Load, seed uint64) []jobs.Arrival {
 }
 
 // play runs the policy that make makes of the table.
-func play(t *testing.T, arrivals []jobs.Arrival, make func(*modality.Table) (modality.Policy, error), change func(*Config)) (*Result, []Outcome) {
+func play(t *testing.T, arrivals []workloads.JobArrival, make func(*modality.Table) (modality.Policy, error), change func(*Config)) (*Result, []Outcome) {
 	t.Helper()
 	table, err := modality.NewTable(options(16), modality.Mixed, 16)
 	if err != nil {

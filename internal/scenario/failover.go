@@ -13,7 +13,6 @@ import (
 	"gearshift/router/placement"
 	"gearshift/router/profile"
 	"gearshift/workloads"
-	"gearshift/workloads/families"
 )
 
 // Failover is how applications stay answered when hosts die. An application is a task with a
@@ -80,7 +79,7 @@ type Drawn struct {
 // What a [Drawn] may name.
 var (
 	DrawnFamilies = []string{"torchvision", "timm"}
-	DrawnClasses  = []string{families.Small, families.Medium, families.Large}
+	DrawnClasses  = []string{workloads.SmallFamily, workloads.MediumFamily, workloads.LargeFamily}
 )
 
 // Part is a share in percent that may be nothing, written 20%.
@@ -153,15 +152,15 @@ func (s *Scenario) Drawing() (d envfailover.Drawing, ok bool) {
 	}
 	d = envfailover.Drawing{
 		Applications: f.Applications, Servers: f.Servers, Sites: f.Sites, Utilisation: f.Utilisation.Share(),
-		Families: families.Torchvision(), BoundMS: drawnBoundMS, PerServer: drawnPerServer,
+		Families: workloads.TorchvisionFamilies(), BoundMS: drawnBoundMS, PerServer: drawnPerServer,
 		Critical: Of[Failover](s).Critical.Share(), Seed: uint64(f.Seed),
 	}
 	if f.Families == DrawnFamilies[1] {
-		d.Families = families.All()
+		d.Families = workloads.ImageFamilies()
 	}
 	d.Reference = d.Families
 	if len(f.Classes) > 0 {
-		d.Families = slices.DeleteFunc(slices.Clone(d.Families), func(x families.Family) bool { return !slices.Contains(f.Classes, x.Class(drawnBoundMS)) })
+		d.Families = slices.DeleteFunc(slices.Clone(d.Families), func(x workloads.Family) bool { return !slices.Contains(f.Classes, x.Class(drawnBoundMS)) })
 	}
 	return d, true
 }

@@ -10,7 +10,7 @@ import (
 	"gearshift/internal/scenario"
 	"gearshift/router/failover"
 	"gearshift/router/fleet"
-	"gearshift/workloads/families"
+	"gearshift/workloads"
 )
 
 // cameras is a fleet of three hosts on two sites with two applications and one task that is none.
@@ -188,8 +188,8 @@ func TestDrawnApplications(t *testing.T) {
 func TestFailLiteTestbed(t *testing.T) {
 	s := load(t, "faillite-testbed")
 	x := s.FailoverSystem(false)
-	known := map[string]families.Model{}
-	for _, f := range families.Torchvision() {
+	known := map[string]workloads.ImageModel{}
+	for _, f := range workloads.TorchvisionFamilies() {
 		for _, m := range f.Models {
 			known[m.Name] = m
 		}

@@ -9,7 +9,6 @@ import (
 	envjobs "gearshift/env/jobs"
 	"gearshift/router/modality"
 	"gearshift/workloads"
-	"gearshift/workloads/jobs"
 )
 
 // cautions are those that a plan may have. The first is the plan without foresight, which the others
@@ -61,7 +60,7 @@ func (w *jobsSettings) compareOne(seed uint64) ([]jobsSample, error) {
 		if err != nil {
 			return nil, err
 		}
-		at := func(a *jobs.Arrival) int { return int((a.At - e.Arrivals[0].At) / (span * deadline)) }
+		at := func(a *workloads.JobArrival) int { return int((a.At - e.Arrivals[0].At) / (span * deadline)) }
 		if list == nil {
 			list = make([]jobsSample, at(&e.Arrivals[len(e.Arrivals)-1])+1)
 		}
@@ -69,7 +68,7 @@ func (w *jobsSettings) compareOne(seed uint64) ([]jobsSample, error) {
 		c := envjobs.Config{Dispatcher: modality.NewDispatcher(e.Table, p), Options: e.Options, Noise: e.Noise}
 		requests := 0
 		_, err = envjobs.Run(c, e.Arrivals, func(o envjobs.Outcome) {
-			list[at(&o.Arrival)].gains[k] += o.Worth()
+			list[at(&o.JobArrival)].gains[k] += o.Worth()
 			requests += o.Size
 		})
 		if err != nil {

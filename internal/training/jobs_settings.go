@@ -13,7 +13,6 @@ import (
 	envjobs "gearshift/env/jobs"
 	"gearshift/router/modality"
 	"gearshift/workloads"
-	"gearshift/workloads/jobs"
 )
 
 // jobsSettings are what training and validation draw episodes from: the models, loads of all
@@ -94,7 +93,7 @@ func (w *jobsSettings) draw(seed uint64, c modality.Cautions) (envjobs.Episode, 
 	rng := rand.New(rand.NewPCG(seed, 3))
 	m := &w.models[rng.IntN(len(w.models))]
 	estimate, spread := estimates[rng.IntN(len(estimates))], noises[rng.IntN(len(noises))]
-	load := jobs.Load{
+	load := workloads.JobLoad{
 		Length: time.Minute, Mean: 1, Spread: 6, Largest: m.largest, Deadline: deadlines[rng.IntN(len(deadlines))],
 		FloorLow: m.lowest, FloorHigh: m.finest,
 	}
@@ -102,13 +101,13 @@ func (w *jobsSettings) draw(seed uint64, c modality.Cautions) (envjobs.Episode, 
 	load.Most, load.Least = most, most*0.3*rng.Float64()
 	switch rng.IntN(4) {
 	case 0:
-		load.Shape, load.Poisson = jobs.Constant, true
+		load.Shape, load.Poisson = workloads.ConstantJobs, true
 	case 1:
-		load.Shape, load.Poisson = jobs.Switching, true
+		load.Shape, load.Poisson = workloads.SwitchingJobs, true
 	}
 	arrivals, err := load.Draw(seed)
 	if err == nil && len(arrivals) == 0 { // of a rate that is low throughout
-		load.Shape, load.Poisson, load.Most = jobs.Constant, false, max(1, m.capacity)
+		load.Shape, load.Poisson, load.Most = workloads.ConstantJobs, false, max(1, m.capacity)
 		arrivals, err = load.Draw(seed)
 	}
 	return envjobs.Episode{

@@ -13,7 +13,7 @@ import (
 	"gearshift/internal/reports"
 	"gearshift/router/failover"
 	"gearshift/router/placement"
-	"gearshift/workloads/families"
+	"gearshift/workloads"
 )
 
 // points are those of the sweeps.
@@ -27,7 +27,7 @@ type points struct {
 func usual() points {
 	return points{
 		headrooms: []float64{10, 20, 30, 40, 50}, criticals: []float64{0, 20, 40, 60, 80, 100},
-		classes: []string{families.Small, families.Medium, families.Large}, sites: []int{1, 2, 3, 4, 5, 6, 7},
+		classes: []string{workloads.SmallFamily, workloads.MediumFamily, workloads.LargeFamily}, sites: []int{1, 2, 3, 4, 5, 6, 7},
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"gearshift/internal/training/policies"
 	"gearshift/rl"
 	"gearshift/router/modality"
-	"gearshift/workloads/jobs"
+	"gearshift/workloads"
 )
 
 // Report is the report of modality selection.
@@ -49,10 +49,10 @@ type paper struct {
 	comparisons int // episodes on which its cautions are grown; 0 is the usual number
 	validation  int // episodes that choose how far it departs; 0 is the usual number
 	day         time.Duration
-	multiple    float64          // of the capacity, up to which rates are raised; 0 is 4096
-	network     modality.Network // of the policy that is learned
-	trained     string           // where it comes from
-	clients     *jobs.Clients    // nil if there are none
+	multiple    float64               // of the capacity, up to which rates are raised; 0 is 4096
+	network     modality.Network      // of the policy that is learned
+	trained     string                // where it comes from
+	clients     *workloads.JobClients // nil if there are none
 	sweep       reports.Sweep[setting, played]
 }
 
@@ -85,7 +85,7 @@ func (p *paper) check() (err error) {
 	if p.recordings == "" {
 		return nil
 	}
-	if p.clients, err = jobs.ReadClients(os.DirFS(p.recordings)); err != nil {
+	if p.clients, err = workloads.ReadJobClients(os.DirFS(p.recordings)); err != nil {
 		return fmt.Errorf("--arrivals %q: %w", p.recordings, err)
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 	"gearshift/internal/training"
 	"gearshift/router/modality"
 	"gearshift/workloads"
-	"gearshift/workloads/jobs"
 )
 
 // policy is one of those compared, by the paper's name.
@@ -82,14 +81,14 @@ type setting struct {
 }
 
 // load is that of a setting.
-func (p *paper) load(s setting) jobs.Load {
-	l := jobs.Load{
+func (p *paper) load(s setting) workloads.JobLoad {
+	l := workloads.JobLoad{
 		Length: cmp.Or(s.day, p.day), Least: 5, Most: 2 * s.model.capacity, Mean: 1, Spread: 6, Largest: largest,
 		Deadline: s.deadline, FloorLow: leastQuality, FloorHigh: bestQuality,
 	}
 	if s.constant > 0 {
 		rate := s.constant * s.model.capacity
-		l.Shape, l.Least, l.Most = jobs.Constant, rate, rate
+		l.Shape, l.Least, l.Most = workloads.ConstantJobs, rate, rate
 	}
 	return l
 }
@@ -105,7 +104,7 @@ func worth(r played) float64 { return r.worth }
 func took(r played) float64  { return r.took }
 
 // draw draws a day's jobs.
-func (p *paper) draw(s setting, seed uint64) ([]jobs.Arrival, error) {
+func (p *paper) draw(s setting, seed uint64) ([]workloads.JobArrival, error) {
 	load := p.load(s)
 	if s.clients {
 		return load.DrawFrom(p.clients, s.model.capacity, seed)

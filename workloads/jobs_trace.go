@@ -1,4 +1,4 @@
-package jobs
+package workloads
 
 import (
 	"bufio"
@@ -15,36 +15,36 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Clients are recorded clients as ServeGen (arXiv 2505.09999) publishes them: of each, for
+// JobClients are recorded clients as ServeGen (arXiv 2505.09999) publishes them: of each, for
 // successive periods of a day, how many requests per second it sends, and how irregularly.
-type Clients struct {
-	clients [][]period
+type JobClients struct {
+	clients [][]jobsPeriod
 	ends    float64 // in seconds: the end of the last period
 }
 
-// period is a client's sending from a time on, in seconds.
-type period struct {
+// jobsPeriod is a client's sending from a time on, in seconds.
+type jobsPeriod struct {
 	from, rate float64
 	gaps       distuv.Quantiler // of a mean that the rate replaces; nil if nothing is sent
 	mean       float64          // of the gaps
 }
 
-// ReadClients reads the files *-trace.csv of a folder, a client each. Their lines are the
+// ReadJobClients reads the files *-trace.csv of a folder, a client each. Their lines are the
 // beginning of a period in seconds, requests per second, the coefficient of variation of the
 // gaps, their distribution (Gamma or Weibull, or nothing), its shape and its scale.
-func ReadClients(folder fs.FS) (*Clients, error) {
+func ReadJobClients(folder fs.FS) (*JobClients, error) {
 	names, err := fs.Glob(folder, "*-trace.csv")
 	if err != nil || len(names) == 0 {
 		return nil, fmt.Errorf("cannot read clients: there is no file *-trace.csv")
 	}
 	slices.Sort(names)
-	c := &Clients{}
+	c := &JobClients{}
 	for _, name := range names {
 		text, err := fs.ReadFile(folder, name)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read clients: %w", err)
 		}
-		periods, err := readPeriods(string(text))
+		periods, err := readJobsPeriods(string(text))
 		if err != nil {
 			return nil, fmt.Errorf("cannot read clients: %s: %w", path.Base(name), err)
 		}
@@ -54,11 +54,11 @@ func ReadClients(folder fs.FS) (*Clients, error) {
 	return c, nil
 }
 
-func readPeriods(text string) ([]period, error) {
-	var list []period
+func readJobsPeriods(text string) ([]jobsPeriod, error) {
+	var list []jobsPeriod
 	lines := bufio.NewScanner(strings.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
-		p, err := readPeriod(lines.Text())
+		p, err := readJobsPeriod(lines.Text())
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
@@ -73,10 +73,10 @@ func readPeriods(text string) ([]period, error) {
 	return list, lines.Err()
 }
 
-func readPeriod(line string) (period, error) {
+func readJobsPeriod(line string) (jobsPeriod, error) {
 	fields := strings.Split(line, ",")
 	if len(fields) != 6 {
-		return period{}, fmt.Errorf("%d fields; want begin, rate, variation, distribution, shape, scale", len(fields))
+		return jobsPeriod{}, fmt.Errorf("%d fields; want begin, rate, variation, distribution, shape, scale", len(fields))
 	}
 	var numbers [6]float64
 	for i, f := range fields {
@@ -85,11 +85,11 @@ func readPeriod(line string) (period, error) {
 		}
 		x, err := strconv.ParseFloat(f, 64)
 		if err != nil || !(x >= 0 && x < 1e9) {
-			return period{}, fmt.Errorf("field %d: %q is not a number from 0 to 1e9", i+1, f)
+			return jobsPeriod{}, fmt.Errorf("field %d: %q is not a number from 0 to 1e9", i+1, f)
 		}
 		numbers[i] = x
 	}
-	p := period{from: numbers[0], rate: numbers[1]}
+	p := jobsPeriod{from: numbers[0], rate: numbers[1]}
 	shape, scale := numbers[4], numbers[5]
 	switch {
 	case p.rate == 0 || shape == 0 || scale == 0:
@@ -99,13 +99,13 @@ func readPeriod(line string) (period, error) {
 	case fields[3] == "Weibull":
 		p.gaps, p.mean = distuv.Weibull{K: shape, Lambda: scale}, scale*math.Gamma(1+1/shape)
 	default:
-		return period{}, fmt.Errorf("distribution: %q; want Gamma or Weibull", fields[3])
+		return jobsPeriod{}, fmt.Errorf("distribution: %q; want Gamma or Weibull", fields[3])
 	}
 	return p, nil
 }
 
 // Rate is the mean number of requests per second of all clients.
-func (c *Clients) Rate() float64 {
+func (c *JobClients) Rate() float64 {
 	var sent float64
 	for _, periods := range c.clients {
 		for i, p := range periods {
@@ -116,7 +116,7 @@ func (c *Clients) Rate() float64 {
 }
 
 // end is that of a client's i-th period.
-func (c *Clients) end(periods []period, i int) float64 {
+func (c *JobClients) end(periods []jobsPeriod, i int) float64 {
 	if i+1 < len(periods) {
 		return periods[i+1].from
 	}
@@ -125,7 +125,7 @@ func (c *Clients) end(periods []period, i int) float64 {
 
 // times draws when requests come in some of the day's seconds, in order, with all rates so
 // many times as high.
-func (c *Clients) times(rng *rand.Rand, from, length, rate float64) []float64 {
+func (c *JobClients) times(rng *rand.Rand, from, length, rate float64) []float64 {
 	var all []float64
 	for _, periods := range c.clients {
 		for i, p := range periods {
@@ -147,7 +147,7 @@ func (c *Clients) times(rng *rand.Rand, from, length, rate float64) []float64 {
 // DrawFrom returns jobs that come when the clients' requests do, in a stretch of their day
 // that is drawn, of the load's length. Rates are scaled so that the mean of the whole day is
 // the given one, in requests per second; sizes, floors and deadlines are the load's.
-func (l *Load) DrawFrom(c *Clients, rate float64, seed uint64) ([]Arrival, error) {
+func (l *JobLoad) DrawFrom(c *JobClients, rate float64, seed uint64) ([]JobArrival, error) {
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("cannot draw jobs: %w", err)
 	}

@@ -1,4 +1,4 @@
-package families
+package workloads
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 
 // TestTable: FL-16 and FL-17 have 27 models in five families, and 69 in sixteen.
 func TestTable(t *testing.T) {
-	all, five := All(), Torchvision()
+	all, five := ImageFamilies(), TorchvisionFamilies()
 	models := func(list []Family) (n int) {
 		for i := range list {
 			n += len(list[i].Models)
@@ -20,7 +20,7 @@ func TestTable(t *testing.T) {
 	}
 	names := map[string]bool{}
 	for _, f := range all {
-		if !slices.IsSortedFunc(f.Models, func(a, b Model) int { return int(math.Copysign(1, a.Params-b.Params)) }) {
+		if !slices.IsSortedFunc(f.Models, func(a, b ImageModel) int { return int(math.Copysign(1, a.Params-b.Params)) }) {
 			t.Errorf("%s: the models are not in order of their sizes", f.Name)
 		}
 		for _, m := range f.Models {
@@ -34,7 +34,7 @@ func TestTable(t *testing.T) {
 
 // TestDerived: FL-18 and FL-19 for ConvNeXt, within what the estimate of memory is off.
 func TestDerived(t *testing.T) {
-	for _, f := range Torchvision() {
+	for _, f := range TorchvisionFamilies() {
 		if f.Name != "convnext" {
 			continue
 		}
@@ -51,14 +51,14 @@ func TestDerived(t *testing.T) {
 func TestClasses(t *testing.T) {
 	of := map[string]string{}
 	counts := map[string]int{}
-	for _, f := range All() {
+	for _, f := range ImageFamilies() {
 		of[f.Name] = f.Class(100)
 		counts[of[f.Name]]++
 	}
-	if of["mobilenet"] != Small || of["convnext"] != Large || of["efficientnet"] != Medium || of["regnet_y"] != Large {
+	if of["mobilenet"] != SmallFamily || of["convnext"] != LargeFamily || of["efficientnet"] != MediumFamily || of["regnet_y"] != LargeFamily {
 		t.Errorf("classes: %v", of)
 	}
-	for _, class := range []string{Small, Medium, Large} {
+	for _, class := range []string{SmallFamily, MediumFamily, LargeFamily} {
 		if counts[class] < 3 {
 			t.Errorf("%d families are %s", counts[class], class)
 		}

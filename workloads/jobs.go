@@ -1,8 +1,4 @@
-// Package jobs generates jobs: several requests that come together, with a floor for their
-// mean quality and a deadline. The load is that of MOSEL (arXiv 2310.18481, section 7): a
-// rate that changes over a day and has spikes, and in each second jobs of random sizes
-// until their requests make up the rate.
-package jobs
+package workloads
 
 import (
 	"cmp"
@@ -15,22 +11,25 @@ import (
 	"gearshift/internal/faults"
 )
 
-// Arrival is a job as it comes.
-type Arrival struct {
+// JobArrival is a job as it comes.
+type JobArrival struct {
 	At       time.Duration
 	Size     int // requests
 	Floor    float64
 	Deadline time.Duration // absolute
 }
 
-// Load is how jobs come.
-type Load struct {
+// JobLoad is how jobs come: several requests that come together, with a floor for their mean
+// quality and a deadline. It is that of MOSEL (arXiv 2310.18481, section 7): a rate that changes
+// over a day and has spikes, and in each second jobs of random sizes until their requests make up
+// the rate.
+type JobLoad struct {
 	// Length is that of the day.
 	Length time.Duration
 	// Least and Most are the rates between which the day moves, in requests per second.
 	Least, Most float64
 	// Shape is how the rate moves; "" is a day.
-	Shape Shape
+	Shape JobShape
 	// Rates, if there are any, are the rates of the seconds, in place of those of the shape.
 	Rates []float64
 	// Poisson has jobs come one by one, independently of each other; without it, the jobs
@@ -47,21 +46,21 @@ type Load struct {
 	FloorLow, FloorHigh float64
 }
 
-// Shape is how the rate moves.
-type Shape string
+// JobShape is how the rate moves.
+type JobShape string
 
-// The shapes. Day is a wave with noise and spikes; Constant is Most throughout; Switching
+// The shapes. JobsByDay is a wave with noise and spikes; ConstantJobs is Most throughout; SwitchingJobs
 // is Least and Most by turns, for times that are drawn (an MMPP, if jobs come one by one).
 const (
-	Day       Shape = "day"
-	Constant  Shape = "constant"
-	Switching Shape = "switching"
+	JobsByDay     JobShape = "day"
+	ConstantJobs  JobShape = "constant"
+	SwitchingJobs JobShape = "switching"
 )
 
 // Validate names every fault.
-func (l *Load) Validate() error {
+func (l *JobLoad) Validate() error {
 	var found faults.List
-	found.If(l.Shape != "" && l.Shape != Day && l.Shape != Constant && l.Shape != Switching, "shape: %q; want %q, %q or %q", l.Shape, Day, Constant, Switching)
+	found.If(l.Shape != "" && l.Shape != JobsByDay && l.Shape != ConstantJobs && l.Shape != SwitchingJobs, "shape: %q; want %q, %q or %q", l.Shape, JobsByDay, ConstantJobs, SwitchingJobs)
 	for i, rate := range l.Rates {
 		found.If(!(rate >= 0 && rate < 1e6), "rates[%d]: %v: want 0 ≤ rate < 1e6", i, rate)
 	}
@@ -75,7 +74,7 @@ func (l *Load) Validate() error {
 }
 
 // Draw returns the jobs of a day, by arrival. The same seed draws the same jobs.
-func (l *Load) Draw(seed uint64) ([]Arrival, error) {
+func (l *JobLoad) Draw(seed uint64) ([]JobArrival, error) {
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("cannot draw jobs: %w", err)
 	}
@@ -86,15 +85,15 @@ func (l *Load) Draw(seed uint64) ([]Arrival, error) {
 	} else {
 		d.bySecond(rates)
 	}
-	slices.SortStableFunc(d.all, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(d.all, func(a, b JobArrival) int { return cmp.Compare(a.At, b.At) })
 	return d.all, nil
 }
 
 // drawing is jobs being drawn.
 type drawing struct {
-	load  *Load
+	load  *JobLoad
 	sizes *rand.Rand // sizes, times and floors
-	all   []Arrival
+	all   []JobArrival
 }
 
 // bySecond draws jobs until their requests are those of each second's rate.
@@ -123,7 +122,7 @@ func (d *drawing) oneByOne(rates []float64) {
 // add adds a job, split where it is larger than may be.
 func (d *drawing) add(size int, at time.Duration) {
 	l := d.load
-	a := Arrival{At: at, Floor: l.FloorLow + d.sizes.Float64()*(l.FloorHigh-l.FloorLow), Deadline: at + l.Deadline}
+	a := JobArrival{At: at, Floor: l.FloorLow + d.sizes.Float64()*(l.FloorHigh-l.FloorLow), Deadline: at + l.Deadline}
 	for size > 0 {
 		a.Size = size
 		if l.Largest > 0 {
@@ -135,7 +134,7 @@ func (d *drawing) add(size int, at time.Duration) {
 }
 
 // meanSize is that of jobs as they are drawn, before they are split.
-func (l *Load) meanSize() float64 {
+func (l *JobLoad) meanSize() float64 {
 	rng, sum := rand.New(rand.NewPCG(1, 1)), 0
 	const n = 20_000
 	for range n {
@@ -144,23 +143,23 @@ func (l *Load) meanSize() float64 {
 	return float64(sum) / n
 }
 
-func (l *Load) size(rng *rand.Rand) int {
+func (l *JobLoad) size(rng *rand.Rand) int {
 	return max(1, int(math.Round(l.Mean+l.Spread*rng.NormFloat64())))
 }
 
 // rates are those of the seconds: a wave of one day, slow noise on it, and some spikes of a
 // few seconds to the most. Their least and most are those of the load.
-func (l *Load) rates(rng *rand.Rand) []float64 {
+func (l *JobLoad) rates(rng *rand.Rand) []float64 {
 	list := make([]float64, int(l.Length/time.Second))
 	switch {
 	case len(l.Rates) > 0:
 		return l.Rates
-	case l.Shape == Constant:
+	case l.Shape == ConstantJobs:
 		for i := range list {
 			list[i] = l.Most
 		}
 		return list
-	case l.Shape == Switching:
+	case l.Shape == SwitchingJobs:
 		l.switching(list, rng)
 		return list
 	}
@@ -187,7 +186,7 @@ func spikes(rng *rand.Rand) int { return 15 + int(45*rng.ExpFloat64()) }
 
 // switching fills the list with the least and the most rate by turns, for 20 and 5 seconds in
 // the mean.
-func (l *Load) switching(list []float64, rng *rand.Rand) {
+func (l *JobLoad) switching(list []float64, rng *rand.Rand) {
 	busy := rng.IntN(5) == 0
 	for at := 0; at < len(list); busy = !busy {
 		rate, mean := l.Least, 20.0

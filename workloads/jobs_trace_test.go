@@ -1,4 +1,4 @@
-package jobs
+package workloads
 
 import (
 	"math"
@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-func clients(t *testing.T, files ...string) *Clients {
+func clients(t *testing.T, files ...string) *JobClients {
 	t.Helper()
 	folder := fstest.MapFS{"0-dataset.json": {Data: []byte("{}")}}
 	for i, text := range files {
 		folder[string(rune('a'+i))+"-trace.csv"] = &fstest.MapFile{Data: []byte(text)}
 	}
-	c, err := ReadClients(folder)
+	c, err := ReadJobClients(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,12 +64,12 @@ func TestClientsThatAreNone(t *testing.T) {
 		"0,1,1,Pareto,1,1\n":                   `line 1: distribution: "Pareto"`,
 		"0,1,1,Gamma,1,1\n0,1,1,Weibull,1,1\n": "line 2: it begins at 0",
 	} {
-		_, err := ReadClients(fstest.MapFS{"a-trace.csv": {Data: []byte(text)}})
+		_, err := ReadJobClients(fstest.MapFS{"a-trace.csv": {Data: []byte(text)}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %s", text, err, want)
 		}
 	}
-	if _, err := ReadClients(fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), "there is no file") {
+	if _, err := ReadJobClients(fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), "there is no file") {
 		t.Error(err)
 	}
 	l := day()

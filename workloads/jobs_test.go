@@ -1,4 +1,4 @@
-package jobs
+package workloads
 
 import (
 	"math"
@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-func day() Load {
-	return Load{Length: 10 * time.Minute, Least: 5, Most: 60, Mean: 1, Spread: 6, Largest: 16, Deadline: time.Second, FloorLow: 0.6, FloorHigh: 0.8}
+func day() JobLoad {
+	return JobLoad{Length: 10 * time.Minute, Least: 5, Most: 60, Mean: 1, Spread: 6, Largest: 16, Deadline: time.Second, FloorLow: 0.6, FloorHigh: 0.8}
 }
 
-func drawn(t *testing.T, l Load, seed uint64) []Arrival {
+func drawn(t *testing.T, l JobLoad, seed uint64) []JobArrival {
 	t.Helper()
 	all, err := l.Draw(seed)
 	if err != nil {
@@ -57,7 +57,7 @@ func TestDay(t *testing.T) {
 // TestConstantRate: every second has as many requests.
 func TestConstantRate(t *testing.T) {
 	l := day()
-	l.Shape, l.Most = Constant, 37.5
+	l.Shape, l.Most = ConstantJobs, 37.5
 	all, err := l.Draw(1)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestSizes(t *testing.T) {
 }
 
 func TestBadLoads(t *testing.T) {
-	l := Load{Length: time.Second, Least: 2, Most: 1, Deadline: time.Second}
+	l := JobLoad{Length: time.Second, Least: 2, Most: 1, Deadline: time.Second}
 	if _, err := l.Draw(1); err == nil || err.Error() != "cannot draw jobs: rates from 2 to 1: want 0 ≤ least ≤ most < 1e6" {
 		t.Errorf("got %v", err)
 	}
@@ -109,7 +109,7 @@ func TestBadLoads(t *testing.T) {
 // second as a Poisson process has.
 func TestPoissonJobs(t *testing.T) {
 	l := day()
-	l.Length, l.Shape, l.Poisson, l.Most, l.Largest = 4000*time.Second, Constant, true, 40, 0
+	l.Length, l.Shape, l.Poisson, l.Most, l.Largest = 4000*time.Second, ConstantJobs, true, 40, 0
 	counts := make([]float64, 4000)
 	var requests float64
 	for _, a := range drawn(t, l, 3) {
@@ -128,7 +128,7 @@ func TestPoissonJobs(t *testing.T) {
 // TestSwitchingRates: the rate is the least or the most, the most in a fifth of the time.
 func TestSwitchingRates(t *testing.T) {
 	l := day()
-	l.Length, l.Shape = 20_000*time.Second, Switching
+	l.Length, l.Shape = 20_000*time.Second, SwitchingJobs
 	rates := l.rates(rand.New(rand.NewPCG(1, 1)))
 	most := 0
 	for _, r := range rates {

@@ -1,6 +1,4 @@
-// Package families has image models in families: of one task, small and large, with published
-// sizes and accuracies. What they take and how long they run is derived from these.
-package families
+package workloads
 
 import (
 	_ "embed"
@@ -10,8 +8,8 @@ import (
 	"strings"
 )
 
-// Model is a published image model.
-type Model struct {
+// ImageModel is a published image model.
+type ImageModel struct {
 	Family, Name string
 	// Source is the package that publishes it: torchvision or timm.
 	Source string
@@ -33,25 +31,25 @@ const (
 )
 
 // MemoryMB returns what the model takes once loaded.
-func (m *Model) MemoryMB() float64 { return m.Params*1e6*4/(1<<20) + runtimeMB }
+func (m *ImageModel) MemoryMB() float64 { return m.Params*1e6*4/(1<<20) + runtimeMB }
 
 // LoadMS returns how long it takes to load from a disk.
-func (m *Model) LoadMS() float64 { return loadMS + loadMSByMB*m.MemoryMB() }
+func (m *ImageModel) LoadMS() float64 { return loadMS + loadMSByMB*m.MemoryMB() }
 
 // ServiceMS returns how long a single answer takes.
-func (m *Model) ServiceMS() float64 { return max(answerMS, m.GMACs*1e9/macsByMS) }
+func (m *ImageModel) ServiceMS() float64 { return max(answerMS, m.GMACs*1e9/macsByMS) }
 
 // Family is models of one kind, the smallest first.
 type Family struct {
 	Name   string
-	Models []Model
+	Models []ImageModel
 }
 
 // The classes of families.
 const (
-	Small  = "small"
-	Medium = "medium"
-	Large  = "large"
+	SmallFamily  = "small"
+	MediumFamily = "medium"
+	LargeFamily  = "large"
 )
 
 // The bounds between the classes, in MB between the smallest and the largest model.
@@ -71,21 +69,21 @@ func (f *Family) Class(boundMS float64) string {
 	}
 	switch spread := most - least; {
 	case spread >= largeFrom:
-		return Large
+		return LargeFamily
 	case spread >= mediumFrom:
-		return Medium
+		return MediumFamily
 	}
-	return Small
+	return SmallFamily
 }
 
-//go:embed models.csv
-var table string
+//go:embed families/models.csv
+var imageModels string
 
-// All returns the families: five of torchvision, then eleven of timm.
-func All() []Family {
+// ImageFamilies returns the families: five of torchvision, then eleven of timm.
+func ImageFamilies() []Family {
 	var all []Family
-	for i, line := range strings.Split(strings.TrimSpace(table), "\n")[1:] {
-		m, err := parse(strings.Split(line, ","))
+	for i, line := range strings.Split(strings.TrimSpace(imageModels), "\n")[1:] {
+		m, err := parseImageModel(strings.Split(line, ","))
 		if err != nil {
 			panic(fmt.Sprintf("families: line %d of models.csv: %v", i+2, err)) // the table is the program's own
 		}
@@ -98,7 +96,7 @@ func All() []Family {
 	return all
 }
 
-func parse(fields []string) (m Model, err error) {
+func parseImageModel(fields []string) (m ImageModel, err error) {
 	if len(fields) != 6 {
 		return m, fmt.Errorf("%d fields, want 6", len(fields))
 	}
@@ -111,9 +109,9 @@ func parse(fields []string) (m Model, err error) {
 	return m, nil
 }
 
-// Torchvision returns the five families of torchvision.
-func Torchvision() (list []Family) {
-	for _, f := range All() {
+// TorchvisionFamilies returns the five families of torchvision.
+func TorchvisionFamilies() (list []Family) {
+	for _, f := range ImageFamilies() {
 		if f.Models[0].Source == "torchvision" {
 			list = append(list, f)
 		}
