@@ -26,7 +26,6 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/evalcmd"
-	"gearshift/cmd/gearshift/failover"
 	"gearshift/cmd/gearshift/measure"
 	"gearshift/cmd/gearshift/operate"
 	"gearshift/internal/output"
@@ -91,7 +90,7 @@ One scenario file drives every command; gearshift init writes one from engines t
 		// measure
 		measure.NewProfileCommand(), measure.NewValidateCommand(), measure.NewReplayCommand(), newEngineCommand(), newModelsCommand(),
 		// research
-		evalcmd.NewBoundCommand(), newWorkloadCommand(), modalityCommands(), failover.NewCommand(operate.FailoverCommands()...),
+		evalcmd.NewBoundCommand(), newWorkloadCommand(), modalityCommands(), operate.NewFailoverCommand(),
 		newVersionCommand(),
 	)
 	cli.Arrange(root, sections, listed)

@@ -14,7 +14,6 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/modality"
 	"gearshift/internal/output"
 	"gearshift/internal/reports/mosel"
 	"gearshift/internal/training"
@@ -98,7 +97,7 @@ func (o *modalityTraining) models() error {
 	case o.file != "" && len(o.named) > 0:
 		return fmt.Errorf("--in and --models exclude each other")
 	case o.file != "":
-		options, err := modality.ReadOptions(o.file)
+		options, err := readOptions(o.file)
 		o.Models = []training.JobsModel{{Name: o.name, Options: options}}
 		return err
 	case len(o.named) == 0:
@@ -121,7 +120,7 @@ func (o *modalityTraining) models() error {
 
 // modalityCommands returns the group `gearshift modality`, with the command that trains.
 func modalityCommands() *cobra.Command {
-	c := modality.NewCommand()
+	c := newModalityCommand()
 	c.AddCommand(newModalityTrain(mosel.Trained()))
 	return c
 }

@@ -17,11 +17,6 @@ import (
 	"gearshift/serving/control/failover"
 )
 
-// FailoverCommands are those on the failover of a running router.
-func FailoverCommands() []*cobra.Command {
-	return []*cobra.Command{newFailoverStatus(), newFailoverDrill(), newFailoverBack()}
-}
-
 func newFailoverStatus() *cobra.Command {
 	return shown(&cobra.Command{
 		Use: "status", Short: "Show the servers, applications and backups of a running router, and its last failover",

@@ -1,4 +1,4 @@
-package modality
+package main
 
 import (
 	"bytes"
@@ -18,15 +18,15 @@ const figure2 = `{"free_at": 20,
  "jobs": [{"id": "3", "size": 2, "min_quality": 0.68, "deadline": 150},
           {"id": "2", "size": 2, "min_quality": 0.71, "deadline": 140}]}`
 
-// run runs the command on the text and returns what it prints.
-func run(t *testing.T, text string) (string, error) {
+// runModality runs the command on the text and returns what it prints.
+func runModality(t *testing.T, text string) (string, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "queue.json")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	c := NewCommand()
+	c := newModalityCommand()
 	c.SetArgs([]string{"plan", "--in", path})
 	c.SetOut(&out)
 	c.SetErr(&out)
@@ -40,11 +40,11 @@ func run(t *testing.T, text string) (string, error) {
 
 // TestPlanOfFigure2: the paper's example, its jobs given in the wrong order.
 func TestPlanOfFigure2(t *testing.T) {
-	text, err := run(t, figure2)
+	text, err := runModality(t, figure2)
 	if err != nil {
 		t.Fatal(text)
 	}
-	var p Planned
+	var p plannedModality
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +58,8 @@ func TestPlanOfFigure2(t *testing.T) {
 	if third.ID != "3" || third.Strategy["video"] != 1 || third.Strategy["audio"] != 1 || third.Finish != 150 {
 		t.Errorf("third job: %+v", third)
 	}
-	text, err = run(t, strings.Replace(figure2, `"free_at"`, `"mixing": "uniform", "free_at"`, 1))
-	p = Planned{}
+	text, err = runModality(t, strings.Replace(figure2, `"free_at"`, `"mixing": "uniform", "free_at"`, 1))
+	p = plannedModality{}
 	if err != nil || json.Unmarshal([]byte(text), &p) != nil || !slices.Equal(p.Dropped, []string{"3"}) ||
 		len(p.Jobs) != 1 || p.Jobs[0].Strategy["both"] != 2 || p.Jobs[0].Finish != 140 {
 		t.Errorf("uniform: %s", text)
@@ -90,12 +90,12 @@ func TestBadQueues(t *testing.T) {
 		{`140}]}`, `140}]`, `line 6: the JSON ends before it is complete`},
 		{`140}]}`, `140}]} {}`, `line 6: there is more than one JSON value`},
 	} {
-		got, err := run(t, strings.Replace(figure2, c.from, c.to, 1))
+		got, err := runModality(t, strings.Replace(figure2, c.from, c.to, 1))
 		if want := "cannot plan: queue.json: " + c.want; err == nil || got != want {
 			t.Errorf("%s:\n got %s\nwant %s", c.to, got, want)
 		}
 	}
-	if got, err := run(t, ""); err == nil || got != "cannot plan: queue.json: it is empty; want an object with options and jobs" {
+	if got, err := runModality(t, ""); err == nil || got != "cannot plan: queue.json: it is empty; want an object with options and jobs" {
 		t.Errorf("empty: %s", got)
 	}
 }

@@ -1,4 +1,4 @@
-package modality
+package main
 
 import (
 	"encoding/json"
@@ -26,7 +26,7 @@ type tableOptions struct {
 	json, dry              bool
 }
 
-func newTableCommand() *cobra.Command {
+func newModalityTable() *cobra.Command {
 	var o tableOptions
 	command := &cobra.Command{
 		Use:   "table",

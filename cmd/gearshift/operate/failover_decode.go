@@ -1,4 +1,4 @@
-package failover
+package operate
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"gearshift/router/placement"
 )
 
-// form is what the input of a plan looks like. What is free and what variants demand has the
+// failoverForm is what the input of a plan looks like. What is free and what variants demand has the
 // names of resources as keys.
-var form = output.Form{
+var failoverForm = output.Form{
 	Name: "the problem", Want: "an object with servers and applications",
 	Keys: map[string][]string{
 		"the problem":  {"alpha", "policy", "site_independent", "servers", "applications"},
@@ -22,32 +22,32 @@ var form = output.Form{
 	},
 }
 
-// file is a problem as it is written. What has no default is a pointer.
-type file struct {
-	Alpha           *float64       `json:"alpha"`
-	Policy          string         `json:"policy"`
-	SiteIndependent bool           `json:"site_independent"`
-	Servers         *[]server      `json:"servers"`
-	Applications    *[]application `json:"applications"`
+// failoverFile is a problem as it is written. What has no default is a pointer.
+type failoverFile struct {
+	Alpha           *float64              `json:"alpha"`
+	Policy          string                `json:"policy"`
+	SiteIndependent bool                  `json:"site_independent"`
+	Servers         *[]plannedServer      `json:"servers"`
+	Applications    *[]plannedApplication `json:"applications"`
 }
 
-type server struct {
+type plannedServer struct {
 	Name string             `json:"name"`
 	Site string             `json:"site"`
 	Free map[string]float64 `json:"free"`
 }
 
-type application struct {
-	Name         string    `json:"name"`
-	Primary      string    `json:"primary"`
-	Site         string    `json:"site"` // of a primary that is not among the servers
-	Rate         *float64  `json:"rate"`
-	Critical     bool      `json:"critical"`
-	MaxLatencyMS float64   `json:"max_latency_ms"`
-	Variants     []variant `json:"variants"`
+type plannedApplication struct {
+	Name         string           `json:"name"`
+	Primary      string           `json:"primary"`
+	Site         string           `json:"site"` // of a primary that is not among the servers
+	Rate         *float64         `json:"rate"`
+	Critical     bool             `json:"critical"`
+	MaxLatencyMS float64          `json:"max_latency_ms"`
+	Variants     []plannedVariant `json:"variants"`
 }
 
-type variant struct {
+type plannedVariant struct {
 	Name      string             `json:"name"`
 	Quality   *float64           `json:"quality"`
 	Demand    map[string]float64 `json:"demand"`
@@ -58,7 +58,7 @@ type variant struct {
 const defaultAlpha = 0.1
 
 // problem checks what is written, and is what it says.
-func (f *file) problem() (*placement.Problem, error) {
+func (f *failoverFile) problem() (*placement.Problem, error) {
 	switch {
 	case f.Servers == nil:
 		return nil, errors.New("servers is missing; want a list, which may be empty")
@@ -105,7 +105,7 @@ func (f *file) problem() (*placement.Problem, error) {
 }
 
 // resources are the names of all that servers have or variants demand, in order.
-func (f *file) resources() []string {
+func (f *failoverFile) resources() []string {
 	names := map[string]bool{}
 	note := func(list map[string]float64) {
 		for name := range list {

@@ -1,4 +1,4 @@
-package modality
+package main
 
 import (
 	"errors"
@@ -8,30 +8,30 @@ import (
 	"gearshift/router/modality"
 )
 
-// file is a queue as it is written. What has no default is a pointer.
-type file struct {
-	FreeAt  float64         `json:"free_at"`
-	Mode    modality.Mode   `json:"mode"`
-	Mixing  modality.Mixing `json:"mixing"`
-	Options *[]option       `json:"options"`
-	Jobs    *[]job          `json:"jobs"`
+// modalityFile is a queue as it is written. What has no default is a pointer.
+type modalityFile struct {
+	FreeAt  float64           `json:"free_at"`
+	Mode    modality.Mode     `json:"mode"`
+	Mixing  modality.Mixing   `json:"mixing"`
+	Options *[]modalityOption `json:"options"`
+	Jobs    *[]modalityJob    `json:"jobs"`
 }
 
-type option struct {
+type modalityOption struct {
 	Name    *string    `json:"name"`
 	Quality *float64   `json:"quality"`
 	Latency *[]float64 `json:"latency"`
 }
 
-type job struct {
+type modalityJob struct {
 	ID         *string  `json:"id"`
 	Size       *int     `json:"size"`
 	MinQuality float64  `json:"min_quality"`
 	Deadline   *float64 `json:"deadline"`
 }
 
-// form is what a queue looks like.
-var form = output.Form{
+// modalityForm is what a queue looks like.
+var modalityForm = output.Form{
 	Name: "the queue", Want: "an object with options and jobs",
 	Keys: map[string][]string{
 		"the queue": {"free_at", "mode", "mixing", "options", "jobs"},
@@ -40,19 +40,19 @@ var form = output.Form{
 	},
 }
 
-// decode reads the text and names the line or the entry of a fault. Options that are given are
+// decodeQueue reads the text and names the line or the entry of a fault. Options that are given are
 // the queue's, which has none of its own then.
-func decode(text []byte, options []modality.Option) (*queue, error) {
-	var f file
-	if err := form.Decode(text, &f); err != nil {
+func decodeQueue(text []byte, options []modality.Option) (*modalityQueue, error) {
+	var f modalityFile
+	if err := modalityForm.Decode(text, &f); err != nil {
 		return nil, err
 	}
 	return f.queue(options)
 }
 
 // queue checks that nothing is missing.
-func (f *file) queue(options []modality.Option) (*queue, error) {
-	q := &queue{FreeAt: f.FreeAt, Mode: f.Mode, Mixing: f.Mixing, Options: options}
+func (f *modalityFile) queue(options []modality.Option) (*modalityQueue, error) {
+	q := &modalityQueue{FreeAt: f.FreeAt, Mode: f.Mode, Mixing: f.Mixing, Options: options}
 	if q.Mode == "" {
 		q.Mode = modality.PrefixSafe
 	}
@@ -70,7 +70,7 @@ func (f *file) queue(options []modality.Option) (*queue, error) {
 		return nil, fmt.Errorf("free_at: %g must be a number from %g to %g", q.FreeAt, -modality.Largest, modality.Largest)
 	}
 	if f.Options == nil {
-		f.Options = new([]option)
+		f.Options = new([]modalityOption)
 	}
 	for i, o := range *f.Options {
 		switch {

@@ -1,4 +1,4 @@
-package modality
+package main
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 // order runs the command with the arguments.
 func order(args ...string) (string, error) {
 	var out bytes.Buffer
-	c := NewCommand()
+	c := newModalityCommand()
 	c.SetArgs(args)
 	c.SetOut(&out)
 	c.SetErr(&out)
@@ -145,7 +145,7 @@ func TestPlanOfAScenario(t *testing.T) {
 	}
 	write(`{"jobs": [{"id": "1", "size": 2, "min_quality": 0.71, "deadline": 85}]}`)
 	text, err := order("plan", "--in", path, "--scenario", filed(t))
-	var p Planned
+	var p plannedModality
 	if err != nil || json.Unmarshal([]byte(text), &p) != nil || len(p.Jobs) != 1 || p.Jobs[0].Strategy["film-audio"] != 1 || p.Jobs[0].Strategy["film-audio-video"] != 1 {
 		t.Errorf("%s%v", text, err)
 	}

@@ -1,6 +1,4 @@
-// Package modality is the command group `gearshift modality`: which inputs of a multimodal
-// model the requests of jobs use.
-package modality
+package main
 
 import (
 	"encoding/json"
@@ -15,8 +13,8 @@ import (
 	"gearshift/router/modality"
 )
 
-// queue is the input of a plan. Times are absolute, in one unit throughout.
-type queue struct {
+// modalityQueue is the input of a plan. Times are absolute, in one unit throughout.
+type modalityQueue struct {
 	FreeAt  float64
 	Mode    modality.Mode
 	Mixing  modality.Mixing
@@ -24,37 +22,37 @@ type queue struct {
 	Jobs    []modality.Job
 }
 
-// Planned is the output of a plan.
-type Planned struct {
+// plannedModality is the output of a plan.
+type plannedModality struct {
 	Objective float64      `json:"objective"` // sum of mean quality × size over the jobs kept
-	Jobs      []PlannedJob `json:"jobs"`      // in the order in which they run
+	Jobs      []plannedJob `json:"jobs"`      // in the order in which they run
 	Dropped   []string     `json:"dropped"`
 	// Gap is by how much the objective of the best plan may be higher, where it was not found.
 	Gap float64 `json:"gap,omitempty"`
 	MS  float64 `json:"ms"` // that planning took
 }
 
-// PlannedJob is what a plan does with a job.
-type PlannedJob struct {
+// plannedJob is what a plan does with a job.
+type plannedJob struct {
 	ID       string         `json:"id"`
 	Strategy map[string]int `json:"strategy"` // requests by option
 	Quality  float64        `json:"quality"`  // mean of its requests
 	Finish   float64        `json:"finish"`
 }
 
-// NewCommand returns the command group.
-func NewCommand() *cobra.Command {
+// newModalityCommand returns the command group.
+func newModalityCommand() *cobra.Command {
 	group := &cobra.Command{
 		Use:   "modality",
 		Short: "Plan which inputs of a multimodal model are used",
 		Long: `A multimodal model need not see every input. These commands plan which ones the requests
 of jobs use, so that each job keeps its quality floor and its deadline.`,
 	}
-	group.AddCommand(newPlanCommand(), newTableCommand())
+	group.AddCommand(newModalityPlan(), newModalityTable())
 	return group
 }
 
-func newPlanCommand() *cobra.Command {
+func newModalityPlan() *cobra.Command {
 	var path string
 	var of optionsOf
 	command := &cobra.Command{
@@ -85,7 +83,7 @@ are those of a scenario's model, in milliseconds, and the file has none. A queue
 			if err != nil {
 				return fmt.Errorf("cannot plan: %w", err)
 			}
-			planned, err := plan(text, options)
+			planned, err := planJobs(text, options)
 			if err != nil {
 				return fmt.Errorf("cannot plan: %s: %w", name, err)
 			}
@@ -107,18 +105,18 @@ are those of a scenario's model, in milliseconds, and the file has none. A queue
 	return command
 }
 
-// limit is the most states that are tried after a job: a plan then takes seconds at most.
-const limit = 1 << 12
+// queueLimit is the most states that are tried after a job: a plan then takes seconds at most.
+const queueLimit = 1 << 12
 
 // mostJobs bounds a queue: the memory of a plan grows with its square.
 const mostJobs = 1000
 
-// Plan plans the queue of a JSON text.
-func Plan(text []byte) (*Planned, error) { return plan(text, nil) }
+// planModality plans the queue of a JSON text.
+func planModality(text []byte) (*plannedModality, error) { return planJobs(text, nil) }
 
-// plan is Plan of a text without options, if they are given.
-func plan(text []byte, options []modality.Option) (*Planned, error) {
-	q, err := decode(text, options)
+// planJobs is Plan of a text without options, if they are given.
+func planJobs(text []byte, options []modality.Option) (*plannedModality, error) {
+	q, err := decodeQueue(text, options)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +128,7 @@ func plan(text []byte, options []modality.Option) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	planner.Limit(limit)
+	planner.Limit(queueLimit)
 	var plan modality.Plan
 	began := time.Now()
 	planner.Plan(q.FreeAt, q.Jobs, &plan)
@@ -138,7 +136,7 @@ func plan(text []byte, options []modality.Option) (*Planned, error) {
 }
 
 // table checks the queue, and makes the table of the sizes that it has.
-func (q *queue) table() (*modality.Table, error) {
+func (q *modalityQueue) table() (*modality.Table, error) {
 	largest, longest := 1, 0
 	for i := range q.Options {
 		longest = max(longest, len(q.Options[i].Latency))
@@ -176,14 +174,14 @@ func (q *queue) table() (*modality.Table, error) {
 }
 
 // planned is the plan in names.
-func (q *queue) planned(table *modality.Table, plan *modality.Plan, took time.Duration) *Planned {
-	p := &Planned{
-		Objective: plan.Objective, Gap: plan.Gap, Jobs: []PlannedJob{}, Dropped: []string{},
+func (q *modalityQueue) planned(table *modality.Table, plan *modality.Plan, took time.Duration) *plannedModality {
+	p := &plannedModality{
+		Objective: plan.Objective, Gap: plan.Gap, Jobs: []plannedJob{}, Dropped: []string{},
 		MS: float64(took.Nanoseconds()) / float64(time.Millisecond),
 	}
 	for _, s := range plan.Steps {
 		j := &q.Jobs[s.Job]
-		job := PlannedJob{
+		job := plannedJob{
 			ID: j.ID, Strategy: map[string]int{}, Finish: s.Finish,
 			Quality: table.Front(j.Size)[s.Strategy].Value / float64(j.Size),
 		}
@@ -200,13 +198,13 @@ func (q *queue) planned(table *modality.Table, plan *modality.Plan, took time.Du
 	return p
 }
 
-// ReadOptions reads the combinations of inputs of a queue in a file.
-func ReadOptions(path string) ([]modality.Option, error) {
+// readOptions reads the combinations of inputs of a queue in a file.
+func readOptions(path string) ([]modality.Option, error) {
 	text, name, err := output.Read(path, strings.NewReader(""))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read options: %w", err)
 	}
-	q, err := decode(text, nil)
+	q, err := decodeQueue(text, nil)
 	if err == nil {
 		_, err = q.table()
 	}

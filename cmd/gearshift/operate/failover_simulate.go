@@ -1,4 +1,4 @@
-package failover
+package operate
 
 import (
 	"cmp"
@@ -39,7 +39,7 @@ type simulated struct {
 	json     bool
 }
 
-func newSimulateCommand() *cobra.Command {
+func newFailoverSimulate() *cobra.Command {
 	var o simulated
 	c := &cobra.Command{
 		Use:   "simulate --scenario NAME|FILE",
@@ -97,13 +97,13 @@ func (o *simulated) run(out io.Writer) error {
 	if o.seeds < 1 || o.seeds > 10_000 {
 		return fmt.Errorf("--seeds: %d must be from 1 to 10000", o.seeds)
 	}
-	var rows []row
+	var rows []simulatedRow
 	for _, p := range policies {
 		results, err := o.play(s, p)
 		if err != nil {
 			return fmt.Errorf("cannot simulate %s: %w", p, err)
 		}
-		rows = append(rows, rowOf(p, envfailover.Summarize(results)))
+		rows = append(rows, simulatedRowOf(p, envfailover.Summarize(results)))
 	}
 	if o.json {
 		return output.JSON(out, rows)
@@ -111,8 +111,8 @@ func (o *simulated) run(out io.Writer) error {
 	return o.print(out, s, rows)
 }
 
-// row is a policy with what comes of it.
-type row struct {
+// simulatedRow is a policy with what comes of it.
+type simulatedRow struct {
 	Policy string `json:"policy"`
 	envfailover.Summary
 	// MTTR and AccuracyLost are those of the summary; null where nothing was recovered.
@@ -120,8 +120,8 @@ type row struct {
 	AccuracyLost *float64 `json:"accuracy_lost"`
 }
 
-func rowOf(p failover.Policy, s envfailover.Summary) row {
-	r := row{Policy: string(p), Summary: s}
+func simulatedRowOf(p failover.Policy, s envfailover.Summary) simulatedRow {
+	r := simulatedRow{Policy: string(p), Summary: s}
 	if s.Recovered > 0 {
 		r.MTTR, r.AccuracyLost = &r.Summary.MTTR, &r.Summary.AccuracyLost
 	}
@@ -129,7 +129,7 @@ func rowOf(p failover.Policy, s envfailover.Summary) row {
 }
 
 // outage says how long clients had no answer, and how many have none at the end.
-func (r *row) outage() string {
+func (r *simulatedRow) outage() string {
 	o := &r.Outage
 	switch times := fmt.Sprintf("%.0f, %.0f, %.0f", o.Median, o.P95, o.Worst); {
 	case o.Seen+o.Open == 0:
@@ -272,7 +272,7 @@ func lengthOf(losses []envfailover.Loss) time.Duration {
 }
 
 // print prints a table.
-func (o *simulated) print(out io.Writer, s *scenario.Scenario, rows []row) error {
+func (o *simulated) print(out io.Writer, s *scenario.Scenario, rows []simulatedRow) error {
 	first := rows[0].Summary
 	fmt.Fprintf(out, "%s: %d runs, %d failovers, clients know %v after an activation", s.Name, first.Runs, first.Failovers, o.takes)
 	if o.faults != "" {

@@ -1,4 +1,4 @@
-package failover
+package operate
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 
 func simulate(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	c := newSimulateCommand()
+	c := newFailoverSimulate()
 	var out bytes.Buffer
 	c.SetOut(&out)
 	c.SetErr(&out)
@@ -28,7 +28,7 @@ func TestSimulate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows []row
+	var rows []simulatedRow
 	if err := json.Unmarshal([]byte(out), &rows); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package failover
+package operate
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func run(t *testing.T, text string) (string, error) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	c := NewCommand()
+	c := NewFailoverCommand()
 	c.SetArgs([]string{"plan", "--in", path})
 	c.SetOut(&out)
 	c.SetErr(&out)
@@ -41,10 +41,10 @@ func run(t *testing.T, text string) (string, error) {
 	return out.String(), nil
 }
 
-func planned(t *testing.T, text string) *Planned {
+func planned(t *testing.T, text string) *PlannedFailover {
 	t.Helper()
 	out, err := run(t, text)
-	p := new(Planned)
+	p := new(PlannedFailover)
 	if err == nil {
 		err = json.Unmarshal([]byte(out), p)
 	}

@@ -1,6 +1,4 @@
-// Package failover is the command group `gearshift failover`: backups of applications that
-// survive the loss of a server.
-package failover
+package operate
 
 import (
 	"encoding/json"
@@ -15,8 +13,8 @@ import (
 	"gearshift/router/placement"
 )
 
-// Planned is the output of a plan.
-type Planned struct {
+// PlannedFailover is the output of a plan.
+type PlannedFailover struct {
 	Objective   float64       `json:"objective"` // Σ quality × rate
 	Placements  []Backup      `json:"placements"`
 	Unprotected []Unprotected `json:"unprotected"`
@@ -41,13 +39,13 @@ type Unprotected struct {
 }
 
 // The policies of a plan. The first is the default.
-var policies = []string{"gearshift", "exact", "alg1", "alg1-printed"}
+var failoverPolicies = []string{"gearshift", "exact", "alg1", "alg1-printed"}
 
-// longest is the time that exact plans may take.
-const longest = time.Minute
+// longestExact is the time that exact plans may take.
+const longestExact = time.Minute
 
-// NewCommand returns the command group, with commands of others.
-func NewCommand(others ...*cobra.Command) *cobra.Command {
+// NewFailoverCommand returns the command group `gearshift failover`.
+func NewFailoverCommand() *cobra.Command {
 	group := &cobra.Command{
 		Use:   "failover",
 		Short: "Plan backups for the loss of a server; show and drill those of a router",
@@ -55,12 +53,11 @@ func NewCommand(others ...*cobra.Command) *cobra.Command {
 model, perhaps a smaller one, that is ready on another server. These commands plan which
 variants, and where.`,
 	}
-	group.AddCommand(newPlanCommand(), newSimulateCommand())
-	group.AddCommand(others...)
+	group.AddCommand(newFailoverPlan(), newFailoverSimulate(), newFailoverStatus(), newFailoverDrill(), newFailoverBack())
 	return group
 }
 
-func newPlanCommand() *cobra.Command {
+func newFailoverPlan() *cobra.Command {
 	var path string
 	command := &cobra.Command{
 		Use:   "plan --in FILE.json",
@@ -86,7 +83,7 @@ no room is listed with the reason. A problem of one application:
 			if err != nil {
 				return fmt.Errorf("cannot plan: %w", err)
 			}
-			planned, err := Plan(text)
+			planned, err := PlanFailover(text)
 			if err != nil {
 				return fmt.Errorf("cannot plan: %s: %w", name, err)
 			}
@@ -103,10 +100,10 @@ no room is listed with the reason. A problem of one application:
 	return command
 }
 
-// Plan plans the problem of a JSON text.
-func Plan(text []byte) (*Planned, error) {
-	var f file
-	if err := form.Decode(text, &f); err != nil {
+// PlanFailover plans the problem of a JSON text.
+func PlanFailover(text []byte) (*PlannedFailover, error) {
+	var f failoverFile
+	if err := failoverForm.Decode(text, &f); err != nil {
 		return nil, err
 	}
 	p, err := f.problem()
@@ -114,23 +111,23 @@ func Plan(text []byte) (*Planned, error) {
 		return nil, err
 	}
 	if f.Policy == "" {
-		f.Policy = policies[0]
+		f.Policy = failoverPolicies[0]
 	}
-	if !slices.Contains(policies, f.Policy) {
+	if !slices.Contains(failoverPolicies, f.Policy) {
 		return nil, fmt.Errorf("policy: %q; want one of gearshift, exact, alg1, alg1-printed", f.Policy)
 	}
 	began := time.Now()
 	var x *placement.Plan
 	switch f.Policy {
 	case "exact":
-		x = p.Exact(p.Plan(p.Thorough()), func() bool { return time.Since(began) > longest })
+		x = p.Exact(p.Plan(p.Thorough()), func() bool { return time.Since(began) > longestExact })
 	case "alg1", "alg1-printed":
 		x = p.Algorithm1(f.Policy == "alg1-printed")
 	default:
 		x = p.Plan(p.Thorough())
 	}
 	took := time.Since(began)
-	planned := &Planned{Objective: x.Objective, Placements: []Backup{}, Unprotected: []Unprotected{}, MS: float64(took.Microseconds()) / 1e3}
+	planned := &PlannedFailover{Objective: x.Objective, Placements: []Backup{}, Unprotected: []Unprotected{}, MS: float64(took.Microseconds()) / 1e3}
 	for i, spot := range x.Spots {
 		a := &p.Applications[i]
 		if spot.Server < 0 {
