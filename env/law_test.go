@@ -8,7 +8,6 @@ import (
 
 	"gearshift/env"
 	"gearshift/env/envtest"
-	"gearshift/env/shared"
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/workloads"
@@ -21,7 +20,7 @@ func sharedCores(t *testing.T, requests int) env.Config {
 	c.Work = func(fleet.Request, int, int) time.Duration { return 50 * time.Millisecond }
 	c.Laws = func() (laws []env.Law) {
 		for h := range c.Table.Hosts {
-			laws = append(laws, shared.New(shared.Options{Cores: 1, Uses: make([]float64, len(c.Table.ReplicasOn(h))), Until: time.Hour}))
+			laws = append(laws, env.NewSharedHost(env.SharedOptions{Cores: 1, Uses: make([]float64, len(c.Table.ReplicasOn(h))), Until: time.Hour}))
 		}
 		return laws
 	}

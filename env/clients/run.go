@@ -10,7 +10,6 @@ import (
 	"gearshift/env"
 	"gearshift/env/agenda"
 	"gearshift/env/engine"
-	"gearshift/env/shared"
 	"gearshift/internal/splitmix"
 	"gearshift/router/balance"
 	"gearshift/router/control"
@@ -32,7 +31,7 @@ const (
 type run struct {
 	*Config
 	sim      *env.Simulator
-	hosts    []*shared.Host
+	hosts    []*env.SharedHost
 	measured []HostLoad // by host, in the last period
 	agenda   agenda.Agenda
 	shares   []float64     // cumulative
@@ -124,14 +123,14 @@ func newRun(c *Config) (*run, error) {
 	if law == (profile.Bandwidth{}) {
 		law = profile.DefaultBandwidth
 	}
-	stalls := shared.NewStalls(law)
+	stalls := env.NewStalls(law)
 	var laws []env.Law
 	for i, x := range c.Hosts {
-		o := shared.Options{Cores: x.Compute, Bandwidth: x.Bandwidth, Stalls: stalls, Turns: c.Turns, Until: c.Length}
+		o := env.SharedOptions{Cores: x.Compute, Bandwidth: x.Bandwidth, Stalls: stalls, Turns: c.Turns, Until: c.Length}
 		for _, n := range t.ReplicasOn(i) {
 			o.Uses = append(o.Uses, c.Models[t.Replicas[n].Variant].Bandwidth)
 		}
-		h := shared.New(o)
+		h := env.NewSharedHost(o)
 		r.hosts, laws = append(r.hosts, h), append(laws, h)
 	}
 	r.deploy(t)

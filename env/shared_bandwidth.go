@@ -1,4 +1,4 @@
-package shared
+package env
 
 import "gearshift/router/profile"
 

@@ -1,26 +1,26 @@
-package shared_test
+package env_test
 
 import (
 	"slices"
 	"testing"
 	"time"
 
+	"gearshift/env"
 	"gearshift/env/engine"
-	"gearshift/env/shared"
 	"gearshift/router/profile"
 )
 
 // host returns a host of one core with two slots, whose requests use .6 and .8 of its bandwidth.
-func host(turns bool) *shared.Host {
-	return shared.New(shared.Options{Cores: 1, Bandwidth: 1, Stalls: shared.NewStalls(profile.Bandwidth{Knee: 1}), Uses: []float64{0.6, 0.8}, Turns: turns, Until: time.Hour})
+func host(turns bool) *env.SharedHost {
+	return env.NewSharedHost(env.SharedOptions{Cores: 1, Bandwidth: 1, Stalls: env.NewStalls(profile.Bandwidth{Knee: 1}), Uses: []float64{0.6, 0.8}, Turns: turns, Until: time.Hour})
 }
 
-func submit(h *shared.Host, slot int, id uint64, work, now time.Duration) {
+func submit(h *env.SharedHost, slot int, id uint64, work, now time.Duration) {
 	h.Submit(slot, engine.Sequence{ID: id, Work: work, Expected: work, Since: now}, now)
 }
 
 // ends has the host end all that it has, and returns the IDs with the seconds at which they end.
-func ends(h *shared.Host) (ids []uint64, at []float64) {
+func ends(h *env.SharedHost) (ids []uint64, at []float64) {
 	for _, busy := h.Next(); busy; _, busy = h.Next() {
 		for _, e := range h.Step(nil) {
 			ids, at = append(ids, e.ID), append(at, e.At.Round(time.Millisecond).Seconds())

@@ -1,20 +1,17 @@
-// Package shared is the law of hosts that work on all requests at a time: these share its cores,
-// and slow each other down where they ask for more of its memory's bandwidth than there is.
-package shared
+package env
 
 import (
 	"math"
 	"slices"
 	"time"
 
-	"gearshift/env"
 	"gearshift/env/engine"
 	"gearshift/router/control"
 	"gearshift/router/signals"
 )
 
-// Options describe a host.
-type Options struct {
+// SharedOptions describe a [SharedHost].
+type SharedOptions struct {
 	// Cores is how many requests it works on at full speed; more than that share them.
 	Cores float64
 	// Bandwidth is that of its memory, in any unit. Zero has memory slow nothing, and without
@@ -30,12 +27,13 @@ type Options struct {
 	Until time.Duration
 }
 
-// Host is one under way. Each request has got as much work done since it came as any other, so
+// SharedHost is the law of a host that works on all requests at a time: these share its cores, and
+// slow each other down where they ask for more of its memory's bandwidth than there is. Each request has got as much work done since it came as any other, so
 // that one number, received, says how far all are: a request ends when received has risen by
 // its work.
-type Host struct {
-	Options
-	running  requests
+type SharedHost struct {
+	SharedOptions
+	running  sharedRequests
 	counts   []int // of requests, by slot
 	loads    int   // of running, those that load a replica
 	work     time.Duration
@@ -45,7 +43,7 @@ type Host struct {
 	next     time.Duration // when a request ends, unless others come
 	more     bool          // another one has ended that no step has taken off
 	memory   memory
-	reported reported
+	reported sharedReport
 	turns    *turns // nil where all requests run at a time
 
 	// Busy is the seconds of all cores that were busy, until Until.
@@ -55,14 +53,14 @@ type Host struct {
 }
 
 var _ interface {
-	env.Law
-	env.Loader
-} = (*Host)(nil)
+	Law
+	Loader
+} = (*SharedHost)(nil)
 
-// New makes an idle host.
-func New(o Options) *Host {
+// NewSharedHost makes an idle host.
+func NewSharedHost(o SharedOptions) *SharedHost {
 	n := len(o.Uses)
-	h := &Host{Options: o, counts: make([]int, n), memory: memory{bandwidth: o.Bandwidth, stalls: o.Stalls}, reported: reported{takes: make([][levels]float32, n)}}
+	h := &SharedHost{SharedOptions: o, counts: make([]int, n), memory: memory{bandwidth: o.Bandwidth, stalls: o.Stalls}, reported: sharedReport{takes: make([][levels]float32, n)}}
 	if o.Turns {
 		h.turns = newTurns(n)
 	}
@@ -70,8 +68,8 @@ func New(o Options) *Host {
 	return h
 }
 
-// request is one on a host; the load of a replica is one too.
-type request struct {
+// sharedRequest is one on a host; the load of a replica is one too.
+type sharedRequest struct {
 	ends     float64 // when received is as much; of one that waits for its turn its work
 	id       uint64
 	since    time.Duration
@@ -81,12 +79,12 @@ type request struct {
 }
 
 // loads reports whether it is the load of a replica.
-func (r *request) loads() bool { return r.found < 0 }
+func (r *sharedRequest) loads() bool { return r.found < 0 }
 
-// requests is a heap, the first to end on top.
-type requests []request
+// sharedRequests is a heap, the first to end on top.
+type sharedRequests []sharedRequest
 
-func (r *requests) push(x request) {
+func (r *sharedRequests) push(x sharedRequest) {
 	list := append(*r, x)
 	*r = list
 	i := len(list) - 1
@@ -101,7 +99,7 @@ func (r *requests) push(x request) {
 	list[i] = x
 }
 
-func (r *requests) pop() request {
+func (r *sharedRequests) pop() sharedRequest {
 	list := *r
 	top, last := list[0], len(list)-1
 	list[0] = list[last]
@@ -112,7 +110,7 @@ func (r *requests) pop() request {
 }
 
 // keep keeps those for which f returns true.
-func (r *requests) keep(f func(x *request) bool) {
+func (r *sharedRequests) keep(f func(x *sharedRequest) bool) {
 	kept := (*r)[:0]
 	for i := range *r {
 		if x := (*r)[i]; f(&x) {
@@ -125,7 +123,7 @@ func (r *requests) keep(f func(x *request) bool) {
 	}
 }
 
-func (r requests) sink(i int) {
+func (r sharedRequests) sink(i int) {
 	if i >= len(r) {
 		return
 	}
@@ -149,7 +147,7 @@ func (r requests) sink(i int) {
 
 // revise works out from what the host has now how fast requests get on, relative to one alone on
 // a core, and when one ends.
-func (h *Host) revise() {
+func (h *SharedHost) revise() {
 	share := min(1, h.Cores/float64(max(1, len(h.running))))
 	h.speed = share / h.memory.stretch(share)
 	switch {
@@ -163,7 +161,7 @@ func (h *Host) revise() {
 }
 
 // Advance has time pass.
-func (h *Host) Advance(now time.Duration) {
+func (h *SharedHost) Advance(now time.Duration) {
 	passed := (now - h.at).Seconds()
 	busy := min(h.Cores, float64(len(h.running)))
 	h.received += passed * h.speed
@@ -176,7 +174,7 @@ func (h *Host) Advance(now time.Duration) {
 
 // Poll has the host answer a poll before its requests, which takes so much of a core. Where all
 // cores are busy these get as much less.
-func (h *Host) Poll(work, now time.Duration) {
+func (h *SharedHost) Poll(work, now time.Duration) {
 	h.Advance(now)
 	if n := float64(len(h.running)); n >= h.Cores {
 		h.received -= work.Seconds() / n
@@ -191,16 +189,16 @@ func (h *Host) Poll(work, now time.Duration) {
 }
 
 // Hog has something that is no request ask for more of the bandwidth, or for less.
-func (h *Host) Hog(more float64, now time.Duration) {
+func (h *SharedHost) Hog(more float64, now time.Duration) {
 	h.Advance(now)
 	h.memory.hogged += more
 	h.revise()
 }
 
 // Submit implements [env.Law].
-func (h *Host) Submit(slot int, s engine.Sequence, now time.Duration) {
+func (h *SharedHost) Submit(slot int, s engine.Sequence, now time.Duration) {
 	h.Advance(now)
-	r := request{ends: s.Work.Seconds(), id: s.ID, since: s.Since, expected: s.Expected, slot: int32(slot), found: int32(h.counts[slot])}
+	r := sharedRequest{ends: s.Work.Seconds(), id: s.ID, since: s.Since, expected: s.Expected, slot: int32(slot), found: int32(h.counts[slot])}
 	h.counts[slot]++
 	h.work += s.Expected
 	if !h.turns.waits(&r) {
@@ -210,15 +208,15 @@ func (h *Host) Submit(slot int, s engine.Sequence, now time.Duration) {
 }
 
 // Load implements [env.Loader].
-func (h *Host) Load(slot int, work, now time.Duration) {
+func (h *SharedHost) Load(slot int, work, now time.Duration) {
 	h.Advance(now)
 	h.loads++
-	h.run(request{ends: work.Seconds(), slot: int32(slot), found: -1})
+	h.run(sharedRequest{ends: work.Seconds(), slot: int32(slot), found: -1})
 	h.revise()
 }
 
 // run has a request share the cores from now on.
-func (h *Host) run(r request) {
+func (h *SharedHost) run(r sharedRequest) {
 	r.ends += h.received
 	h.running.push(r)
 	h.memory.asked += h.Uses[r.slot]
@@ -228,15 +226,15 @@ func (h *Host) run(r request) {
 const rounding = 1e-8
 
 // due reports whether a request has ended.
-func (h *Host) due() bool {
+func (h *SharedHost) due() bool {
 	return len(h.running) > 0 && h.running[0].ends <= h.received+rounding
 }
 
 // Next implements [env.Law].
-func (h *Host) Next() (time.Duration, bool) { return h.next, h.next != control.Never }
+func (h *SharedHost) Next() (time.Duration, bool) { return h.next, h.next != control.Never }
 
 // Step implements [env.Law]: one request ends, unless what it needs is not there by a rounding.
-func (h *Host) Step(dst []engine.Event) []engine.Event {
+func (h *SharedHost) Step(dst []engine.Event) []engine.Event {
 	if h.next == control.Never {
 		return dst
 	}
@@ -261,7 +259,7 @@ func (h *Host) Step(dst []engine.Event) []engine.Event {
 }
 
 // leave follows a request that runs no longer.
-func (h *Host) leave(r *request) {
+func (h *SharedHost) leave(r *sharedRequest) {
 	if h.memory.asked -= h.Uses[r.slot]; len(h.running) == 0 {
 		h.memory.asked = 0 // what additions have rounded is over
 	}
@@ -269,7 +267,7 @@ func (h *Host) leave(r *request) {
 }
 
 // forget counts a request no longer.
-func (h *Host) forget(r *request) {
+func (h *SharedHost) forget(r *sharedRequest) {
 	if r.loads() {
 		h.loads--
 		return
@@ -279,27 +277,27 @@ func (h *Host) forget(r *request) {
 }
 
 // Cancel ends a request that runs, without an answer.
-func (h *Host) Cancel(id uint64, now time.Duration) {
+func (h *SharedHost) Cancel(id uint64, now time.Duration) {
 	h.Advance(now)
-	i := slices.IndexFunc(h.running, func(r request) bool { return r.id == id && !r.loads() })
+	i := slices.IndexFunc(h.running, func(r sharedRequest) bool { return r.id == id && !r.loads() })
 	if i < 0 {
 		return
 	}
 	r := h.running[i]
-	h.running.keep(func(x *request) bool { return x.id != id || x.loads() })
+	h.running.keep(func(x *sharedRequest) bool { return x.id != id || x.loads() })
 	h.leave(&r)
 	h.more = h.more && h.due()
 	h.revise()
 }
 
 // Break implements [env.Law]. A load of one slot goes on.
-func (h *Host) Break(slot int, now time.Duration, f func(id uint64)) {
+func (h *SharedHost) Break(slot int, now time.Duration, f func(id uint64)) {
 	if slot >= 0 && h.counts[slot] == 0 {
 		return
 	}
 	h.Advance(now)
-	var gone []request
-	h.running.keep(func(x *request) bool {
+	var gone []sharedRequest
+	h.running.keep(func(x *sharedRequest) bool {
 		stays := slot >= 0 && (x.loads() || int(x.slot) != slot)
 		if !stays {
 			gone = append(gone, *x)
@@ -328,17 +326,17 @@ func (h *Host) Break(slot int, now time.Duration, f func(id uint64)) {
 }
 
 // Each implements [env.Law]. No request has tokens.
-func (h *Host) Each(slot int, f func(id uint64, generated int)) {
+func (h *SharedHost) Each(slot int, f func(id uint64, generated int)) {
 	for i := range h.running {
 		if r := &h.running[i]; int(r.slot) == slot && !r.loads() {
 			f(r.id, 0)
 		}
 	}
-	h.turns.each(slot, func(r *request) { f(r.id, 0) })
+	h.turns.each(slot, func(r *sharedRequest) { f(r.id, 0) })
 }
 
 // Counters returns what the host says to a client of the slot's model.
-func (h *Host) Counters(slot int) signals.Counters {
+func (h *SharedHost) Counters(slot int) signals.Counters {
 	return signals.Counters{
 		Model: h.counts[slot], Host: len(h.running) - h.loads + h.turns.length(), Work: h.work, Cores: h.Cores,
 		Took: h.reported.estimate(slot, h.counts[slot]), Use: h.reported.use, Rate: h.reported.rate,
@@ -346,4 +344,4 @@ func (h *Host) Counters(slot int) signals.Counters {
 }
 
 // Work returns the work that is expected of the requests that the host has.
-func (h *Host) Work() time.Duration { return h.work }
+func (h *SharedHost) Work() time.Duration { return h.work }

@@ -1,10 +1,10 @@
-package shared
+package env
 
 import "time"
 
-// reported is what a host says of itself besides what it has: how busy it was of late, and how long
+// sharedReport is what a host says of itself besides what it has: how busy it was of late, and how long
 // requests took.
-type reported struct {
+type sharedReport struct {
 	takes  [][levels]float32 // seconds, by slot and how many requests of it were there
 	from   time.Duration     // the window began
 	worked float64           // seconds of all cores, in the window
@@ -23,7 +23,7 @@ const (
 )
 
 // answered enters a request that found so many of its slot when it came.
-func (t *reported) answered(slot int, found int32, took time.Duration) {
+func (t *sharedReport) answered(slot int, found int32, took time.Duration) {
 	t.done++
 	x := &t.takes[slot][min(found, levels-1)]
 	if *x == 0 {
@@ -35,7 +35,7 @@ func (t *reported) answered(slot int, found int32, took time.Duration) {
 
 // advance has time pass until now, in which cores were busy for so many seconds, and begins a new
 // window if the last is over.
-func (t *reported) advance(busy float64, now time.Duration, cores float64) {
+func (t *sharedReport) advance(busy float64, now time.Duration, cores float64) {
 	t.worked += busy
 	if passed := now - t.from; passed >= window {
 		use, rate := t.worked/cores/passed.Seconds(), float64(t.done)/passed.Seconds()
@@ -48,7 +48,7 @@ func (t *reported) advance(busy float64, now time.Duration, cores float64) {
 
 // estimate is how long requests of the slot took that found so many, or the nearest number
 // of which there were any.
-func (t *reported) estimate(slot, have int) time.Duration {
+func (t *sharedReport) estimate(slot, have int) time.Duration {
 	have = min(have, levels-1)
 	for off := range levels {
 		for _, at := range [2]int{have - off, have + off} {
