@@ -152,6 +152,31 @@ func (l lessons) Ended(w *work.Work, r work.Result) {
 	l.Answered(w.Replica, took-w.Waited)
 }
 
+// answers counts what replicas have answered. It is an [Observer].
+type answers struct {
+	*signals.Busy
+	clock work.Clock
+}
+
+// Curious implements [Observer].
+func (answers) Curious() bool { return false }
+
+// Routed implements [Observer].
+func (answers) Routed(*Account) {}
+
+// Over implements [Observer]. A job's batches have kept engines at work for as long as each took.
+func (b answers) Over(a *Account) {
+	if a.Job != nil {
+		for _, x := range a.Job.Busy {
+			b.Worked(x.Replica, x.Took, b.clock())
+		}
+		return
+	}
+	if w := a.Work; w != nil && a.Result.Outcome == work.Completed {
+		b.Answered(w.Replica, a.Result.Tokens, b.clock())
+	}
+}
+
 // load returns the router's own load: of all replicas that take requests together.
 func (s *Server) load() signals.Load {
 	all := make([]int, len(s.table.Replicas))

@@ -89,6 +89,8 @@ type Options struct {
 	// Objective reports what the policy of a name was trained for; empty if that is mean
 	// utility, or unknown. It is called from any goroutine. Nil: no policy's is shown.
 	Objective func(policy string) string
+	// Busy, if not nil, is told what replicas answer, and what engines say of their load.
+	Busy *signals.Busy
 	// Balancer is the router's, if it chooses by what replicas say of their load. Nil: it does not.
 	Balancer *informed.Balancer
 	// Modality has the models whose inputs are chosen for each request of a job.
@@ -218,6 +220,10 @@ func (s *Server) assemble(o *Options) (err error) {
 	s.balancer, s.instance = o.Balancer, max(1, rand.Uint32())
 	s.feed = s.newFeed(o.Balancer)
 	s.watchers = append(slices.Clip(s.watchers), lessons{s.feed})
+	if o.Busy != nil {
+		o.Busy.Said = s.feed.Known
+		s.observers = append(s.observers, answers{o.Busy, s.clock})
+	}
 	s.watchEngines(o.Drift)
 	s.kept = proxy.NewResponses(s.clock)
 	s.memory = admission.NewMemory(&s.config, o.Memory, s.log)
@@ -252,9 +258,6 @@ func (s *Server) assemble(o *Options) (err error) {
 
 // Engines are the engines behind the replicas, for modules with a controller of their own.
 func (s *Server) Engines() *engines.Engines { return s.engines }
-
-// LoadOf is what is known of the load of a replica's engine.
-func (s *Server) LoadOf(replica int) signals.Known { return s.feed.Known(replica) }
 
 // Clock is the server's.
 func (s *Server) Clock() work.Clock { return s.clock }

@@ -131,7 +131,9 @@ func modules(t *fleet.Table, about dashboard.About) []serving.Module {
 // controllers adds what changes the fleet while it serves: failover, rollout, rebalancing, tiers, and what
 // shows how busy hosts are.
 func (x *assembly) controllers() (key string, err error) {
-	t, modules := x.routing.core.Table(), x.options.Modules
+	t, l, modules := x.routing.core.Table(), x.routing.core.Ledger(), x.options.Modules
+	busy := newBusy(x.s, l)
+	x.options.Busy = busy
 	failover, err := x.o.newFailover(x.s, t, x.log)
 	if err != nil {
 		return "failover", err
@@ -139,7 +141,7 @@ func (x *assembly) controllers() (key string, err error) {
 	if failover != nil {
 		x.closing(failover)
 	}
-	versions, err := x.o.newRollout(x.s, x.routing.core.Ledger(), x.options.Backends, x.log)
+	versions, err := x.o.newRollout(x.s, l, busy, x.options.Backends, x.log)
 	if err != nil {
 		return "rollout", err
 	}
@@ -150,17 +152,17 @@ func (x *assembly) controllers() (key string, err error) {
 	if failover != nil {
 		modules = append(withFailover(modules, failover), failover)
 	}
-	moves, err := newRebalancing(x.s, x.routing.core.Ledger(), x.log)
+	moves, err := newRebalancing(x.s, l, busy, x.log)
 	if err != nil {
 		return "serving.rebalancing", err
 	}
 	if moves != nil {
 		modules = append(modules, moves)
 	}
-	if modules, err = withTiers(modules, x.s, x.routing); err != nil {
+	if modules, err = withTiers(modules, x.s, x.routing, busy); err != nil {
 		return "serving.tiers", err
 	}
-	if modules, err = withTail(modules, x.s, t, moves, versions); err != nil {
+	if modules, err = withTail(modules, x.s, t, busy, moves, versions); err != nil {
 		return "serving.tail", err
 	}
 	x.options.Modules = modules

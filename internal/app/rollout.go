@@ -7,6 +7,7 @@ import (
 
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
+	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/control/rollout"
@@ -15,7 +16,7 @@ import (
 // newRollout makes what changes versions of models, and gives the backends of those that change
 // names that may; nil where the scenario has no section rollout. It holds the state file until it is
 // closed.
-func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, backends []serving.Backend, log *slog.Logger) (*rollout.Module, error) {
+func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, busy *signals.Busy, backends []serving.Backend, log *slog.Logger) (*rollout.Module, error) {
 	x := s.Rollout()
 	if x == nil {
 		if o.RolloutState != "" {
@@ -30,11 +31,8 @@ func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, backends []s
 	}
 	system, named := s.RolloutSystem()
 	t := l.Table()
-	names, slots := make([]*config.Name, len(backends)), make([]int, len(backends))
+	names := make([]*config.Name, len(backends))
 	for i := range backends {
-		if slots[i] = s.Engine.MaxSequences; t.Replicas[i].Limit > 0 {
-			slots[i] = min(slots[i], t.Replicas[i].Limit)
-		}
 		if named[i] {
 			names[i] = new(config.Name)
 			names[i].Set(cmp.Or(backends[i].Model, t.Variants[t.Replicas[i].Variant].Name))
@@ -42,7 +40,7 @@ func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, backends []s
 		}
 	}
 	return rollout.New(rollout.Options{
-		System: system, Controller: s.RolloutOptions(), Ledger: l, Names: names, Pattern: x.Pattern, Slots: slots,
+		System: system, Controller: s.RolloutOptions(), Ledger: l, Names: names, Pattern: x.Pattern, Busy: busy,
 		StateFile: o.RolloutState, Log: log,
 	})
 }

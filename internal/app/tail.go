@@ -3,6 +3,7 @@ package app
 import (
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
+	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/admin/dashboard"
 	"gearshift/serving/control/rebalancing"
@@ -13,8 +14,8 @@ import (
 
 // withTail adds what shows how busy the busiest hosts are, on the page too, with the replicas that
 // are moved and the versions that change, if any do.
-func withTail(modules []serving.Module, s *scenario.Scenario, t *fleet.Table, moves *rebalancing.Module, versions *rollout.Module) ([]serving.Module, error) {
-	o := tail.Options{Table: t, Target: scenario.Of[scenario.Tail](s).Target.Share(), Takes: s.HostTime()}
+func withTail(modules []serving.Module, s *scenario.Scenario, t *fleet.Table, b *signals.Busy, moves *rebalancing.Module, versions *rollout.Module) ([]serving.Module, error) {
+	o := tail.Options{Table: t, Target: scenario.Of[scenario.Tail](s).Target.Share(), Busy: b}
 	if moves != nil {
 		o.Moves = func() any { return moves.Situation().Moves }
 	}
@@ -34,12 +35,12 @@ func withTail(modules []serving.Module, s *scenario.Scenario, t *fleet.Table, mo
 }
 
 // withTiers adds what corrects the shares of tiers, if the scenario has any.
-func withTiers(modules []serving.Module, s *scenario.Scenario, r *Reloader) ([]serving.Module, error) {
+func withTiers(modules []serving.Module, s *scenario.Scenario, r *Reloader, b *signals.Busy) ([]serving.Module, error) {
 	if r.tiers == nil {
 		return modules, nil
 	}
 	list, members, o := s.ServingTiers(r.core.Table())
-	m, err := tiering.New(tiering.Options{Ledger: r.core.Ledger(), Tiers: list, Members: members, Controller: o, Balancer: r.tiers})
+	m, err := tiering.New(tiering.Options{Busy: b, Tiers: list, Members: members, Controller: o, Balancer: r.tiers})
 	if err != nil {
 		return nil, err
 	}

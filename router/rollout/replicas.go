@@ -8,19 +8,11 @@ import (
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/lifecycle"
+	"gearshift/router/signals"
 )
 
-// Engines is what [Replicas] asks for beside the states of replicas.
-type Engines interface {
-	// Use returns how busy the host is now, from 0 to 1. Counted says of each replica whether it counts
-	// towards what its host can do at a time: of two of one location only the one that answers more does.
-	Use(host int, counted func(replica int) bool) float64
-	// Name has the replica's model be called by a version from its next load on; empty: it has none.
-	Name(replica int, model *Model, version string)
-}
-
 // Replicas runs a [Controller] whose locations are replicas of a fleet: it wants their states by the claims
-// of changes of version, shows requests one of two replicas that take turns, and measures how busy hosts are.
+// of changes of version, and shows requests one of two replicas that take turns.
 //
 // It implements [control.Controller], and is used as one is, but for [Replicas.Hide],
 // [Replicas.Failed] and [Replicas.Answered], which any goroutine may call.
@@ -28,7 +20,9 @@ type Replicas struct {
 	*Controller
 	ledger    *fleet.Ledger
 	table     *fleet.Table
-	engines   Engines
+	name      func(replica int, m *Model, version string)
+	use       *signals.Busy
+	now       time.Duration
 	claims    *lifecycle.Claims
 	counts    []counter
 	locations []turns   // of all models
@@ -36,7 +30,6 @@ type Replicas struct {
 	changing  []int     // a replica of each location that is being changed
 	versioned []bool    // by replica: its version changes
 	parts     []float64 // by replica, of the requests of its location
-	busy      []busy    // by host
 	hidden    atomic.Pointer[split]
 	changed   bool // something has happened that a state saved before does not have
 }
@@ -48,12 +41,13 @@ type turns struct {
 	others   []int // replicas of other locations of the model
 }
 
-// NewReplicas makes a controller of a system whose replicas are those of the ledger. [Replicas.Claim] follows
-// before the first Wake.
-func NewReplicas(s *System, o Options, l *fleet.Ledger, e Engines) (*Replicas, error) {
+// NewReplicas makes a controller of a system whose replicas are those of the ledger, and of hosts that are as busy
+// as measured. Name has a replica's model be called by a version from its next load on; empty: it has none.
+// [Replicas.Claim] follows before the first Wake.
+func NewReplicas(s *System, o Options, l *fleet.Ledger, use *signals.Busy, name func(replica int, m *Model, version string)) (*Replicas, error) {
 	t := l.Table()
 	n := len(t.Replicas)
-	x := &Replicas{ledger: l, table: t, engines: e, counts: make([]counter, n), versioned: make([]bool, n), parts: make([]float64, n), busy: make([]busy, len(t.Hosts))}
+	x := &Replicas{ledger: l, table: t, use: use, name: name, counts: make([]counter, n), versioned: make([]bool, n), parts: make([]float64, n)}
 	for i := range s.Models {
 		x.find(&s.Models[i])
 	}
@@ -127,8 +121,9 @@ func (x *Replicas) Observe(control.Event) {}
 
 // Wake implements [control.Controller].
 func (x *Replicas) Wake(now time.Duration) time.Duration {
-	x.sample(now)
-	next := min(x.Controller.Wake(now), now+sampling)
+	x.now = now
+	x.use.Sample(now)
+	next := min(x.Controller.Wake(now), now+signals.Sampling)
 	x.hold()
 	x.split()
 	return next
@@ -153,8 +148,11 @@ func (x *Replicas) Answered(replica int, took time.Duration) {
 // Answers returns what the replica has answered so far.
 func (x *Replicas) Answers(replica int) Count { return x.counts[replica].get() }
 
+// recent is how long a host's utilisation is the mean of.
+const recent = 10 * time.Second
+
 // Utilisation returns how busy the host has been lately.
-func (x *Replicas) Utilisation(host int) float64 { return x.busy[host].mean }
+func (x *Replicas) Utilisation(host int) float64 { return x.use.Host(host, recent, x.now).Share() }
 
 // seen is the fleet as the controller sees it. It implements [Fleet].
 type seen struct{ *Replicas }
@@ -188,7 +186,7 @@ func (x seen) Busy(host int) float64 { return x.Utilisation(host) }
 func (x seen) Hold(r int, version string) {
 	for _, at := range x.locations {
 		if at.replicas[0] == r || at.replicas[1] == r {
-			x.engines.Name(r, at.model, version)
+			x.name(r, at.model, version)
 		}
 	}
 	x.changed = true

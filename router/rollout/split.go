@@ -1,10 +1,8 @@
 package rollout
 
 import (
-	"math"
 	"slices"
 	"sync"
-	"time"
 
 	"gearshift/internal/splitmix"
 	"gearshift/router/fleet"
@@ -101,29 +99,4 @@ func (c *counter) get() Count {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.count
-}
-
-// busy is how busy a host has been lately.
-type busy struct {
-	mean float64
-	at   time.Duration
-}
-
-const (
-	// sampling is how often hosts are looked at.
-	sampling = 500 * time.Millisecond
-	// smoothed is over how long the utilisation of a host is smoothed.
-	smoothed = 10 * time.Second
-)
-
-// sample looks at how busy hosts are.
-func (x *Replicas) sample(now time.Duration) {
-	counted := func(r int) bool { return !x.versioned[r] || x.parts[r] > 0.5 }
-	for h := range x.busy {
-		b := &x.busy[h]
-		passed := (now - b.at).Seconds()
-		// At first it is a plain mean: what was before the router began is not known.
-		b.mean += (x.engines.Use(h, counted) - b.mean) * max(1-math.Exp(-passed/smoothed.Seconds()), min(1, passed/max(now.Seconds(), 1e-9)))
-		b.at = now
-	}
 }

@@ -6,13 +6,8 @@ import (
 	"testing"
 
 	"gearshift/router/fleet"
+	"gearshift/router/signals"
 )
-
-// idle is engines whose hosts are never busy.
-type idle struct{}
-
-func (idle) Use(int, func(int) bool) float64 { return 0 }
-func (idle) Name(int, *Model, string)        {}
 
 // newReplicas controls a model at two locations, whose replicas are 0 and 2, and 1 and 3.
 func newReplicas(t *testing.T) (*Replicas, *fleet.Ledger) {
@@ -27,7 +22,7 @@ func newReplicas(t *testing.T) (*Replicas, *fleet.Ledger) {
 	}
 	ledger := fleet.NewLedger(table)
 	s := &System{Models: []Model{{Name: "v", Version: "1", Locations: []Location{{Host: 0, Replicas: [2]int{0, 2}}, {Host: 1, Replicas: [2]int{1, 3}}}}}}
-	x, err := NewReplicas(s, DefaultOptions(), ledger, idle{})
+	x, err := NewReplicas(s, DefaultOptions(), ledger, signals.NewBusy(ledger, signals.BusyOptions{}), func(int, *Model, string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

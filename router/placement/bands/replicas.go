@@ -10,6 +10,7 @@ import (
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/lifecycle"
+	"gearshift/router/signals"
 )
 
 // Replicas runs a [Controller] that moves replicas of a fleet: it wants their states by the claims of
@@ -24,7 +25,8 @@ type Replicas struct {
 	engine Engines
 	claims *lifecycle.Claims
 	number map[[2]int]int // of the replica by variant and host
-	counts []count        // by replica
+	busy   *signals.Busy
+	reads  []atomic.Int64 // by replica, of its weights since the last measurement, at most: a batch shares one
 	now    time.Duration
 
 	measured time.Duration
@@ -36,17 +38,8 @@ type Replicas struct {
 type Engines interface {
 	// Driven reports whether anything loads and unloads the replica.
 	Driven(replica int) bool
-	// Work returns how long a request with so many tokens of prompt and answer keeps the replica's host
-	// busy, alone.
-	Work(replica, prompt, tokens int) time.Duration
 	// Moved follows what is ordered, and why it was not if it was not.
 	Moved(a control.Action, err error)
-}
-
-// count counts what a replica has done since the last measurement.
-type count struct {
-	work  atomic.Int64 // nanoseconds
-	reads atomic.Int64 // of its weights, at most: requests in one batch share one
 }
 
 // worth is the least share of one host that a move must bring below bands and limits. What a
@@ -68,7 +61,7 @@ func resources() []Resource {
 
 // NewReplicas makes a controller of the ledger's replicas. The settings' resources are its own. [Replicas.Claim]
 // follows before the first Wake.
-func NewReplicas(s Settings, l *fleet.Ledger, e Engines) (*Replicas, error) {
+func NewReplicas(s Settings, l *fleet.Ledger, b *signals.Busy, e Engines) (*Replicas, error) {
 	t := l.Table()
 	s.Options.Resources = resources()
 	s.Options.Gain = worth / float64(len(t.Hosts))
@@ -76,7 +69,7 @@ func NewReplicas(s Settings, l *fleet.Ledger, e Engines) (*Replicas, error) {
 		return nil, fmt.Errorf("cannot make rebalancing: %w", err)
 	}
 	n := len(t.Replicas)
-	x := &Replicas{table: t, ledger: l, engine: e, number: map[[2]int]int{}, counts: make([]count, n), loaded: make([]time.Duration, n), use: make([][]float64, n)}
+	x := &Replicas{table: t, ledger: l, busy: b, engine: e, number: map[[2]int]int{}, reads: make([]atomic.Int64, n), loaded: make([]time.Duration, n), use: make([][]float64, n)}
 	for i, r := range t.Replicas {
 		x.use[i] = make([]float64, len(s.Options.Resources))
 		at := [2]int{r.Variant, r.Host}
@@ -94,11 +87,7 @@ func (x *Replicas) Claim(claim func(lifecycle.Rank, func(control.Event)) *lifecy
 }
 
 // Answered counts an answer of the replica with so many tokens.
-func (x *Replicas) Answered(replica, prompt, tokens int) {
-	c := &x.counts[replica]
-	c.work.Add(int64(x.engine.Work(replica, prompt, tokens)))
-	c.reads.Add(int64(max(1, tokens)))
-}
+func (x *Replicas) Answered(replica, tokens int) { x.reads[replica].Add(int64(max(1, tokens))) }
 
 // Use returns what the replica used of its host at the last measurement, by resource, and whether it is loaded.
 func (x *Replicas) Use(replica int) (use []float64, loaded bool) {
@@ -167,7 +156,7 @@ func (x measured) Measure() *Measurement {
 	}
 	for i := range t.Replicas {
 		r := &t.Replicas[i]
-		x.measure(i, (x.now - max(since, x.loaded[i])).Seconds())
+		x.measure(i, x.now-max(since, x.loaded[i]))
 		number, placed := x.Replica(r.Variant, r.Host), x.ledger.Placed(i)
 		switch {
 		case placed == fleet.Cold:
@@ -184,17 +173,18 @@ func (x measured) Measure() *Measurement {
 	return m
 }
 
-// measure works out what a replica has used in the time that has passed.
-func (x measured) measure(i int, passed float64) {
-	work, reads := time.Duration(x.counts[i].work.Swap(0)), x.counts[i].reads.Swap(0)
+// measure works out what a replica has used in the time that has passed: what waits does not make a host look busier
+// than it is.
+func (x measured) measure(i int, passed time.Duration) {
+	reads := x.reads[i].Swap(0)
 	use := x.use[i]
 	use[Busy], use[Memory], use[Bandwidth] = 0, float64(x.table.MemoryOf(i)), 0
 	if x.ledger.Placed(i) == fleet.Cold || passed <= 0 {
 		return
 	}
-	use[Busy] = work.Seconds() / passed
+	use[Busy] = x.busy.Replica(i, passed, x.now).Answered
 	if model := x.table.ModelOf(x.table.Replicas[i].Variant); model >= 0 {
-		use[Bandwidth] = float64(reads) * float64(x.table.Models[model].Memory) / passed
+		use[Bandwidth] = float64(reads) * float64(x.table.Models[model].Memory) / passed.Seconds()
 	}
 }
 

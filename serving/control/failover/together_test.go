@@ -14,6 +14,7 @@ import (
 
 	"gearshift/router/placement/bands"
 	versions "gearshift/router/rollout"
+	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/control/failover"
@@ -70,9 +71,9 @@ func (f *fleetWithAll) join(o *failover.Options, s *serving.Options) {
 	t := o.Table
 	half := len(t.Replicas) / 2
 	s.Backends = append(s.Backends, s.Backends...)
-	names, slots, x := make([]*config.Name, len(t.Replicas)), make([]int, len(t.Replicas)), &versions.System{}
+	names, x := make([]*config.Name, len(t.Replicas)), &versions.System{}
 	for i := range t.Replicas {
-		slots[i], names[i] = 8, new(config.Name)
+		names[i] = new(config.Name)
 		names[i].Set(s.Backends[i].Model)
 		s.Backends[i].Versioned = names[i]
 	}
@@ -86,12 +87,16 @@ func (f *fleetWithAll) join(o *failover.Options, s *serving.Options) {
 	}
 	c := versions.DefaultOptions()
 	c.Warmup = time.Second
+	s.Busy = signals.NewBusy(s.Router.Ledger(), signals.BusyOptions{
+		Takes:  func(int, int) time.Duration { return 2 * time.Millisecond },
+		AtOnce: slices.Repeat([]int{8}, len(t.Replicas)),
+	})
 	var err error
-	if f.versions, err = rollout.New(rollout.Options{System: x, Controller: c, Ledger: s.Router.Ledger(), Names: names, Pattern: "{model}@{version}", Slots: slots, Log: o.Log}); err != nil {
+	if f.versions, err = rollout.New(rollout.Options{System: x, Controller: c, Ledger: s.Router.Ledger(), Names: names, Pattern: "{model}@{version}", Busy: s.Busy, Log: o.Log}); err != nil {
 		f.t.Fatal(err)
 	}
 	if f.moves, err = rebalancing.New(rebalancing.Options{
-		Ledger: s.Router.Ledger(), Work: func(int, int, int) time.Duration { return 20 * time.Millisecond }, Log: o.Log,
+		Ledger: s.Router.Ledger(), Busy: s.Busy, Log: o.Log,
 		Settings: bands.Settings{Options: bands.DefaultOptions(), Period: 5 * time.Second, AtOnce: 1, Threshold: 0.01, Newest: 1},
 	}); err != nil {
 		f.t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/placement/bands"
+	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/engines"
 	"gearshift/serving/work"
@@ -21,9 +22,8 @@ type Options struct {
 	Ledger *fleet.Ledger
 	// Settings are the controller's. Their resources are its own.
 	Settings bands.Settings
-	// Work is how long a request with so many tokens of prompt and answer keeps the replica's host
-	// busy, alone.
-	Work func(replica, prompt, tokens int) time.Duration
+	// Busy measures what replicas use of their hosts.
+	Busy *signals.Busy
 	Log  *slog.Logger
 }
 
@@ -43,7 +43,7 @@ func New(o Options) (m *Module, err error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	m = &Module{options: o, log: o.Log, table: o.Ledger.Table()}
-	m.controller, err = bands.NewReplicas(o.Settings, o.Ledger, driven{m})
+	m.controller, err = bands.NewReplicas(o.Settings, o.Ledger, o.Busy, driven{m})
 	return m, err
 }
 
@@ -51,10 +51,6 @@ func New(o Options) (m *Module, err error) {
 type driven struct{ *Module }
 
 func (m driven) Driven(replica int) bool { return m.engines.Driven(replica) != "" }
-
-func (m driven) Work(replica, prompt, tokens int) time.Duration {
-	return m.options.Work(replica, prompt, tokens)
-}
 
 func (m driven) Moved(a control.Action, err error) {
 	name := m.table.Replicas[a.Replica].Name
@@ -84,7 +80,7 @@ func (m *Module) Routed(*serving.Account) {}
 // Over implements [serving.Observer]: an answered request has used its replica's host.
 func (m *Module) Over(a *serving.Account) {
 	if w := a.Work; w != nil && a.Result.Outcome == work.Completed {
-		m.controller.Answered(w.Replica, w.Request.PromptTokens, a.Result.Tokens)
+		m.controller.Answered(w.Replica, a.Result.Tokens)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"gearshift/router/lifecycle"
 	"gearshift/router/placement/bands"
 	changes "gearshift/router/rollout"
+	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/control/rebalancing"
@@ -163,7 +164,10 @@ func newRigOf(t *testing.T, change func(*rebalancing.Options), versions bool) *r
 		t.Fatal(err)
 	}
 	o := rebalancing.Options{
-		Ledger: core.Ledger(), Work: func(int, int, int) time.Duration { return 50 * time.Millisecond },
+		Ledger: core.Ledger(), Busy: signals.NewBusy(core.Ledger(), signals.BusyOptions{
+			Takes:  func(int, int) time.Duration { return 50 * time.Millisecond },
+			AtOnce: slices.Repeat([]int{8}, len(replicas)),
+		}),
 		Settings: bands.Settings{Options: bands.DefaultOptions(), Period: 10 * time.Second, AtOnce: 1, Threshold: 0.01, Newest: 1},
 	}
 	change(&o)
@@ -173,7 +177,7 @@ func newRigOf(t *testing.T, change func(*rebalancing.Options), versions bool) *r
 	}
 	c := config.Default()
 	c.Metrics, c.Gauges.Interval, c.Health.ProbeModels = config.MetricsOpen, 0, false
-	s := serving.Options{Config: c, Router: core, AdminToken: "a-token-of-enough-characters", Modules: []serving.Module{g.module}}
+	s := serving.Options{Config: c, Router: core, AdminToken: "a-token-of-enough-characters", Busy: o.Busy, Modules: []serving.Module{g.module}}
 	own, err := agents.DialectNamed("gearshift")
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +201,7 @@ func newRigOf(t *testing.T, change func(*rebalancing.Options), versions bool) *r
 
 // addVersions has versions of models change, by replicas that take turns.
 func (g *rig) addVersions(t *testing.T, s *serving.Options, half int) {
-	names, slots, x := make([]*config.Name, 2*half), slices.Repeat([]int{8}, 2*half), &changes.System{}
+	names, x := make([]*config.Name, 2*half), &changes.System{}
 	for i := range names {
 		names[i] = new(config.Name)
 		names[i].Set(s.Backends[i].Model)
@@ -211,7 +215,7 @@ func (g *rig) addVersions(t *testing.T, s *serving.Options, half int) {
 	o := changes.DefaultOptions()
 	o.Warmup = time.Second
 	var err error
-	if g.versions, err = rollout.New(rollout.Options{System: x, Controller: o, Ledger: s.Router.Ledger(), Names: names, Pattern: "{model}@{version}", Slots: slots}); err != nil {
+	if g.versions, err = rollout.New(rollout.Options{System: x, Controller: o, Ledger: s.Router.Ledger(), Names: names, Pattern: "{model}@{version}", Busy: s.Busy}); err != nil {
 		t.Fatal(err)
 	}
 	s.Modules = append([]serving.Module{g.versions}, s.Modules...)

@@ -73,7 +73,7 @@ func (m *Module) serveStatus(w http.ResponseWriter, _ *http.Request) {
 }
 
 var (
-	busyDesc   = prometheus.NewDesc("gearshift_rebalancing_host_busy", "Share of its time that a host was busy in the last period, by how long its requests take alone.", []string{"host"}, nil)
+	busyDesc   = prometheus.NewDesc("gearshift_rebalancing_host_busy", "Share of its time that a host was busy in the last period, by what its answers take at its best.", []string{"host"}, nil)
 	movesDesc  = prometheus.NewDesc("gearshift_rebalancing_moves_total", "Moves of replicas that have ended.", []string{"result"}, nil)
 	beyondDesc = prometheus.NewDesc("gearshift_rebalancing_beyond", "What hosts used beyond bands and limits in the last period, as a share of what all hosts have.", nil, nil)
 )

@@ -33,9 +33,8 @@ type Options struct {
 	// Pattern is how an engine calls another version than the first, with {model} for what it calls
 	// that, and {version}.
 	Pattern string
-	// Slots is how many requests each replica works on at a time: what its host is busy with is
-	// measured by that.
-	Slots []int
+	// Busy measures hosts, by which changes wait.
+	Busy *signals.Busy
 	// StateFile is where the controller's state survives the router; empty: nowhere.
 	StateFile string
 	// Now is the wall clock; nil is time.Now.
@@ -52,7 +51,6 @@ type Module struct {
 	ledger     *fleet.Ledger
 	table      *fleet.Table
 	clock      func() time.Duration
-	reported   func(replica int) signals.Known
 	log        *slog.Logger
 	metrics    *metrics
 	base       []string // by replica, what its engine calls the first version
@@ -103,7 +101,7 @@ func (m *Module) nameFirst() {
 
 // Join implements [serving.Module].
 func (m *Module) Join(s *serving.Server) serving.Parts {
-	m.engines, m.clock, m.reported = s.Engines(), s.Clock(), s.LoadOf
+	m.engines, m.clock = s.Engines(), s.Clock()
 	m.controller.Claim(m.engines.Claim, func(r int, is fleet.State) { m.engines.Found(r, is, 0) })
 	m.engines.OnFailed(m.controller.Failed)
 	m.engines.Join(m)
@@ -121,7 +119,7 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 func (m *Module) newController(last *rollout.State) (err error) {
 	c := m.options.Controller
 	c.Report = m.report
-	if m.controller, err = rollout.NewReplicas(m.options.System, c, m.ledger, engineSide{m}); err != nil || last == nil {
+	if m.controller, err = rollout.NewReplicas(m.options.System, c, m.ledger, m.options.Busy, m.name); err != nil || last == nil {
 		return err
 	}
 	if err := m.controller.Resume(*last, 0); err != nil {
@@ -150,6 +148,11 @@ func (m *Module) Wake(now time.Duration) time.Duration {
 		m.store.Keep(m.controller.State(now))
 	}
 	return next
+}
+
+// name has an engine call the next load of a replica's model by a version.
+func (m *Module) name(r int, model *rollout.Model, version string) {
+	m.options.Names[r].Set(m.nameOf(r, model.Version, version))
 }
 
 // nameOf is what an engine calls the version.

@@ -7,6 +7,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/router/rollout"
+	"gearshift/router/signals"
 	"gearshift/serving/config"
 	"gearshift/serving/work"
 )
@@ -30,7 +31,7 @@ func newModule(t *testing.T) (*Module, *fleet.Ledger) {
 	}
 	m, err := New(Options{
 		System:     &rollout.System{Models: []rollout.Model{{Name: "v", Version: "1", Locations: []rollout.Location{{Host: 0, Replicas: [2]int{0, 2}}, {Host: 1, Replicas: [2]int{1, 3}}}}}},
-		Controller: rollout.DefaultOptions(), Ledger: ledger, Names: names, Pattern: "{model}@{version}", Slots: []int{1, 1, 1, 1},
+		Controller: rollout.DefaultOptions(), Ledger: ledger, Names: names, Pattern: "{model}@{version}", Busy: signals.NewBusy(ledger, signals.BusyOptions{}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -56,12 +57,12 @@ func TestWhatIsCounted(t *testing.T) {
 
 func TestNamesOfVersions(t *testing.T) {
 	m, _ := newModule(t)
-	r, model := engineSide{m}, &m.options.System.Models[0]
+	model := &m.options.System.Models[0]
 	if got := m.options.Names[2].Get(); got != "" {
 		t.Errorf("the second replica has the name %q before it has a version", got)
 	}
-	r.Name(2, model, "2024-05")
-	r.Name(0, model, "1")
+	m.name(2, model, "2024-05")
+	m.name(0, model, "1")
 	if a, b := m.options.Names[2].Get(), m.options.Names[0].Get(); a != "v@2024-05" || b != "v" {
 		t.Errorf("names %q and %q", a, b)
 	}

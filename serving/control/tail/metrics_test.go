@@ -16,6 +16,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/placement/bands"
 	changes "gearshift/router/rollout"
+	"gearshift/router/signals"
 	"gearshift/router/tiers"
 	"gearshift/serving"
 	"gearshift/serving/config"
@@ -54,12 +55,12 @@ func newServer(t *testing.T) *serving.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := func(int, int, int) time.Duration { return time.Second }
-	busy, err := tail.New(tail.Options{Table: table, Target: 0.7, Takes: func(int, int) time.Duration { return time.Second }})
+	use := signals.NewBusy(ledger, signals.BusyOptions{Takes: func(int, int) time.Duration { return time.Second }})
+	busy, err := tail.New(tail.Options{Table: table, Target: 0.7, Busy: use})
 	if err != nil {
 		t.Fatal(err)
 	}
-	moves, err := rebalancing.New(rebalancing.Options{Ledger: ledger, Work: work, Settings: bands.Settings{Options: bands.DefaultOptions(), Period: time.Minute, AtOnce: 1}})
+	moves, err := rebalancing.New(rebalancing.Options{Ledger: ledger, Busy: use, Settings: bands.Settings{Options: bands.DefaultOptions(), Period: time.Minute, AtOnce: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,14 +68,14 @@ func newServer(t *testing.T) *serving.Server {
 		System: &changes.System{Models: []changes.Model{{Name: "m", Version: "1", Locations: []changes.Location{
 			{Host: 0, Replicas: [2]int{0, -1}}, {Host: 1, Replicas: [2]int{1, -1}},
 		}}}},
-		Controller: changes.DefaultOptions(), Ledger: ledger, Names: []*config.Name{{}, {}}, Slots: []int{1, 1},
+		Controller: changes.DefaultOptions(), Ledger: ledger, Names: []*config.Name{{}, {}}, Busy: use,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	groups, members := []tiers.Tier{{Name: "a", Compute: 1}, {Name: "b", Compute: 1}}, []tiers.Membership{{Tier: 0, Compute: 1}, {Tier: 1, Compute: 1}}
 	divides, err := tiering.New(tiering.Options{
-		Ledger: ledger, Tiers: groups, Members: members, Controller: tiers.Defaults, Balancer: tiers.NewBalancer(balance.SmallestBatch{}, members, groups),
+		Busy: use, Tiers: groups, Members: members, Controller: tiers.Defaults, Balancer: tiers.NewBalancer(balance.SmallestBatch{}, members, groups),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +83,7 @@ func newServer(t *testing.T) *serving.Server {
 	c := config.Default()
 	c.Metrics, c.Gauges.Interval, c.Health.ProbeModels = config.MetricsOpen, 0, false
 	s, err := serving.New(serving.Options{
-		Config: c, Router: core, AdminToken: "a-token-of-enough-characters", Backends: []serving.Backend{{Transport: absent{}}, {Transport: absent{}}},
+		Config: c, Busy: use, Router: core, AdminToken: "a-token-of-enough-characters", Backends: []serving.Backend{{Transport: absent{}}, {Transport: absent{}}},
 		Modules: []serving.Module{busy, moves, versions, divides},
 	})
 	if err != nil {

@@ -71,19 +71,16 @@ func (m *Module) Situation() Situation {
 
 // measured is the part of the situation that is measured.
 func (m *Module) measured(now time.Duration) Situation {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	last := int64(now / interval) // the bucket that is not over
-	used := m.used(last, nil)
+	used := m.used(now)
 	s := Situation{Tail: tailOf(used), Target: m.options.Target, Hosts: []Host{}, History: []Point{}}
 	s.Buy, s.Even = s.Top/s.Target-1, s.Mean/s.Target-1
 	for h, u := range used {
 		s.Hosts = append(s.Hosts, Host{Name: m.options.Table.Hosts[h].Name, Utilisation: u})
 	}
 	slices.SortStableFunc(s.Hosts, func(a, b Host) int { return cmp.Compare(b.Utilisation, a.Utilisation) })
+	last := now / interval
 	for n := max(1, last-kept+1); n <= last; n++ {
-		used = m.used(n, used[:0])
-		s.History = append(s.History, Point{(now - time.Duration(n)*interval).Seconds(), tailOf(used)})
+		s.History = append(s.History, Point{(now - n*interval).Seconds(), tailOf(m.used(n * interval))})
 	}
 	return s
 }

@@ -8,23 +8,29 @@ import (
 	"time"
 
 	"gearshift/router/fleet"
-	"gearshift/serving"
-	"gearshift/serving/jobs"
+	"gearshift/router/signals"
 )
 
 // hosts is a fleet of n hosts with one replica each.
-func hosts(n int) *fleet.Table {
-	t := &fleet.Table{}
+func hosts(t *testing.T, n int) *fleet.Table {
+	t.Helper()
+	var hosts []fleet.Host
+	var replicas []fleet.Replica
 	for i := range n {
-		t.Hosts = append(t.Hosts, fleet.Host{Name: fmt.Sprintf("h%d", i)})
-		t.Replicas = append(t.Replicas, fleet.Replica{Name: fmt.Sprintf("m@h%d", i), Host: i})
+		hosts = append(hosts, fleet.Host{Name: fmt.Sprintf("h%d", i)})
+		replicas = append(replicas, fleet.Replica{Name: fmt.Sprintf("m@h%d", i), Host: i})
 	}
-	return t
+	table, err := fleet.NewTable([]fleet.Task{{Name: "t", Deadline: 1, Quality: []float64{1}}}, []fleet.Variant{{Name: "m"}}, hosts, replicas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
 }
 
 func newModule(t *testing.T, n int, now *time.Duration) *Module {
 	t.Helper()
-	m, err := New(Options{Table: hosts(n), Target: 0.5})
+	table := hosts(t, n)
+	m, err := New(Options{Table: table, Busy: signals.NewBusy(fleet.NewLedger(table), signals.BusyOptions{}), Target: 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +57,7 @@ func TestTheBusiestSayWhatToBuy(t *testing.T) {
 			if h < 2 {
 				took = time.Second
 			}
-			m.count(h, took, at)
+			m.options.Busy.Worked(h, took, at)
 		}
 	}
 	s := m.Situation()
@@ -74,7 +80,7 @@ func TestTheBusiestSayWhatToBuy(t *testing.T) {
 func TestUtilisationIsOfTheLastMinute(t *testing.T) {
 	now := 5 * time.Minute
 	m := newModule(t, 1, &now)
-	m.count(0, 30*time.Second, now-15*time.Second)
+	m.options.Busy.Worked(0, 30*time.Second, now-15*time.Second)
 	if s := m.Situation(); s.Top != 0.5 {
 		t.Errorf("%v busy after half a minute of work, want .5", s.Top)
 	}
@@ -93,34 +99,26 @@ func TestUtilisationIsOfTheLastMinute(t *testing.T) {
 	}
 }
 
-// TestBatchesOfJobsCount: for as long as they kept an engine at work.
-func TestBatchesOfJobsCount(t *testing.T) {
-	now := 5 * time.Minute
-	m := newModule(t, 2, &now)
-	m.Over(&serving.Account{Job: &jobs.Result{Busy: []jobs.Busy{{Replica: 1, Took: 20 * time.Second}, {Replica: 1, Took: 10 * time.Second}}}})
-	now += 15 * time.Second
-	if s := m.Situation(); s.Top != 0.5 {
-		t.Errorf("%v busy after half a minute of batches, want .5", s.Top)
-	}
-}
-
-// TestAYoungRouter: before the first ten seconds are over nothing is known, and all is a number.
+// TestAYoungRouter: a utilisation is of the time since the router began, and all is a number.
 func TestAYoungRouter(t *testing.T) {
-	now := 3 * time.Second
+	now := time.Duration(0)
 	m := newModule(t, 3, &now)
-	m.count(1, time.Second, now)
 	if s := m.Situation(); s.Top != 0 || s.Buy != -1 || len(s.History) != 0 {
 		t.Errorf("%+v", s)
 	}
-	now = 12 * time.Second
-	if s := m.Situation(); math.Abs(s.Top-0.1) > 1e-9 || len(s.History) != 1 {
-		t.Errorf("%v busy in the first ten seconds, want .1; a history of %d", s.Top, len(s.History))
+	now = 3 * time.Second
+	m.options.Busy.Worked(1, 1500*time.Millisecond, now)
+	if s := m.Situation(); s.Top != 0.5 || len(s.History) != 0 {
+		t.Errorf("%v busy in the first three seconds, want .5; a history of %d", s.Top, len(s.History))
+	}
+	if now = 15 * time.Second; m.Situation().Top != 0.1 || len(m.Situation().History) != 1 {
+		t.Errorf("%+v", m.Situation())
 	}
 }
 
 func TestBadTargets(t *testing.T) {
 	for _, target := range []float64{0, -1, 1.5, math.NaN()} {
-		if _, err := New(Options{Table: hosts(1), Target: target}); err == nil || !strings.Contains(err.Error(), "a target of") {
+		if _, err := New(Options{Target: target}); err == nil || !strings.Contains(err.Error(), "a target of") {
 			t.Errorf("a target of %v: the error is %v", target, err)
 		}
 	}

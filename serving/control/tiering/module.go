@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/control"
-	"gearshift/router/fleet"
+	"gearshift/router/signals"
 	"gearshift/router/tiers"
 	"gearshift/serving"
 	"gearshift/serving/admin/scrape"
@@ -18,8 +18,8 @@ import (
 
 // Options are what a Module is made of.
 type Options struct {
-	Ledger *fleet.Ledger
-	Tiers  []tiers.Tier
+	Busy  *signals.Busy
+	Tiers []tiers.Tier
 	// Members has the tier of each replica.
 	Members    []tiers.Membership
 	Controller tiers.Options
@@ -31,8 +31,7 @@ type Options struct {
 type Module struct {
 	options    Options
 	controller *tiers.Controller
-	samples    int
-	sums       []float64 // of requests for each unit of compute, by tier, since the last correction
+	now        time.Duration
 	corrects   time.Duration
 
 	mu     sync.Mutex // protects all below
@@ -40,12 +39,9 @@ type Module struct {
 	used   []float64
 }
 
-// sampling is how often requests are counted.
-const sampling = 500 * time.Millisecond
-
 // New makes a Module, and has the balancer send by what the tiers compute.
 func New(o Options) (*Module, error) {
-	m := &Module{options: o, sums: make([]float64, len(o.Tiers)), used: make([]float64, len(o.Tiers))}
+	m := &Module{options: o, used: make([]float64, len(o.Tiers))}
 	var err error
 	if m.controller, err = tiers.New(o.Tiers, o.Controller, m, m); err != nil {
 		return nil, fmt.Errorf("cannot divide requests among tiers: %w", err)
@@ -68,13 +64,15 @@ func (m *Module) Weigh(shares []float64) {
 	m.shares = append(m.shares[:0], shares...)
 }
 
-// Utilisation implements [tiers.Meter]: requests in flight, in the mean of the samples, for each unit
+// Utilisation implements [tiers.Meter]: requests in flight, in the mean since the last correction, for each unit
 // of compute. Tiers that are slower than they say have more of them.
-func (m *Module) Utilisation(tier int) (float64, bool) {
-	if m.samples == 0 {
-		return 0, false
+func (m *Module) Utilisation(tier int) (sum float64, known bool) {
+	for i, p := range m.options.Members {
+		if p.Tier == tier {
+			sum += m.options.Busy.Replica(i, m.options.Controller.Period, m.now).InFlight
+		}
 	}
-	return m.sums[tier] / float64(m.samples), true
+	return sum / m.options.Tiers[tier].Compute, true
 }
 
 // Observe implements [control.Controller].
@@ -82,22 +80,13 @@ func (m *Module) Observe(control.Event) {}
 
 // Wake implements [control.Controller].
 func (m *Module) Wake(now time.Duration) time.Duration {
-	m.sample()
+	m.now = now
+	m.options.Busy.Sample(now)
 	if now >= m.corrects {
 		m.note()
 		m.corrects = m.controller.Wake(now)
-		m.samples = 0
-		clear(m.sums)
 	}
-	return min(m.corrects, now+sampling)
-}
-
-// sample counts the requests on each tier.
-func (m *Module) sample() {
-	m.samples++
-	for i, p := range m.options.Members {
-		m.sums[p.Tier] += float64(m.options.Ledger.InFlightOn(i)) / m.options.Tiers[p.Tier].Compute
-	}
+	return min(m.corrects, now+signals.Sampling)
 }
 
 // note keeps what the correction is made by, for the metrics.

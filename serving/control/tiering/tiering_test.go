@@ -8,6 +8,7 @@ import (
 
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
+	"gearshift/router/signals"
 	"gearshift/router/tiers"
 	"gearshift/serving/control/tiering"
 )
@@ -24,7 +25,7 @@ func TestASlowTierGetsLess(t *testing.T) {
 	list, members := []tiers.Tier{{Name: "fast", Compute: 10}, {Name: "slow", Compute: 10}}, []tiers.Membership{{Tier: 0, Compute: 10}, {Tier: 1, Compute: 10}}
 	b := tiers.NewBalancer(balance.SmallestBatch{}, members, list)
 	m, err := tiering.New(tiering.Options{
-		Ledger: ledger, Tiers: list, Members: members,
+		Busy: signals.NewBusy(ledger, signals.BusyOptions{}), Tiers: list, Members: members,
 		Controller: tiers.Defaults, Balancer: b,
 	})
 	if err != nil {
