@@ -10,7 +10,7 @@ import (
 
 // Law says how a host works on the requests of its replicas. A slot is one of them, by its place
 // in [fleet.Table.ReplicasOn]. An [engine.Host] works in steps of tokens or in batches, which its
-// engines contend for; under package shared a host works on all requests at a time. Times never
+// engines contend for; under [SharedHost] a host works on all requests at a time. Times never
 // run back.
 type Law interface {
 	// Submit begins a request in a slot.

@@ -70,11 +70,8 @@ func (o *agentOptions) check(changed func(string) bool) error {
 		return fmt.Errorf("--agent: %w", err)
 	}
 	var err error
-	if o.token, err = setting.Key(o.tokenEnv); err != nil {
+	if o.token, err = setting.Key(o.tokenEnv, "the fleet's token, which the router has too"); err != nil {
 		return fmt.Errorf("--token-env: %w", err)
-	}
-	if o.token == "" {
-		return fmt.Errorf("--token-env %s: this environment variable is empty; it must hold the fleet's token, which the router has too", o.tokenEnv)
 	}
 	return nil
 }

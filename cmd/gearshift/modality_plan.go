@@ -111,10 +111,7 @@ const queueLimit = 1 << 12
 // mostJobs bounds a queue: the memory of a plan grows with its square.
 const mostJobs = 1000
 
-// planModality plans the queue of a JSON text.
-func planModality(text []byte) (*plannedModality, error) { return planJobs(text, nil) }
-
-// planJobs is Plan of a text without options, if they are given.
+// planJobs plans the queue of a JSON text, which has no options of its own if they are given.
 func planJobs(text []byte, options []modality.Option) (*plannedModality, error) {
 	q, err := decodeQueue(text, options)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package clients simulates clients that choose a replica for each request by what each of them
-// knows, without a router. Their hosts are those of an [env.Simulator], under the law of package
-// shared. The choice is a [balance.Chooser]'s, and what changes the replicas is a
+// knows, without a router. Their hosts are those of an [env.Simulator], under the law
+// [env.SharedHost]. The choice is a [balance.Chooser]'s, and what changes the replicas is a
 // [control.Controller], the code that a router uses; what is simulated is what "Taming the tail
 // utilization of ads inference" (Engineering at Meta, 2024) describes.
 package clients

@@ -55,10 +55,7 @@ func (c *calibration) enginesAnswer(ctx context.Context) error {
 	}
 	key := ""
 	if keyName != "" {
-		if key, err = setting.Key(keyName); err == nil && key == "" {
-			err = fmt.Errorf("the environment variable %s is empty: want the key of the engines", keyName)
-		}
-		if err != nil {
+		if key, err = setting.Key(keyName, "the key of the engines"); err != nil {
 			return err
 		}
 	}

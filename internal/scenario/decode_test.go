@@ -124,7 +124,7 @@ func TestEveryFieldIsDecodable(t *testing.T) {
 	}
 	walk("", reflect.ValueOf(new(Scenario)).Elem())
 	for _, d := range sections() {
-		walk(d.path(), reflect.New(d.kind()).Elem())
+		walk(d.path(), reflect.New(kindOf(d)).Elem())
 	}
 }
 
@@ -167,7 +167,7 @@ func undocumented(t *testing.T, list []registered) (keys []string) {
 	walk("", reflect.ValueOf(new(Scenario)).Elem())
 	for _, d := range list {
 		look(d.path(), d.path()[strings.LastIndex(d.path(), ".")+1:])
-		walk(d.path(), reflect.New(d.kind()).Elem())
+		walk(d.path(), reflect.New(kindOf(d)).Elem())
 	}
 	return keys
 }

@@ -37,8 +37,7 @@ type section[T any] struct {
 // registered is a section of any type.
 type registered interface {
 	path() string
-	kept() bool // with the others, rather than in a field of its own
-	kind() reflect.Type
+	kept() bool                   // with the others, rather than in a field of its own
 	begin(s *Scenario)            // gives it its defaults
 	value(s *Scenario) any        // pointer to it
 	judge(c *checker)             // finds its faults
@@ -50,9 +49,8 @@ type registered interface {
 // delta is by which keys two values of a section differ.
 type delta struct{ live, restart []string }
 
-func (d section[T]) path() string       { return d.key }
-func (d section[T]) kept() bool         { return d.in == nil }
-func (d section[T]) kind() reflect.Type { return reflect.TypeFor[T]() }
+func (d section[T]) path() string { return d.key }
+func (d section[T]) kept() bool   { return d.in == nil }
 func (d section[T]) value(s *Scenario) any {
 	return d.of(s)
 }

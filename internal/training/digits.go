@@ -16,9 +16,6 @@ import (
 	data "gearshift/workloads/digits"
 )
 
-// DigitsSteps is how many steps of training a model has, by default.
-const DigitsSteps = 300
-
 // DigitsOptions of a model to be made.
 type DigitsOptions struct {
 	Dir   string

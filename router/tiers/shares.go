@@ -43,22 +43,6 @@ func normalise(shares []float64) {
 	}
 }
 
-// Pick returns the tier of a request, from a number that is drawn evenly from 0 to 1.
-func Pick(shares []float64, drawn float64) int {
-	last := 0
-	for i, x := range shares {
-		if x <= 0 {
-			continue
-		}
-		if drawn < x {
-			return i
-		}
-		drawn -= x
-		last = i
-	}
-	return last // the shares add up to a little less than 1
-}
-
 // validate returns an error that names every wrong tier.
 func validate(tiers []Tier) error {
 	var found faults.List

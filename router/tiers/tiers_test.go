@@ -28,22 +28,6 @@ func TestSharesByCompute(t *testing.T) {
 	}
 }
 
-// TestPickFollowsShares: requests divide as the shares say, and a tier without a share gets none.
-func TestPickFollowsShares(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	shares, counts := []float64{0.6, 0, 0.4}, [3]float64{}
-	const n = 100_000
-	for range n {
-		counts[tiers.Pick(shares, random.Float64())]++
-	}
-	if math.Abs(counts[0]/n-0.6) > 0.01 || counts[1] != 0 {
-		t.Errorf("%v of %d requests for shares of %v", counts, n, shares)
-	}
-	if got := tiers.Pick([]float64{0.3, 0.7 - 1e-9, 0}, 1-1e-10); got != 1 {
-		t.Errorf("the last number goes to tier %d, which has no share", got)
-	}
-}
-
 // tested is tiers that really can compute so much, and what routers send to them.
 type tested struct {
 	real    []float64

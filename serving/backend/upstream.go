@@ -63,10 +63,7 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 	}
 	u := &Upstream{way: way{server: server, forward: c.ForwardAuthorization}}
 	if c.Key != "" {
-		key, err := setting.Key(c.Key)
-		if err == nil && key == "" {
-			err = fmt.Errorf("its key is expected in the environment variable %s, which is empty", c.Key)
-		}
+		key, err := setting.Key(c.Key, "its key")
 		if err != nil {
 			return nil, fmt.Errorf("cannot use upstream %q: %w", c.URL, err)
 		}

@@ -164,7 +164,7 @@ func TestNewUpstreamFaults(t *testing.T) {
 		{UpstreamConfig{URL: "localhost:8000"}, "is not a URL; want http:// or https://, a host"},
 		{UpstreamConfig{URL: "http://%zz"}, "cannot use upstream"},
 		{UpstreamConfig{URL: "http://me:secret@x"}, `cannot use upstream: "http://me:xxxxx@x" has a user name, which would not be sent`},
-		{UpstreamConfig{URL: "http://x", Key: "TEST_NO_SUCH_KEY"}, "environment variable TEST_NO_SUCH_KEY, which is empty"},
+		{UpstreamConfig{URL: "http://x", Key: "TEST_NO_SUCH_KEY"}, "environment variable TEST_NO_SUCH_KEY is empty; it must hold its key"},
 	} {
 		if _, err := NewUpstream(c.config); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want %q", c.config, err, c.want)
@@ -189,7 +189,7 @@ func TestUpstreamKeysAreTrimmed(t *testing.T) {
 		}
 	}
 	for value, want := range map[string]string{
-		"sk-abc\nsk-def": "TEST_UPSTREAM_KEY holds a line break", "sk-\x01": "TEST_UPSTREAM_KEY holds a control character", " \n": "TEST_UPSTREAM_KEY, which is empty",
+		"sk-abc\nsk-def": "TEST_UPSTREAM_KEY holds a line break", "sk-\x01": "TEST_UPSTREAM_KEY holds a control character", " \n": "TEST_UPSTREAM_KEY is empty",
 	} {
 		t.Setenv("TEST_UPSTREAM_KEY", value)
 		if _, err := NewUpstream(UpstreamConfig{URL: "http://x", Key: "TEST_UPSTREAM_KEY"}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sk-") {

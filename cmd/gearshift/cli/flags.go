@@ -85,13 +85,10 @@ func KeyFrom(variable string) (key string, err error) {
 	if variable == "" {
 		return "", nil
 	}
-	if key, err = setting.Key(variable); err != nil {
+	if key, err = setting.Key(variable, "the key"); err != nil {
 		return "", fmt.Errorf("--api-key-env: %w", err)
 	}
-	if key == "" {
-		err = fmt.Errorf("--api-key-env %s: this environment variable is empty", variable)
-	}
-	return key, err
+	return key, nil
 }
 
 // NoticeOn returns a function that prints notes, such as the requests of a trace that are left out.

@@ -54,12 +54,9 @@ func (o *operator) ask(ctx context.Context, method, path string, body, answer an
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return fmt.Errorf("--admin %q is not a URL; want one such as %s", o.url, localAdmin())
 	}
-	token, err := setting.Key(o.tokenEnv)
+	token, err := setting.Key(o.tokenEnv, "the router's admin token")
 	if err != nil {
 		return err
-	}
-	if token == "" {
-		return fmt.Errorf("the environment variable %s is empty; it must hold the router's admin token", o.tokenEnv)
 	}
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -93,7 +93,7 @@ func (l *validator) server(replica int) (target loadgen.Target, err error) {
 		at := l.scenario.Serving.Upstreams[r.Name]
 		url, model = at.URL, cmp.Or(at.Model, model)
 		if at.Key != "" {
-			if key, err = setting.Key(at.Key); err != nil {
+			if key, err = setting.Key(at.Key, "its key"); err != nil {
 				return target, fmt.Errorf("replica %s: %w", r.Name, err)
 			}
 		}

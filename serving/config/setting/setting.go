@@ -22,11 +22,15 @@ func Trim(text string) string {
 // Env is the value of an environment variable, trimmed.
 func Env(name string) string { return Trim(os.Getenv(name)) }
 
-// Key is the key, token or password in an environment variable, trimmed. It is empty if
-// the variable is. The error names the variable and reveals nothing of its value.
-func Key(name string) (string, error) {
+// Key returns the key, token or password in an environment variable, trimmed. An empty variable is
+// an error, which says what it must hold. Errors name the variable and reveal nothing of its value.
+func Key(name, what string) (string, error) {
 	key := Env(name)
-	if err := CheckKey(key); err != nil {
+	err := CheckKey(key)
+	if key == "" {
+		err = fmt.Errorf("is empty; it must hold %s", what)
+	}
+	if err != nil {
 		return "", fmt.Errorf("the environment variable %s %w", name, err)
 	}
 	return key, nil

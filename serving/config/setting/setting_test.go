@@ -15,8 +15,8 @@ func TestKey(t *testing.T) {
 		{"\n sk-abc \t\r\n\n", "sk-abc", ""},
 		{"\ufeffsk-abc\n", "sk-abc", ""},
 		{"\u00a0sk-abc\u2028", "sk-abc", ""},
-		{"", "", ""},
-		{" \r\n", "", ""},
+		{"", "", "TEST_SETTING_KEY is empty; it must hold a key"},
+		{" \r\n", "", "is empty"},
 		{"sk-abc\nsk-def", "", "a line break within its key, at character 7"},
 		{"sk-abc def", "", "white space within its key, at character 7"},
 		{"Bearer sk-abc", "", "white space within its key, at character 7"},
@@ -25,7 +25,7 @@ func TestKey(t *testing.T) {
 		{"sk-abcé", "sk-abcé", ""},
 	} {
 		t.Setenv("TEST_SETTING_KEY", c.value)
-		got, err := setting.Key("TEST_SETTING_KEY")
+		got, err := setting.Key("TEST_SETTING_KEY", "a key")
 		switch {
 		case c.fault == "" && (err != nil || got != c.want):
 			t.Errorf("%q: %q, %v; want %q", c.value, got, err, c.want)
