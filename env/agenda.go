@@ -90,6 +90,7 @@ func (s *Simulator) due() (agenda.Item, bool) {
 func (s *Simulator) do(x agenda.Item, dst []Outcome) ([]Outcome, error) {
 	s.now = max(s.now, x.At)
 	if x.Kind == controllersWake {
+		s.beat()
 		s.controllers.Wake(s.now)
 		return dst, s.fault
 	}
@@ -117,6 +118,9 @@ func (s *Simulator) do(x agenda.Item, dst []Outcome) ([]Outcome, error) {
 	case hostBack:
 		s.markLoss(x.Index, x.At)
 		s.turnAll(x.Index, x.At)
+		if !lost(s.losses, x.Index, x.At) {
+			s.register(x.Index)
+		}
 	case gaugesRead:
 		s.routers.scrape(s, x.Index)
 		x.At += s.routers.Gauges

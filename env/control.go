@@ -19,7 +19,34 @@ type ControlAccess struct {
 	// Fail ends the episode with an error. A controller calls it if it cannot carry out its
 	// configuration.
 	Fail func(error)
+	// Ask has a host say whether it is there: what it says is observed before Ask returns. A lost host
+	// that leaves connections unanswered says nothing.
+	Ask func(host int)
+	// Rouse has the controllers woken again at this moment, once all have been.
+	Rouse func()
 }
+
+// Watcher is a controller that follows how requests end, besides the events. An outcome is valid
+// until the call returns.
+type Watcher interface{ Ended(o *Outcome) }
+
+// Count is how often a controller has done something in an episode, by what it is called: "host lost".
+type Count struct {
+	Name string
+	N    int
+}
+
+// Counter is a controller that counts what it does.
+type Counter interface{ Counts() []Count }
+
+// Registrar is a controller that hears of each host as it begins: at the start, and when it is back from a loss,
+// with the replicas that it has.
+type Registrar interface {
+	Registered(host int, there func(replica int) bool, now time.Duration)
+}
+
+// Hider is a controller that hides replicas from a request's decision, as [fleet.Request.Without] does.
+type Hider interface{ Hide(r *fleet.Request) []int }
 
 // Evidence sets how a failure becomes known where it is not known at once.
 type Evidence struct {
@@ -27,6 +54,8 @@ type Evidence struct {
 	Probe time.Duration
 	// Connect is how long a request to a lost host takes to break. Zero is refused at once.
 	Connect time.Duration
+	// Heartbeat is how often each host reports by itself. Zero is never.
+	Heartbeat time.Duration
 }
 
 func (v Evidence) on() bool { return v.Probe > 0 }
@@ -37,6 +66,7 @@ func (c *Config) checkControl(found *faults.List) {
 	found.If(c.Initial != nil && len(c.Initial) != n || c.LoadTimes != nil && len(c.LoadTimes) != n || c.WakeTimes != nil && len(c.WakeTimes) != n,
 		"%d initial states, %d load times and %d wake times for %d replicas", len(c.Initial), len(c.LoadTimes), len(c.WakeTimes), n)
 	found.If(c.Evidence.Probe < 0 || c.Evidence.Connect < 0, "probes each %v and connections that take %v; neither may be negative", c.Evidence.Probe, c.Evidence.Connect)
+	found.If(c.Evidence.Heartbeat != 0 && (c.Evidence.Heartbeat < 0 || !c.Evidence.on()), "heartbeats each %v; want above 0, and probes too", c.Evidence.Heartbeat)
 	found.If(c.Controllers != nil && c.Routers.Number > 1, "controllers act on the ledger of one router, not on those of %d", c.Routers.Number)
 	found.If(c.Evidence.on() && c.Controllers == nil, "evidence of failures needs a controller that acts on it")
 }
@@ -52,8 +82,27 @@ func (s *Simulator) startControllers(c *Config, l *fleet.Ledger, seed uint64) {
 	if c.Controllers == nil {
 		return
 	}
-	s.controllers = control.NewSet(c.Controllers(ControlAccess{Ledger: l, Actuator: s, Seed: seed, Fail: func(err error) { s.fault = err }})...)
+	list := c.Controllers(ControlAccess{
+		Ledger: l, Actuator: s, Seed: seed, Fail: func(err error) { s.fault = err },
+		Ask: s.ask, Rouse: s.rouse,
+	})
+	s.controllers = control.NewSet(list...)
+	for _, x := range list {
+		if r, ok := x.(Registrar); ok {
+			s.registrars = append(s.registrars, r)
+		}
+		if c, ok := x.(Counter); ok {
+			s.counters = append(s.counters, c)
+		}
+		if w, ok := x.(Watcher); ok {
+			s.watchers = append(s.watchers, w)
+		}
+		if h, ok := x.(Hider); ok {
+			s.hiders = append(s.hiders, h)
+		}
+	}
 	for h := range s.laws {
+		s.register(h)
 		if c.Evidence.on() { // one after the other, as a server's are
 			s.agenda.Add(agenda.Item{At: c.Evidence.Probe * time.Duration(h) / time.Duration(len(s.laws)), Kind: hostProbed, Index: h})
 		}
@@ -76,7 +125,9 @@ func (s *Simulator) observe(e control.Event) {
 	if s.controllers == nil {
 		return
 	}
-	e.Host = s.locations[e.Replica].host
+	if e.Replica >= 0 {
+		e.Host = s.locations[e.Replica].host
+	}
 	s.controllers.Observe(e)
 }
 
@@ -88,7 +139,76 @@ func (s *Simulator) observeAnswers(outcomes []Outcome) {
 	for i := range outcomes {
 		o := &outcomes[i]
 		s.observe(control.Event{At: o.Finished, Kind: control.Answered, Replica: o.Replica, Began: o.sent()})
+		s.tell(o)
 	}
+}
+
+// rouse has the controllers woken again at this moment.
+func (s *Simulator) rouse() {
+	if s.controllers != nil { // else they are being made
+		s.controllers.Rouse(s.now)
+	}
+}
+
+// register has the controllers hear of a host that begins.
+func (s *Simulator) register(host int) {
+	for _, r := range s.registrars {
+		r.Registered(host, func(replica int) bool { return s.engineStates[replica].is == fleet.Up }, s.now)
+		s.rouse()
+	}
+}
+
+// tell has the controllers that follow outcomes follow one.
+func (s *Simulator) tell(o *Outcome) {
+	for _, w := range s.watchers {
+		w.Ended(o)
+	}
+}
+
+// Counts lists what the controllers of the episode have done so far.
+func (e *Environment) Counts() (list []Count) {
+	for _, c := range e.sim.counters {
+		list = append(list, c.Counts()...)
+	}
+	return list
+}
+
+// hide lists the replicas that controllers hide from a request.
+func (s *Simulator) hide(r *fleet.Request) (list []int) {
+	for _, h := range s.hiders {
+		list = append(list, h.Hide(r)...)
+	}
+	return list
+}
+
+// beat reports the last heartbeats that have come: those before them would change nothing.
+func (s *Simulator) beat() {
+	every := s.evidence.Heartbeat
+	if every == 0 {
+		return
+	}
+	for h := range s.laws {
+		phase := every * time.Duration(h) / time.Duration(len(s.laws))
+		if s.now < phase || lost(s.losses, h, s.now) {
+			continue
+		}
+		if at := phase + (s.now-phase)/every*every; at > s.beaten[h] {
+			s.beaten[h] = at
+			s.controllers.Note(control.Event{At: at, Kind: control.Heartbeat, Replica: -1, Host: h})
+		}
+	}
+}
+
+// ask has a host say whether it is there; see [ControlAccess].
+func (s *Simulator) ask(host int) {
+	e := control.Event{At: s.now, Kind: control.ProbePassed, Replica: -1, Host: host, Began: s.now}
+	if lost(s.losses, host, s.now) {
+		if s.evidence.Connect > 0 {
+			return
+		}
+		e.Kind = control.Refused
+	}
+	s.observe(e)
 }
 
 // probe probes each replica of a host and reports the results to the controllers.
@@ -140,5 +260,6 @@ func (s *Simulator) broken(id uint64, at time.Duration) (Outcome, error) {
 		kind = control.Refused
 	}
 	s.observe(control.Event{At: at, Kind: kind, Replica: o.Replica, Began: o.sent()})
+	s.tell(o)
 	return *o, nil
 }

@@ -215,6 +215,9 @@ func (e *Environment) requestOf(a *workloads.Arrival, number int) fleet.Request 
 // look brings the view up to date for the present request. The view of a large fleet is of
 // a sample of hosts, unless the observation lists all replicas.
 func (e *Environment) look(now time.Duration) error {
+	if len(e.sim.hiders) > 0 {
+		e.request.Without = e.sim.hide(&e.request)
+	}
 	e.decide.On(e.ledger, e.holder())
 	whole := e.config.Encoder != nil && e.config.Encoder.Spec().Places()
 	return e.decide.Look(&e.request, now, e.seed+uint64(e.decisions), whole)

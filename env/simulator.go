@@ -92,7 +92,12 @@ type Simulator struct {
 	ledgers []*fleet.Ledger
 
 	controllers  *control.Set // nil without controllers
-	fault        error        // that a controller has reported
+	watchers     []Watcher    // among them; likewise hiders
+	hiders       []Hider
+	counters     []Counter
+	registrars   []Registrar
+	beaten       []time.Duration // by host, when its last heartbeat came
+	fault        error           // that a controller has reported
 	evidence     Evidence
 	engineStates []engineState   // by replica
 	loads, wakes []time.Duration // by replica, what these take; read-only
@@ -130,7 +135,7 @@ func NewSimulator(c *Config) (*Simulator, error) {
 	}
 	s.inputKinds = c.inputKinds()
 	s.order = newHostHeap(s.laws)
-	s.engineStates, s.evidence = make([]engineState, len(c.Table.Replicas)), c.Evidence
+	s.engineStates, s.evidence, s.beaten = make([]engineState, len(c.Table.Replicas)), c.Evidence, make([]time.Duration, len(s.laws))
 	for i, r := range c.Table.Replicas {
 		if s.engineStates[i].is = r.Initial; c.Initial != nil {
 			s.engineStates[i].is = c.Initial[i]

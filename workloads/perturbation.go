@@ -41,7 +41,7 @@ type Loss struct {
 
 // perturbationForms is what the suffixes of a workload look like.
 const perturbationForms = "+outputs:xFACTOR or +outputs:DISTRIBUTION,… | +gpu:xFACTOR | +lost:HOST@FROM-[TO] | " +
-	"+load: or +unload: or +sleep: or +wake: or +drain: or +undrain:VARIANT@HOST@SECONDS | +evidence"
+	"+load: or +unload: or +sleep: or +wake: or +drain: or +undrain:VARIANT@HOST@SECONDS | +version:MODEL=VERSION@SECONDS | +evidence"
 
 // suffixes of a workload, in the order in which they are written. They are read in any.
 var suffixes = []struct {
@@ -73,6 +73,16 @@ var suffixes = []struct {
 	}},
 	{"+load:", step("load")}, {"+unload:", step("unload")}, {"+sleep:", step("sleep")},
 	{"+wake:", step("wake")}, {"+drain:", step("drain")}, {"+undrain:", step("undrain")},
+	{"+version:", func(p *Perturbation, text string) error {
+		at := max(0, strings.LastIndexByte(text, '@'))
+		model, version, _ := strings.Cut(text[:at], "=")
+		moment, ok := parseMoment(strings.TrimPrefix(text[at:], "@"))
+		if model == "" || version == "" || !ok {
+			return fmt.Errorf("%q is not a model, its next version and a time such as +version:opt-6.7b=2@60, in seconds", text)
+		}
+		p.Timeline += "+" + Step{Verb: Version, Replica: text[:at], At: moment}.String()
+		return nil
+	}},
 	{"+evidence", func(p *Perturbation, text string) error {
 		if text != "" {
 			return fmt.Errorf("+evidence takes nothing after it, got %q", text)
@@ -195,11 +205,14 @@ func (l Loss) String() string {
 
 func plainSeconds(t time.Duration) string { return strconv.FormatFloat(t.Seconds(), 'f', -1, 64) }
 
-// Step is one change of a replica at a time.
+// Version is the verb of a step that orders another version of a model.
+const Version = "version"
+
+// Step is one change of a replica, or of a model's version, at a time.
 type Step struct {
-	// Verb is load, unload, sleep, wake, drain or undrain.
+	// Verb is load, unload, sleep, wake, drain, undrain or [Version].
 	Verb string
-	// Replica is named VARIANT@HOST.
+	// Replica is named VARIANT@HOST. Of a [Version] it is MODEL=VERSION.
 	Replica string
 	// At is the time since the workload began.
 	At time.Duration

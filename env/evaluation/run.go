@@ -283,17 +283,18 @@ func perSecond(n int, d time.Duration) float64 {
 func (r *recorder) play(ctx context.Context, c *Contestant, w *Workload, seed uint64, begun func(*env.Environment)) (tally, error) {
 	r.begin(c.Fleet.Table)
 	r.served = c.Fleet.AsServed != nil
-	if err := play(ctx, c, w, seed, observer{begun: begun, ended: r.add}); err != nil {
+	if err := play(ctx, c, w, seed, observer{begun: begun, ended: r.add, over: func(e *env.Environment) { r.waits.acted = e.Counts() }}); err != nil {
 		return tally{}, err
 	}
 	return r.tally(), nil
 }
 
-// observer sees an episode's beginning, of each decision as it is due, and
-// of each request as it ends. What is nil is not called.
+// observer sees an episode's beginning and end, each decision as it is due, and
+// each request as it ends. What is nil is not called.
 type observer struct {
 	begun, due func(*env.Environment)
 	ended      func(*env.Outcome)
+	over       func(*env.Environment)
 }
 
 // play is one episode, with the decider choosing every action. Of one without a
@@ -330,6 +331,9 @@ func play(ctx context.Context, c *Contestant, w *Workload, seed uint64, o observ
 			o.ended(&step.Info.Outcomes[i])
 		}
 		if step.Terminated || step.Truncated {
+			if o.over != nil {
+				o.over(e)
+			}
 			return nil
 		}
 		if err := ctx.Err(); err != nil {

@@ -19,6 +19,18 @@ type Served struct {
 	Waited float64 `json:"waited"`
 	// Wait is how long those that were answered waited.
 	Wait Percentiles `json:"wait_ms"`
+	// Controllers is how often the fleet's controllers did something, by what, in the mean of a run; nil
+	// without any.
+	Controllers map[string]float64 `json:"controllers,omitempty"`
+}
+
+// Acted lists what the controllers did, in words; empty without any.
+func (s *Served) Acted() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(s.Controllers)) {
+		parts = append(parts, fmt.Sprintf("%s %.4g", name, s.Controllers[name]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // RefusedShare returns the share for all reasons together.
@@ -48,6 +60,7 @@ type waits struct {
 	refused          map[string]float64
 	degraded, waited float64
 	ms               []float32 // of the requests that were answered
+	acted            []env.Count
 }
 
 func (x *waits) add(o *env.Outcome) {
@@ -86,7 +99,7 @@ func (x *waits) merge(o *waits) {
 	}
 	x.degraded += o.degraded
 	x.waited += o.waited
-	x.ms = append(x.ms, o.ms...)
+	x.ms, x.acted = append(x.ms, o.ms...), append(x.acted, o.acted...)
 }
 
 // servedOf returns the mean over the runs that had requests.
@@ -103,5 +116,12 @@ func servedOf(runs []tally) *Served {
 	if sum.refused == nil {
 		sum.refused = map[string]float64{}
 	}
-	return &Served{Refused: sum.refused, Degraded: sum.degraded, Waited: sum.waited, Wait: percentiles(sum.ms)}
+	s := &Served{Refused: sum.refused, Degraded: sum.degraded, Waited: sum.waited, Wait: percentiles(sum.ms)}
+	for _, c := range sum.acted {
+		if s.Controllers == nil {
+			s.Controllers = map[string]float64{}
+		}
+		s.Controllers[c.Name] += float64(c.N) / n
+	}
+	return s
 }

@@ -132,7 +132,7 @@ func modules(t *fleet.Table, about dashboard.About) []serving.Module {
 // shows how busy hosts are.
 func (x *assembly) controllers() (key string, err error) {
 	t, l, modules := x.routing.core.Table(), x.routing.core.Ledger(), x.options.Modules
-	busy := newBusy(x.s, l)
+	busy := x.s.Busy(l)
 	x.options.Busy = busy
 	failover, err := x.o.newFailover(x.s, t, x.log)
 	if err != nil {

@@ -215,7 +215,7 @@ func (s *Scenario) Alone(variant string) (*Scenario, error) {
 	if !s.answersAll(variant) {
 		return &alone, nil
 	}
-	alone.Replicas = nil
+	alone.Replicas, alone.alone = nil, true
 	alone.Serving.Balancer = balance.SmallestBatch{}.Name()
 	memory := Memory{Share: s.Evaluation.StaticMemory}
 	for _, p := range s.Replicas {

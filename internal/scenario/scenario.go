@@ -49,6 +49,7 @@ type Scenario struct {
 
 	unbounded struct{ prompt, output bool } // in the file; see bound
 	assumed   assumed
+	alone     bool // one variant's replicas stand alone, and nothing else is there to be loaded
 	failing   bool // the file has the section failover
 	checked   bool // replicas that take turns with others are among them
 	rolling   bool // the file has the section rollout

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gearshift/env"
@@ -31,8 +32,11 @@ func (s *Scenario) Simulation() (env.Config, error) {
 	if c.Slowdowns != nil {
 		s.declare(&c)
 	}
-	if s.Served || s.Training.AsServed {
+	if s.Served || s.Training.AsServed || s.Controlled() {
 		c.Table, c.AsServed = s.ServingTable(), s.asServed()
+	}
+	if s.Controlled() {
+		controllers{Scenario: s, all: true}.act(&c)
 	}
 	return c, nil
 }
@@ -230,4 +234,55 @@ func (s *Scenario) perturbed(d workloads.Perturbation) func(*env.Config) error {
 func (s *Scenario) Lengths() policy.Lengths {
 	prompt, output := s.Workload.Expected(s.Table().Tasks)
 	return policy.Lengths{Context: prompt + output/2, Output: output}
+}
+
+// loadBytesPerS is how fast weights come from a disk where no model says how long its load
+// takes.
+const loadBytesPerS = 1e9
+
+// loadTimes returns how long the replicas take to load by the bytes of their weights.
+func (s *Scenario) loadTimes(c *env.Config) []time.Duration {
+	times := make([]time.Duration, len(c.Profiles))
+	for i, p := range c.Profiles {
+		times[i] = time.Duration(float64(p.WeightBytes) / loadBytesPerS * float64(time.Second))
+	}
+	return times
+}
+
+// Disturb has the episodes of a simulated fleet disturbed as the training load says, if it
+// does.
+func (s *Scenario) Disturb(c *env.Config) error {
+	d := s.Training.Load.Disturbances
+	if d.Share == 0 {
+		return nil
+	}
+	t := c.Table
+	if len(t.Hosts) < 2 {
+		return fmt.Errorf("training.load.disturbances: the fleet has %d host; want two at least, since one may be lost", len(t.Hosts))
+	}
+	c.LoadTimes = s.loadTimes(c)
+	loads := slices.Clone(c.LoadTimes)
+	for i, r := range t.Replicas {
+		if m := t.ModelOf(r.Variant); m >= 0 && t.Models[m].Load > 0 {
+			loads[i] = t.Models[m].Load
+		}
+	}
+	c.DrawLosses = func(seed uint64) (losses []env.HostLoss) {
+		drawn, _ := d.Draw(t, loads, seed)
+		for _, l := range drawn {
+			losses = append(losses, env.HostLoss(l))
+		}
+		return losses
+	}
+	x := controllers{Scenario: s, all: c.Controllers != nil}
+	x.drawn = func(seed uint64) (orders []order) {
+		_, steps := d.Draw(t, loads, seed)
+		for _, step := range steps {
+			i := slices.IndexFunc(t.Replicas, func(r fleet.Replica) bool { return r.Name == step.Replica })
+			orders = append(orders, order{step, i, verbs[step.Verb].to})
+		}
+		return orders
+	}
+	x.act(c)
+	return nil
 }

@@ -108,6 +108,23 @@ func (t *Environment) Reset(seed uint64) []float32 {
 	return observation
 }
 
+// available returns the action, or the nearest one that is available where it is not: the one before it first. So an action
+// that a fleet cannot take now is worth what another is, and the best of all is one that it can.
+func (t *Environment) available(action int) int {
+	v, n, is := t.View(), t.Actions(), t.View().VariantAvailable
+	if t.places {
+		n, is = len(v.Table.Replicas), v.Available
+	}
+	for d := range n {
+		for _, other := range []int{action - d, action + d} {
+			if other >= 0 && other < n && is(other) {
+				return other
+			}
+		}
+	}
+	return action
+}
+
 // Step implements [rl.Env].
 func (t *Environment) Step(action int) rl.Step {
 	t.strata = append(t.strata, stratum(t.Arrival().Rate*t.Simulator().Slowdown()))
@@ -116,7 +133,7 @@ func (t *Environment) Step(action int) rl.Step {
 	if t.places {
 		route = t.Place
 	}
-	step, err := route(action)
+	step, err := route(t.available(action))
 	if err != nil {
 		t.err = err
 		return rl.Step{}

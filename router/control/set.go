@@ -38,6 +38,14 @@ func (s *Set) Observe(e Event) {
 	}
 }
 
+// Note passes on an event that changes nothing now, such as a heartbeat that came in time: they see it when
+// they are due next.
+func (s *Set) Note(e Event) {
+	for i := range s.members {
+		s.members[i].controller.Observe(e)
+	}
+}
+
 // Rouse makes all of them due now. Call it when something that they wait for may have
 // changed without an event.
 func (s *Set) Rouse(now time.Duration) {

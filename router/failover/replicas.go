@@ -13,8 +13,8 @@ import (
 // Hosts is what [Replicas] asks for beside the states of replicas. Hosts and replicas are those of the table.
 type Hosts interface {
 	// Leave takes the replicas of a host that is lost out, and Return gives them requests again.
-	Leave(host int)
-	Return(host int)
+	Leave(host int, now time.Duration)
+	Return(host int, now time.Duration)
 	// Poll has the host asked what it has loaded, since it is back.
 	Poll(host int)
 	// Ask has the host asked whether it is there; see [Options.Ask].
@@ -199,10 +199,10 @@ func (x *Replicas) refusing(server int, now time.Duration) bool {
 
 func (x *Replicas) leave(server int) {
 	x.lost[server] = true
-	x.hosts.Leave(x.hostOf[server])
+	x.hosts.Leave(x.hostOf[server], x.now)
 }
 
 func (x *Replicas) giveBack(server int) {
 	x.lost[server] = false
-	x.hosts.Return(x.hostOf[server])
+	x.hosts.Return(x.hostOf[server], x.now)
 }

@@ -41,12 +41,22 @@ func writeShort(w io.Writer, r *evaluation.Report) error {
 		}
 	}
 	output.Fitted(&b, rows, 1)
+	writeActed(&b, r)
 	for _, v := range r.Verdicts {
 		b.WriteByte('\n')
 		policies.WriteVerdict(&b, v)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeActed says what the fleet's controllers did, where it has any.
+func writeActed(b *strings.Builder, r *evaluation.Report) {
+	for _, x := range r.ByWorkload() {
+		if x.Served != nil && x.Served.Acted() != "" && slices.Contains(r.Headlines, x.Workload) {
+			fmt.Fprintf(b, "In a run of %s under %s: %s.\n", x.Workload, x.Policy, x.Served.Acted())
+		}
+	}
 }
 
 // writeStored says for each policy that is stored with a comparison what promotion makes of

@@ -34,11 +34,11 @@ func (m *Module) Wake(now time.Duration) time.Duration {
 // hosts is what the controller asks for beside states of replicas. It implements [failover.Hosts].
 type hosts struct{ *Module }
 
-func (m hosts) Leave(host int)          { m.engines.Leave(host) }
-func (m hosts) Return(host int)         { m.engines.Return(host) }
-func (m hosts) Poll(host int)           { m.engines.Poll(host) }
-func (m hosts) Ask(host int)            { m.ask(host) }
-func (m hosts) Driven(replica int) bool { return m.engines.Driven(replica) != "" }
+func (m hosts) Leave(host int, _ time.Duration)  { m.engines.Leave(host) }
+func (m hosts) Return(host int, _ time.Duration) { m.engines.Return(host) }
+func (m hosts) Poll(host int)                    { m.engines.Poll(host) }
+func (m hosts) Ask(host int)                     { m.ask(host) }
+func (m hosts) Driven(replica int) bool          { return m.engines.Driven(replica) != "" }
 
 // report follows a step of the controller, within its Wake.
 func (m *Module) report(s failover.Step) {
