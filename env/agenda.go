@@ -19,6 +19,7 @@ const (
 	requestBreaks
 	hostProbed
 	loadsMeasured
+	jobArrives
 	controllersWake // which has no item: [Simulator.wakeDue]
 	gaugesRead
 	beliefsFade
@@ -28,7 +29,7 @@ const (
 // requests that ended to dst, in order.
 func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, error) {
 	s.putOff(until)
-	for {
+	for !s.paused {
 		to := until
 		if x, ok := s.due(); ok {
 			to = min(to, x.At)
@@ -39,6 +40,7 @@ func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, erro
 		}
 		x, ok := s.due() // what the engines did may have brought something forward
 		switch {
+		case s.paused:
 		case ok && x.At <= to:
 			dst, err = s.do(x, dst)
 		case to == until:
@@ -49,6 +51,7 @@ func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, erro
 			return dst, err
 		}
 	}
+	return dst, nil
 }
 
 // putOff moves what only the next arrival sees to the last moment before it, which is
@@ -102,6 +105,10 @@ func (s *Simulator) do(x agenda.Item, dst []Outcome) ([]Outcome, error) {
 		s.proceed(x.Index, x.At)
 	case requestBreaks:
 		s.breaking--
+		if uint64(x.Index)&ofJobs != 0 {
+			s.endJob(uint64(x.Index), x.At, true)
+			return dst, nil
+		}
 		if s.follower != nil {
 			s.ended++
 			s.follower.Broken(uint64(x.Index), x.At)
@@ -115,6 +122,8 @@ func (s *Simulator) do(x agenda.Item, dst []Outcome) ([]Outcome, error) {
 		if s.follower.Measure(x.At); s.period > 0 {
 			s.agenda.Add(agenda.Item{At: x.At + s.period, Kind: loadsMeasured})
 		}
+	case jobArrives:
+		s.source.arrive(x.At)
 	case hostBack:
 		s.markLoss(x.Index, x.At)
 		s.turnAll(x.Index, x.At)
@@ -134,7 +143,9 @@ func (s *Simulator) do(x agenda.Item, dst []Outcome) ([]Outcome, error) {
 // Drain processes what is due until every request has ended.
 func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
 	before := len(dst)
-	s.agenda.Change(func(x *agenda.Item) bool { return x.Kind != gaugesRead && x.Kind != beliefsFade }) // no decision follows that would read them
+	s.agenda.Change(func(x *agenda.Item) bool {
+		return x.Kind != gaugesRead && x.Kind != beliefsFade && x.Kind != jobArrives
+	}) // no decision follows that would read them, and no job
 	for s.began != s.ended {
 		at, busy := s.order.first()
 		x, due := s.due()

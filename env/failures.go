@@ -81,7 +81,7 @@ func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 	s.markLoss(l.Host, l.From)
 	var err error
 	s.laws[l.Host].Break(-1, l.From, func(id uint64) {
-		if s.follower != nil {
+		if s.follower != nil || id&ofJobs != 0 {
 			s.breakAt(id, l.From)
 			return
 		}

@@ -163,7 +163,11 @@ func (s *Simulator) engineOf(replica int) *engine.Engine {
 func (s *Simulator) each(f func(o *Outcome, generated int)) {
 	for h := range s.laws {
 		for i := range s.table.ReplicasOn(h) {
-			s.laws[h].Each(i, func(id uint64, generated int) { f(&s.jobs[id].outcome, generated) })
+			s.laws[h].Each(i, func(id uint64, generated int) {
+				if id&ofJobs == 0 {
+					f(&s.jobs[id].outcome, generated)
+				}
+			})
 		}
 	}
 }

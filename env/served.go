@@ -257,7 +257,7 @@ func (s *served) ended(outcomes []Outcome) {
 // advanceToRoom is Advance that also returns as soon as requests end or an item of the
 // agenda is carried out: there may be room then, which room reports.
 func (s *Simulator) advanceToRoom(until time.Duration, dst []Outcome) (_ []Outcome, room bool, err error) {
-	before := len(dst)
+	before := s.ended
 	for {
 		at, busy := s.order.first()
 		x, due := s.due()
@@ -265,7 +265,7 @@ func (s *Simulator) advanceToRoom(until time.Duration, dst []Outcome) (_ []Outco
 		case busy && at <= until && (!due || at <= x.At):
 			dst, err = s.runEngines(at, dst)
 			s.now = max(s.now, at)
-			room = len(dst) > before
+			room = s.ended > before
 		case due && x.At <= until:
 			dst, err = s.do(x, dst)
 			room = true

@@ -83,6 +83,9 @@ type Simulator struct {
 	work     func(r fleet.Request, outputTokens, replica int) time.Duration // under other laws than engines'
 	follower Follower                                                       // of requests that no ledger counts; may be nil
 	period   time.Duration                                                  // in which it measures
+	source   *Jobs                                                          // may be nil
+	batch    []engine.Sequence                                              // of the source, its memory
+	paused   bool                                                           // by the source
 
 	agenda   agenda.Agenda
 	losses   []HostLoss // in the order in which they begin; read-only
@@ -261,7 +264,7 @@ func (s *Simulator) runEngines(until time.Duration, dst []Outcome) ([]Outcome, e
 		return dst, s.runSteps(until)
 	}
 	before := len(dst)
-	for at, ok := s.order.first(); ok && at <= until; at, ok = s.order.first() {
+	for at, ok := s.order.first(); ok && at <= until && !s.paused; at, ok = s.order.first() {
 		var err error
 		if dst, err = s.run(s.order.top(), until, dst); err != nil {
 			return dst, err
@@ -289,10 +292,10 @@ func (s *Simulator) sort(outcomes []Outcome) {
 // run processes one host's events up to and including time until. Hosts affect one another
 // only through arrivals, so each runs to the next one by itself, which spares the heap. With
 // an observer it processes a single event, so that the observer sees events in order across
-// the hosts.
+// the hosts; so it does with jobs, whose next batch may be another host's.
 func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, error) {
 	host, last := s.laws[h], s.now
-	observed := s.hosts != nil && s.hosts[h].Observe != nil
+	observed := s.source != nil || s.hosts != nil && s.hosts[h].Observe != nil
 	alone := s.hosts != nil && !observed && !s.check && s.drift == nil && s.marginal == nil // nobody looks at it between its events
 	for at, ok := host.Next(); ok && at <= until; at, ok = host.Next() {
 		if s.check && at < last {
@@ -305,6 +308,12 @@ func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, e
 			s.event = host.Step(s.event[:0])
 		}
 		for _, e := range s.event {
+			if e.ID&ofJobs != 0 {
+				if e.Kind == engine.Finished {
+					s.endJob(e.ID, e.At, false)
+				}
+				continue
+			}
 			if e.Kind == engine.FirstToken {
 				s.jobs[e.ID].outcome.FirstToken = e.At
 				s.drift.first(e.ID, &s.jobs[e.ID].outcome)

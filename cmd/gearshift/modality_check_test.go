@@ -16,7 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	envjobs "gearshift/env/jobs"
+	"gearshift/env"
 	"gearshift/router/modality"
 	"gearshift/workloads"
 )
@@ -271,12 +271,16 @@ func (c *jobCheck) simulate(p *jobPolicy, round uint64, window time.Duration, pa
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	config := envjobs.Config{Dispatcher: modality.NewDispatcher(c.table, policy), Options: c.options}
+	var noise func() float64
 	if len(c.noise) > 0 {
 		draws := rand.New(rand.NewPCG(seed, 9))
-		config.Noise = func() float64 { return pace * c.noise[draws.IntN(len(c.noise))] }
+		noise = func() float64 { return pace * c.noise[draws.IntN(len(c.noise))] }
 	}
-	r, err := envjobs.Run(config, arrivals, nil)
+	j, err := env.NewJobs(modality.NewDispatcher(c.table, policy), c.options, noise, arrivals)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r, err := j.Run()
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	envjobs "gearshift/env/jobs"
+	"gearshift/env"
 	"gearshift/router/modality"
 	"gearshift/workloads"
 )
@@ -65,9 +65,8 @@ func (w *jobsSettings) compareOne(seed uint64) ([]jobsSample, error) {
 			list = make([]jobsSample, at(&e.Arrivals[len(e.Arrivals)-1])+1)
 		}
 		p := &jobsRecorder{Foresighted: modality.NewForesighted(e.Table, caution), samples: list, at: func(job int) int { return at(&e.Arrivals[job]) }}
-		c := envjobs.Config{Dispatcher: modality.NewDispatcher(e.Table, p), Options: e.Options, Noise: e.Noise}
 		requests := 0
-		_, err = envjobs.Run(c, e.Arrivals, func(o envjobs.Outcome) {
+		_, err = e.play(p, func(o env.JobOutcome) {
 			list[at(&o.JobArrival)].gains[k] += o.Worth()
 			requests += o.Size
 		})

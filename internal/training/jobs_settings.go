@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	envjobs "gearshift/env/jobs"
+	"gearshift/env"
 	"gearshift/router/modality"
 	"gearshift/workloads"
 )
@@ -89,7 +89,7 @@ func EstimateNoise(spread float64, rng *rand.Rand) func() float64 {
 }
 
 // draw makes the episode of a seed, and returns its deadline too.
-func (w *jobsSettings) draw(seed uint64, c modality.Cautions) (envjobs.Episode, time.Duration, error) {
+func (w *jobsSettings) draw(seed uint64, c modality.Cautions) (jobsEpisode, time.Duration, error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	m := &w.models[rng.IntN(len(w.models))]
 	estimate, spread := estimates[rng.IntN(len(estimates))], noises[rng.IntN(len(noises))]
@@ -110,7 +110,7 @@ func (w *jobsSettings) draw(seed uint64, c modality.Cautions) (envjobs.Episode, 
 		load.Shape, load.Poisson, load.Most = workloads.ConstantJobs, false, max(1, m.capacity)
 		arrivals, err = load.Draw(seed)
 	}
-	return envjobs.Episode{
+	return jobsEpisode{
 		Table: m.tables[estimate], Options: m.options, Noise: EstimateNoise(spread, rng), Arrivals: arrivals, Cautions: c,
 	}, load.Deadline, err
 }
@@ -146,8 +146,7 @@ func (w *jobsSettings) play(ctx context.Context, episodes int, with jobsMaker) (
 		if err != nil {
 			return err
 		}
-		c := envjobs.Config{Dispatcher: modality.NewDispatcher(e.Table, decides), Options: e.Options, Noise: e.Noise}
-		r, err := envjobs.Run(c, e.Arrivals, func(o envjobs.Outcome) { p.worth[i] += o.Worth() })
+		r, err := e.play(decides, func(o env.JobOutcome) { p.worth[i] += o.Worth() })
 		if err == nil {
 			p.requests[i] = float64(r.Requests)
 		}

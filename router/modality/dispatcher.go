@@ -56,6 +56,9 @@ func (d *Dispatcher) Add(j Job, now float64) {
 // to this worker is what is added.
 func (d *Dispatcher) Adopt(j Job) { d.waiting = append(d.waiting, j) }
 
+// Table is that of the estimates.
+func (d *Dispatcher) Table() *Table { return d.table }
+
 // Waiting is how many jobs wait.
 func (d *Dispatcher) Waiting() int { return len(d.waiting) }
 

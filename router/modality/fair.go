@@ -12,6 +12,7 @@ import (
 // the tenant that has been given least, until there is as much work as the plan could do, and what is
 // over is set aside.
 type shares struct {
+	on    bool               // a tenant is named: without one all jobs are of the same
 	given map[string]float64 // work of the tenants that have been given more than turn
 	turn  float64            // what a tenant has been given at least that comes back
 }
@@ -27,6 +28,10 @@ type demand struct {
 // tenants. It returns the IDs of the jobs that are dropped.
 func (w *Worker) next(now float64) (next Committed, dropped []string, ok bool) {
 	plan, jobs := w.Plan(now)
+	if !w.shares.on {
+		next, gone, ok := w.Commit()
+		return next, ids(gone), ok
+	}
 	var lost, aside []Job
 	if demands := w.demands(plan, jobs); len(demands) > 1 {
 		for _, i := range plan.Dropped {
@@ -37,9 +42,7 @@ func (w *Worker) next(now float64) (next Committed, dropped []string, ok bool) {
 		}
 	}
 	next, gone, ok := w.Commit()
-	for _, j := range gone {
-		dropped = append(dropped, j.ID)
-	}
+	dropped = ids(gone)
 	for _, j := range aside { // dropped, unless the first plan has kept it
 		if slices.ContainsFunc(lost, func(l Job) bool { return l.ID == j.ID }) {
 			dropped = append(dropped, j.ID)
@@ -51,6 +54,13 @@ func (w *Worker) next(now float64) (next Committed, dropped []string, ok bool) {
 		w.give(w.entries[next.Job.ID].Tenant, w.least(&next.Job))
 	}
 	return next, dropped, ok
+}
+
+func ids(jobs []Job) (list []string) {
+	for i := range jobs {
+		list = append(list, jobs[i].ID)
+	}
+	return list
 }
 
 // least is how long the job takes by the fastest strategy that meets its floor.

@@ -50,6 +50,15 @@ type Commit struct {
 	Waiting         int // others that wait for the worker
 }
 
+// Answered takes some of the job's requests out, which have been answered with that quality. What is left
+// has to make up for them.
+func (x *Entry) Answered(n int, quality float64) {
+	all, now := float64(x.Size), float64(n)
+	if x.Size -= n; x.Size > 0 {
+		x.MinQuality = max(0, (x.MinQuality*all-quality*now)/(all-now))
+	}
+}
+
 // The reasons why a job finds no worker.
 var (
 	ErrFull   = errors.New("too many jobs are waiting")
@@ -69,8 +78,8 @@ func (p *Pool) up(worker int) bool { return p.Up == nil || p.Up(worker) }
 // Add lets a job that comes now wait for the worker with the smallest backlog, under a new ID. Where all
 // workers are full it may evict another job.
 func (p *Pool) Add(x *Entry, now float64) error {
-	p.last++
 	x.ID = strconv.FormatUint(p.last, 10)
+	p.last++
 	return p.Place(x, now)
 }
 
@@ -101,7 +110,9 @@ func (p *Pool) place(x *Entry, now float64, lost int) error {
 			why = ErrLate
 			continue
 		}
-		if backlog := w.Expected(now); backlog < least {
+		if len(p.Workers) == 1 {
+			best = i
+		} else if backlog := w.Expected(now); backlog < least {
 			best, least = i, backlog
 		}
 	}
@@ -118,6 +129,7 @@ func (p *Pool) place(x *Entry, now float64, lost int) error {
 	x.Worker = best
 	w := p.Workers[best]
 	w.entries[x.ID] = x
+	w.shares.on = w.shares.on || x.Tenant != ""
 	w.Dispatcher.Add(x.Job, now)
 	return nil
 }
@@ -155,7 +167,22 @@ func (p *Pool) Next(worker int, now float64) (c *Commit, dropped []*Entry) {
 	if len(w.entries) == 0 && !p.takeOver(worker, now) {
 		return nil, nil
 	}
-	next, lost, ok := w.next(now)
+	return p.begin(worker, now, w.next)
+}
+
+// Commit is Next for a plan that [Dispatcher.Plan] of the worker has made.
+func (p *Pool) Commit(worker int, now float64) (c *Commit, dropped []*Entry) {
+	w := p.Workers[worker]
+	return p.begin(worker, now, func(float64) (Committed, []string, bool) {
+		next, gone, ok := w.Dispatcher.Commit()
+		return next, ids(gone), ok
+	})
+}
+
+// begin has the worker run what next commits.
+func (p *Pool) begin(worker int, now float64, next func(now float64) (Committed, []string, bool)) (c *Commit, dropped []*Entry) {
+	w := p.Workers[worker]
+	committed, lost, ok := next(now)
 	for _, id := range lost {
 		x := w.entries[id]
 		delete(w.entries, id)
@@ -166,10 +193,10 @@ func (p *Pool) Next(worker int, now float64) (c *Commit, dropped []*Entry) {
 	if !ok {
 		return nil, dropped
 	}
-	x := w.entries[next.Job.ID]
+	x := w.entries[committed.Job.ID]
 	delete(w.entries, x.ID)
-	c = &Commit{Entry: x, Batches: slices.Clone(next.Batches), Quality: next.Quality, Expect: next.Expect, Waiting: len(w.entries)}
-	w.Running, w.Last, w.free = c, c, now+next.Expect
+	c = &Commit{Entry: x, Batches: slices.Clone(committed.Batches), Quality: committed.Quality, Expect: committed.Expect, Waiting: len(w.entries)}
+	w.Running, w.Last, w.free = c, c, now+committed.Expect
 	return c, dropped
 }
 
@@ -217,6 +244,7 @@ func (p *Pool) takeOver(worker int, now float64) bool {
 	}
 	p.Remove(best)
 	best.Worker, w.entries[best.ID] = worker, best
+	w.shares.on = w.shares.on || best.Tenant != ""
 	w.Adopt(best.Job)
 	return true
 }

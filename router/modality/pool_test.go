@@ -90,7 +90,7 @@ func TestWorkersThatAreDown(t *testing.T) {
 	}
 	c, _ := p.Next(1, 0)
 	p.Up = func(worker int) bool { return worker == 0 }
-	if p.Ended(1, 10); p.Place(c.Entry, 10) != nil || x.Worker != 0 || x.ID != "1" {
+	if p.Ended(1, 10); p.Place(c.Entry, 10) != nil || x.Worker != 0 || x.ID != "0" {
 		t.Errorf("what is left of job %s waits for worker %d", x.ID, x.Worker)
 	}
 	if worker, _, err := p.Preview(1500, entry(4, 0.96, 1510).Job); worker != -1 || err != ErrLate {

@@ -391,9 +391,6 @@ func (x *part) answer(m *model, b *batch, r *reply) {
 	for i, row := range b.rows {
 		w.answered[row] = answered{r.rows[i], b.option}
 	}
-	n, now := float64(len(x.rows)), float64(len(b.rows))
 	x.rows = x.rows[len(b.rows):]
-	if x.Size = len(x.rows); x.Size > 0 {
-		x.MinQuality = max(0, (x.MinQuality*n-quality*now)/(n-now))
-	}
+	x.Answered(len(b.rows), quality)
 }

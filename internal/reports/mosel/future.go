@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gearshift/env/evaluation/report"
-	envjobs "gearshift/env/jobs"
 	"gearshift/internal/reports"
 	"gearshift/router/modality"
 	"gearshift/workloads"
@@ -39,7 +38,7 @@ func (p *paper) future(ctx context.Context, part *reports.Part) error {
 			if err = cmp.Or(err, ctx.Err()); err != nil {
 				return err
 			}
-			bounds[i] = envjobs.Bound(table, arrivals)
+			bounds[i] = boundOf(table, arrivals)
 		}
 		row := []report.Cell{report.Text(s.model.name)}
 		for _, runs := range all[j] {

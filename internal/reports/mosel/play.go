@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	envjobs "gearshift/env/jobs"
+	"gearshift/env"
 	"gearshift/internal/training"
 	"gearshift/router/modality"
 	"gearshift/workloads"
@@ -95,7 +95,7 @@ func (p *paper) load(s setting) workloads.JobLoad {
 
 // played is the results of a run.
 type played struct {
-	*envjobs.Result
+	*env.JobsResult
 	took  float64 // mean time from arrival to end of the jobs answered, in seconds
 	worth float64 // of a request, in the mean, by [envjobs.Outcome.Worth]
 }
@@ -153,14 +153,19 @@ func (p *paper) play(s setting, table *modality.Table, real []modality.Option, s
 	d.Fixed = s.fixed
 	answered := 0
 	noise := training.EstimateNoise(s.noise, rand.New(rand.NewPCG(seed, 8)))
-	r.Result, err = envjobs.Run(envjobs.Config{Dispatcher: d, Window: window, Options: real, Noise: noise}, arrivals, func(o envjobs.Outcome) {
+	j, err := env.NewJobs(d, real, noise, arrivals)
+	if err != nil {
+		return r, err
+	}
+	j.Window = window
+	j.Ended = func(o env.JobOutcome) {
 		r.worth += o.Worth()
 		if !o.Dropped {
 			r.took += (o.Finished - o.At).Seconds()
 			answered++
 		}
-	})
-	if err != nil {
+	}
+	if r.JobsResult, err = j.Run(); err != nil {
 		return r, err
 	}
 	r.took, r.worth = r.took/float64(max(1, answered)), r.worth/float64(max(1, r.Requests))

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/env"
 	"gearshift/env/evaluation/report"
-	envjobs "gearshift/env/jobs"
 	"gearshift/internal/reports"
 )
 
@@ -24,12 +24,12 @@ func (p *paper) samples(ctx context.Context, part *reports.Part) error {
 	part.Text = "Quantiles over all windows of 4 s of all days, at a deadline of 1 s, as the paper's box plots show them (MOSEL-26)."
 	for _, s := range []struct {
 		id, title, unit string
-		of              func(envjobs.Sample) (float64, bool)
+		of              func(env.JobSample) (float64, bool)
 	}{
-		{"samples-in-time", "Answers in time per second", "1/s", func(s envjobs.Sample) (float64, bool) {
+		{"samples-in-time", "Answers in time per second", "1/s", func(s env.JobSample) (float64, bool) {
 			return float64(s.InTime) / window.Seconds(), true
 		}},
-		{"samples-violations", "Share of violations among what ends in a window", "", func(s envjobs.Sample) (float64, bool) {
+		{"samples-violations", "Share of violations among what ends in a window", "", func(s env.JobSample) (float64, bool) {
 			n := s.InTime + s.Violations
 			return float64(s.Violations) / float64(max(1, n)), n > 0
 		}},

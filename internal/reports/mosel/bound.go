@@ -1,4 +1,4 @@
-package jobs
+package mosel
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"gearshift/workloads"
 )
 
-// Bound returns an amount that the quality of the requests answered in time cannot exceed,
+// boundOf returns an amount that the quality of the requests answered in time cannot exceed,
 // whatever a worker that knows all jobs beforehand does. The table has what batches really
 // take.
 //
@@ -20,7 +20,7 @@ import (
 // those of the next, is left out, so that a plan can only be better. The bound is that of the
 // division, of those into parts of 1, 4 and 16 times of the longest time to a deadline, by which it is
 // lowest.
-func Bound(t *modality.Table, arrivals []workloads.JobArrival) float64 {
+func boundOf(t *modality.Table, arrivals []workloads.JobArrival) float64 {
 	if len(arrivals) == 0 {
 		return 0
 	}
@@ -71,7 +71,7 @@ func (b *bound) part(from, to int) float64 {
 			continue
 		}
 		choices := append(solve.Front{{}}, front[k:]...) // the first drops it
-		b.items = append(b.items, solve.Item{Front: choices, Budget: milliseconds(here[i].Deadline - begin)})
+		b.items = append(b.items, solve.Item{Front: choices, Budget: float64(here[i].Deadline-begin) / float64(time.Millisecond)})
 	}
 	b.picks = slices.Grow(b.picks[:0], len(b.items))[:len(b.items)]
 	value, _ := b.chain.Solve(b.items, b.picks)

@@ -1,4 +1,4 @@
-package jobs
+package env_test
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gearshift/env"
 	"gearshift/router/modality"
 	"gearshift/workloads"
 )
@@ -35,7 +36,7 @@ func draw(t *testing.T, l workloads.JobLoad, seed uint64) []workloads.JobArrival
 }
 
 // play runs the policy that make makes of the table.
-func play(t *testing.T, arrivals []workloads.JobArrival, make func(*modality.Table) (modality.Policy, error), change func(*Config)) (*Result, []Outcome) {
+func play(t *testing.T, arrivals []workloads.JobArrival, make func(*modality.Table) (modality.Policy, error), noise func() float64) (*env.Jobs, *env.JobsResult, []env.JobOutcome) {
 	t.Helper()
 	table, err := modality.NewTable(options(16), modality.Mixed, 16)
 	if err != nil {
@@ -45,19 +46,20 @@ func play(t *testing.T, arrivals []workloads.JobArrival, make func(*modality.Tab
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Dispatcher: modality.NewDispatcher(table, policy), Options: options(16)}
-	if change != nil {
-		change(&c)
+	j, err := env.NewJobs(modality.NewDispatcher(table, policy), options(16), noise, arrivals)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var all []Outcome
-	r, err := Run(c, arrivals, func(o Outcome) { all = append(all, o) })
+	var all []env.JobOutcome
+	j.Window, j.Ended = 4*time.Second, func(o env.JobOutcome) { all = append(all, o) }
+	r, err := j.Run()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := r.InTime + r.Late + r.Dropped; n != r.Requests || len(all) != len(arrivals) {
 		t.Fatalf("%d requests of %d and %d jobs of %d ended", n, r.Requests, len(all), len(arrivals))
 	}
-	return r, all
+	return j, r, all
 }
 
 func optimized(t *modality.Table) (modality.Policy, error) {
@@ -77,7 +79,7 @@ func randomly(t *modality.Table) (modality.Policy, error) {
 // recursion.
 func TestAgnosticIsAQueueOfOneServer(t *testing.T) {
 	arrivals := draw(t, load(), 1)
-	_, ends := play(t, arrivals, agnostic, nil)
+	_, _, ends := play(t, arrivals, agnostic, nil)
 	var free time.Duration
 	late := 0
 	for i, a := range arrivals {
@@ -99,7 +101,7 @@ func TestAgnosticIsAQueueOfOneServer(t *testing.T) {
 // without a look at modalities.
 func TestPlansKeepWhatTheyPromise(t *testing.T) {
 	arrivals := draw(t, load(), 2)
-	best, ends := play(t, arrivals, optimized, nil)
+	_, best, ends := play(t, arrivals, optimized, nil)
 	if best.Late > 0 || best.BelowFloor > 0 {
 		t.Errorf("%d requests late, %d jobs below their floor", best.Late, best.BelowFloor)
 	}
@@ -108,12 +110,12 @@ func TestPlansKeepWhatTheyPromise(t *testing.T) {
 			t.Fatalf("a job with a floor of %v got %v", o.Floor, o.Quality)
 		}
 	}
-	none, _ := play(t, arrivals, agnostic, nil)
+	_, none, _ := play(t, arrivals, agnostic, nil)
 	if best.Goodput() < 1.5*none.Goodput() || best.Violations() > none.Violations() {
 		t.Errorf("goodput %.1f/s with violations %.3f, agnostic %.1f/s with %.3f", best.Goodput(), best.Violations(), none.Goodput(), none.Violations())
 	}
 	for name, policy := range map[string]func(*modality.Table) (modality.Policy, error){"aggressive": aggressive, "random": randomly} {
-		other, _ := play(t, arrivals, policy, nil)
+		_, other, _ := play(t, arrivals, policy, nil)
 		if other.MeanQuality() > best.MeanQuality() && other.Goodput() > best.Goodput() {
 			t.Errorf("%s: quality %.3f at %.1f/s, the plan %.3f at %.1f/s", name, other.MeanQuality(), other.Goodput(), best.MeanQuality(), best.Goodput())
 		}
@@ -124,10 +126,9 @@ func TestPlansKeepWhatTheyPromise(t *testing.T) {
 // dispatcher corrects its estimates, and few jobs are late.
 func TestSlowBatchesAreNoticed(t *testing.T) {
 	arrivals := draw(t, load(), 3)
-	var d *modality.Dispatcher
-	r, _ := play(t, arrivals, optimized, func(c *Config) { c.Noise, d = func() float64 { return 1.5 }, c.Dispatcher })
-	if math.Abs(d.Slowness()-1.5) > 0.01 {
-		t.Errorf("slowness %v, want 1.5", d.Slowness())
+	j, r, _ := play(t, arrivals, optimized, func() float64 { return 1.5 })
+	if slowness := j.Pool.Workers[0].Slowness(); math.Abs(slowness-1.5) > 0.01 {
+		t.Errorf("slowness %v, want 1.5", slowness)
 	}
 	if share := float64(r.Late) / float64(r.Requests); share > 0.02 {
 		t.Errorf("%.3f of the requests are late", share)
@@ -137,9 +138,8 @@ func TestSlowBatchesAreNoticed(t *testing.T) {
 // TestRunsRepeat: the same seed, the same ends; samples add up to the whole.
 func TestRunsRepeat(t *testing.T) {
 	arrivals := draw(t, load(), 4)
-	sampled := func(c *Config) { c.Window = 4 * time.Second }
-	a, first := play(t, arrivals, optimized, sampled)
-	_, second := play(t, arrivals, optimized, sampled)
+	_, a, first := play(t, arrivals, optimized, nil)
+	_, _, second := play(t, arrivals, optimized, nil)
 	for i := range first {
 		if first[i].Finished != second[i].Finished || first[i].Quality != second[i].Quality {
 			t.Fatalf("job %d ends at %v, again at %v", i, first[i].Finished, second[i].Finished)
@@ -151,5 +151,38 @@ func TestRunsRepeat(t *testing.T) {
 	}
 	if in != a.InTime || violations != a.Late+a.Dropped {
 		t.Errorf("samples have %d in time and %d violations, the run %d and %d", in, violations, a.InTime, a.Late+a.Dropped)
+	}
+}
+
+// BenchmarkJobs simulates two minutes of jobs for a worker.
+//
+//	go test -bench Jobs ./env
+func BenchmarkJobs(b *testing.B) {
+	table, err := modality.NewTable(options(16), modality.Mixed, 16)
+	if err != nil {
+		b.Fatal(err)
+	}
+	l := load()
+	arrivals, err := l.Draw(1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{"aggressive", "foresight"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				policy, err := modality.Named(name, table, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				j, err := env.NewJobs(modality.NewDispatcher(table, policy), options(16), nil, arrivals)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := j.Run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N*len(arrivals))/b.Elapsed().Seconds(), "jobs/s")
+		})
 	}
 }

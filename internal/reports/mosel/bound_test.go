@@ -1,13 +1,25 @@
-package jobs
+package mosel
 
 import (
 	"math"
 	"testing"
 	"time"
 
+	"gearshift/env"
 	"gearshift/router/modality"
 	"gearshift/workloads"
 )
+
+// options is a model of two inputs: both take eleven times as long as the first alone.
+func options(most int) []modality.Option {
+	list := []modality.Option{{Name: "audio", Quality: 0.67}, {Name: "video", Quality: 0.70}, {Name: "both", Quality: 0.80}}
+	for i, each := range []float64{3, 20, 100. / 3} {
+		for n := range most {
+			list[i].Latency = append(list[i].Latency, each*float64(n+1))
+		}
+	}
+	return list
+}
 
 // TestBoundOfFewJobs: by hand, with 3 ms for a request of audio and 33.3 ms for both.
 func TestBoundOfFewJobs(t *testing.T) {
@@ -26,11 +38,11 @@ func TestBoundOfFewJobs(t *testing.T) {
 		"one is dropped": {[]workloads.JobArrival{{Size: 1, Floor: 0.75, Deadline: 40 * ms}, {Size: 2, Floor: 0.75, Deadline: 70 * ms}}, 1.6},
 		"two by turns":   {[]workloads.JobArrival{{Size: 1, Floor: 0.75, Deadline: 40 * ms}, {At: 40 * ms, Size: 1, Floor: 0.75, Deadline: 80 * ms}}, 1.6},
 	} {
-		if got := Bound(table, c.jobs); math.Abs(got-c.want) > 1e-9 {
+		if got := boundOf(table, c.jobs); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	if Bound(table, nil) != 0 {
+	if boundOf(table, nil) != 0 {
 		t.Error("no jobs are worth something")
 	}
 }
@@ -39,16 +51,22 @@ func TestBoundOfFewJobs(t *testing.T) {
 // plan has at a low load.
 func TestNoPolicyBeatsTheBound(t *testing.T) {
 	for seed := range uint64(6) {
-		l := load()
-		l.Length, l.Most = 40*time.Second, 20+30*float64(seed)
-		arrivals := draw(t, l, seed)
+		l := workloads.JobLoad{Length: 40 * time.Second, Least: 5, Most: 20 + 30*float64(seed), Mean: 1, Spread: 6, Largest: 16, Deadline: time.Second, FloorLow: 0.67, FloorHigh: 0.8}
+		arrivals, err := l.Draw(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
 		table, err := modality.NewTable(options(16), modality.Mixed, 16)
 		if err != nil {
 			t.Fatal(err)
 		}
-		bound := Bound(table, arrivals)
+		bound := boundOf(table, arrivals)
 		for name, p := range map[string]modality.Policy{"foresight": modality.NewForesighted(table, 2), "aggressive": modality.NewAggressive(table)} {
-			r, err := Run(Config{Dispatcher: modality.NewDispatcher(table, p), Options: options(16)}, arrivals, nil)
+			j, err := env.NewJobs(modality.NewDispatcher(table, p), options(16), nil, arrivals)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := j.Run()
 			if err != nil {
 				t.Fatal(err)
 			}
