@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"gearshift/env/agenda"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 )
@@ -65,7 +64,7 @@ func (s *Simulator) Act(a control.Action) error {
 	}
 	s.turn(a.Replica, x.is)
 	x.acting, x.action, x.seen = true, a, a.Epoch
-	s.agenda.Add(agenda.Item{At: s.now + takes, Kind: actionEnds, Index: a.Replica})
+	s.agenda.Add(Item{At: s.now + takes, Kind: actionEnds, Index: a.Replica})
 	return nil
 }
 
@@ -122,7 +121,7 @@ func (s *Simulator) Taken(host int) (taken int64) {
 // breakAt has a request break at a time.
 func (s *Simulator) breakAt(id uint64, at time.Duration) {
 	s.breaking++
-	s.agenda.Add(agenda.Item{At: at, Kind: requestBreaks, Index: int(id)})
+	s.agenda.Add(Item{At: at, Kind: requestBreaks, Index: int(id)})
 }
 
 // stop breaks at once all requests that wait or run on the replica's engine.
@@ -156,7 +155,7 @@ func (s *Simulator) complete(replica int, at time.Duration) {
 // powerOff changes the engines of a host that is lost. Those that loaded or slept become
 // cold, and stay so when the host is back; those that ran are up again then.
 func (s *Simulator) powerOff(host int, at time.Duration) {
-	s.agenda.Change(func(x *agenda.Item) bool { return x.Kind != actionEnds || s.locations[x.Index].host != host })
+	s.agenda.Change(func(x *Item) bool { return x.Kind != actionEnds || s.locations[x.Index].host != host })
 	for _, r := range s.table.ReplicasOn(host) {
 		x := &s.engineStates[r]
 		changed := x.acting || x.is == fleet.Loading || x.is == fleet.Warm

@@ -3,7 +3,6 @@ package env
 import (
 	"time"
 
-	"gearshift/env/agenda"
 	"gearshift/router/control"
 )
 
@@ -13,7 +12,7 @@ import (
 // return or a probe, the host; of an action, the replica; of a request, its sequence ID; of
 // gauges, the router.
 const (
-	hostLost agenda.Kind = iota
+	hostLost ItemKind = iota
 	hostBack
 	actionEnds
 	requestBreaks
@@ -63,7 +62,7 @@ func (s *Simulator) putOff(until time.Duration) {
 	if s.routers == nil && s.drift == nil {
 		return
 	}
-	s.agenda.Change(func(x *agenda.Item) bool {
+	s.agenda.Change(func(x *Item) bool {
 		switch {
 		case x.At > until:
 		case x.Kind == gaugesRead:
@@ -77,12 +76,12 @@ func (s *Simulator) putOff(until time.Duration) {
 
 // due returns the next item: the agenda's first, or the controllers' wake if that is
 // earlier.
-func (s *Simulator) due() (agenda.Item, bool) {
+func (s *Simulator) due() (Item, bool) {
 	x, ok := s.agenda.First()
 	if s.controllers == nil { // spares the comparison, on the path of every event
 		return x, ok
 	}
-	if wake := (agenda.Item{At: s.wakeDue(), Kind: controllersWake}); wake.At != control.Never && (!ok || wake.Before(x)) {
+	if wake := (Item{At: s.wakeDue(), Kind: controllersWake}); wake.At != control.Never && (!ok || wake.Before(x)) {
 		return wake, true
 	}
 	return x, ok
@@ -90,7 +89,7 @@ func (s *Simulator) due() (agenda.Item, bool) {
 
 // do carries out the item, which is the next that is due, and appends the requests that it
 // ends to dst.
-func (s *Simulator) do(x agenda.Item, dst []Outcome) ([]Outcome, error) {
+func (s *Simulator) do(x Item, dst []Outcome) ([]Outcome, error) {
 	s.now = max(s.now, x.At)
 	if x.Kind == controllersWake {
 		s.beat()
@@ -120,7 +119,7 @@ func (s *Simulator) do(x agenda.Item, dst []Outcome) ([]Outcome, error) {
 		s.probe(x.Index, x.At)
 	case loadsMeasured:
 		if s.follower.Measure(x.At); s.period > 0 {
-			s.agenda.Add(agenda.Item{At: x.At + s.period, Kind: loadsMeasured})
+			s.agenda.Add(Item{At: x.At + s.period, Kind: loadsMeasured})
 		}
 	case jobArrives:
 		s.source.arrive(x.At)
@@ -135,7 +134,7 @@ func (s *Simulator) do(x agenda.Item, dst []Outcome) ([]Outcome, error) {
 		x.At += s.routers.Gauges
 		s.agenda.Add(x)
 	case beliefsFade:
-		s.agenda.Add(agenda.Item{At: s.drift.fade(x.At), Kind: beliefsFade})
+		s.agenda.Add(Item{At: s.drift.fade(x.At), Kind: beliefsFade})
 	}
 	return dst, nil
 }
@@ -143,7 +142,7 @@ func (s *Simulator) do(x agenda.Item, dst []Outcome) ([]Outcome, error) {
 // Drain processes what is due until every request has ended.
 func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
 	before := len(dst)
-	s.agenda.Change(func(x *agenda.Item) bool {
+	s.agenda.Change(func(x *Item) bool {
 		return x.Kind != gaugesRead && x.Kind != beliefsFade && x.Kind != jobArrives
 	}) // no decision follows that would read them, and no job
 	for s.began != s.ended {

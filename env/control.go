@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"gearshift/env/agenda"
 	"gearshift/internal/faults"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
@@ -104,7 +103,7 @@ func (s *Simulator) startControllers(c *Config, l *fleet.Ledger, seed uint64) {
 	for h := range s.laws {
 		s.register(h)
 		if c.Evidence.on() { // one after the other, as a server's are
-			s.agenda.Add(agenda.Item{At: c.Evidence.Probe * time.Duration(h) / time.Duration(len(s.laws)), Kind: hostProbed, Index: h})
+			s.agenda.Add(Item{At: c.Evidence.Probe * time.Duration(h) / time.Duration(len(s.laws)), Kind: hostProbed, Index: h})
 		}
 	}
 }
@@ -221,7 +220,7 @@ func (s *Simulator) probe(host int, at time.Duration) {
 			s.observe(control.Event{At: at, Kind: control.ProbePassed, Replica: r})
 		}
 	}
-	s.agenda.Add(agenda.Item{At: at + s.evidence.Probe, Kind: hostProbed, Index: host})
+	s.agenda.Add(Item{At: at + s.evidence.Probe, Kind: hostProbed, Index: host})
 }
 
 // unreachable reports whether no request gets through to the replica: its engine does not

@@ -3,7 +3,6 @@ package env
 import (
 	"math/rand/v2"
 
-	"gearshift/env/agenda"
 	"gearshift/env/engine"
 	"gearshift/router"
 	"gearshift/router/fleet"
@@ -82,7 +81,7 @@ func (s *Simulator) copyFrom(o *Simulator, ledgerOf func(decision int) *fleet.Le
 	s.agenda = into.agenda
 	s.agenda.CopyFrom(&o.agenda)
 	if o.drift != nil {
-		s.agenda.Change(func(x *agenda.Item) bool { return x.Kind != beliefsFade })
+		s.agenda.Change(func(x *Item) bool { return x.Kind != beliefsFade })
 	}
 	s.event = into.event[:0]
 }

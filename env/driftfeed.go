@@ -3,7 +3,6 @@ package env
 import (
 	"time"
 
-	"gearshift/env/agenda"
 	"gearshift/env/engine"
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
@@ -35,7 +34,7 @@ func newDriftFeed(c *Config, ledger *fleet.Ledger) *driftFeed {
 // watch feeds the token times of answers to p from now on, if p is not nil.
 func (s *Simulator) watch(p *driftFeed) {
 	if s.drift = p; p != nil {
-		s.agenda.Add(agenda.Item{At: drift.FadeEvery, Kind: beliefsFade})
+		s.agenda.Add(Item{At: drift.FadeEvery, Kind: beliefsFade})
 	}
 }
 

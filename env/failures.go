@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"gearshift/env/agenda"
 	"gearshift/router/fleet"
 )
 
@@ -76,7 +75,7 @@ func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 	l := &s.losses[i]
 	s.nextLoss++
 	if l.To != 0 {
-		s.agenda.Add(agenda.Item{At: l.To, Kind: hostBack, Index: l.Host})
+		s.agenda.Add(Item{At: l.To, Kind: hostBack, Index: l.Host})
 	}
 	s.markLoss(l.Host, l.From)
 	var err error

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"gearshift/env/agenda"
 	"gearshift/env/engine"
 	"gearshift/router/fleet"
 	"gearshift/router/modality"
@@ -177,7 +176,7 @@ func (s *Simulator) attach(j *Jobs, l *fleet.Ledger) {
 		}
 	}
 	if len(j.Arrivals) > 0 {
-		s.agenda.Add(agenda.Item{At: j.Arrivals[0].At, Kind: jobArrives})
+		s.agenda.Add(Item{At: j.Arrivals[0].At, Kind: jobArrives})
 	}
 }
 
@@ -209,7 +208,7 @@ func (j *Jobs) Now() time.Duration { return j.now }
 func (j *Jobs) arrive(now time.Duration) {
 	a := &j.Arrivals[j.come]
 	if j.come++; j.come < len(j.Arrivals) {
-		j.sim.agenda.Add(agenda.Item{At: j.Arrivals[j.come].At, Kind: jobArrives})
+		j.sim.agenda.Add(Item{At: j.Arrivals[j.come].At, Kind: jobArrives})
 	}
 	j.now = now
 	j.result.Requests += a.Size

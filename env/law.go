@@ -3,7 +3,6 @@ package env
 import (
 	"time"
 
-	"gearshift/env/agenda"
 	"gearshift/env/engine"
 	"gearshift/router/fleet"
 )
@@ -67,7 +66,7 @@ func (s *Simulator) Follow(c *Config, l *fleet.Ledger, seed uint64, f Follower) 
 	s.join(l, nil)
 	s.startControllers(c, l, seed)
 	if s.period > 0 {
-		s.agenda.Add(agenda.Item{At: s.period, Kind: loadsMeasured})
+		s.agenda.Add(Item{At: s.period, Kind: loadsMeasured})
 	}
 }
 

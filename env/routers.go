@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"gearshift/env/agenda"
 	"gearshift/env/engine"
 	"gearshift/router/fleet"
 )
@@ -94,12 +93,12 @@ func (c *routerReplicas) count(s *Simulator, router int32, into []int) {
 }
 
 // schedule puts each router's first reading of the gauges on the agenda: they take turns.
-func (c *routerReplicas) schedule(a *agenda.Agenda) {
+func (c *routerReplicas) schedule(a *Agenda) {
 	if c == nil || c.Gauges == 0 {
 		return
 	}
 	for i := range c.Number {
-		a.Add(agenda.Item{At: c.Gauges * time.Duration(i) / time.Duration(c.Number), Kind: gaugesRead, Index: i})
+		a.Add(Item{At: c.Gauges * time.Duration(i) / time.Duration(c.Number), Kind: gaugesRead, Index: i})
 	}
 }
 

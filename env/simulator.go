@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"gearshift/env/agenda"
 	"gearshift/env/engine"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
@@ -87,7 +86,7 @@ type Simulator struct {
 	batch    []engine.Sequence                                              // of the source, its memory
 	paused   bool                                                           // by the source
 
-	agenda   agenda.Agenda
+	agenda   Agenda
 	losses   []HostLoss // in the order in which they begin; read-only
 	nextLoss int
 	// ledgers are those of all routers, into which the simulator writes what is up; empty
@@ -149,7 +148,7 @@ func NewSimulator(c *Config) (*Simulator, error) {
 	}
 	s.loads, s.wakes = c.actionTimes()
 	for i, l := range s.losses {
-		s.agenda.Add(agenda.Item{At: l.From, Kind: hostLost, Index: i})
+		s.agenda.Add(Item{At: l.From, Kind: hostLost, Index: i})
 	}
 	return s, nil
 }

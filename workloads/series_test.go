@@ -8,13 +8,12 @@ import (
 	"time"
 
 	"gearshift/workloads"
-	"gearshift/workloads/daily"
 )
 
 // drawing is series of the recorded day, with spikes that come each day.
 func drawing(seed uint64) workloads.Days {
 	return workloads.Days{
-		Day: daily.Rates(), Scale: 100, Drawn: 2, Before: 1, DayFactor: 0.1, Noise: 0.03, NoiseHolds: 20 * time.Minute,
+		Day: workloads.DailyRates(), Scale: 100, Drawn: 2, Before: 1, DayFactor: 0.1, Noise: 0.03, NoiseHolds: 20 * time.Minute,
 		Daily: 2, DailyJitter: 2 * time.Minute, Lowest: 1.2, Highest: 1.6, Shortest: 10 * time.Minute, Longest: 30 * time.Minute, Steep: 5 * time.Minute, Seed: seed,
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"gearshift/env/agenda"
+	"gearshift/env"
 	"gearshift/router/balance"
 	"gearshift/router/signals"
 )
@@ -95,7 +95,7 @@ func (r *run) choose(client, model int, now time.Duration) (replica int, waited 
 // probe asks a replica that nobody waits for.
 func (r *run) probe(p probe, now time.Duration) {
 	r.result.Probes++
-	r.agenda.Add(agenda.Item{At: now + r.PollTakes, Kind: probeAnswered, Index: r.views.probes.put(p)})
+	r.agenda.Add(env.Item{At: now + r.PollTakes, Kind: probeAnswered, Index: r.views.probes.put(p)})
 }
 
 // probed has the client hear the answer to a probe.
@@ -125,7 +125,7 @@ func (r *run) write(now time.Duration) {
 		}
 	}
 	if now+r.Board < r.Length {
-		r.agenda.Add(agenda.Item{At: now + r.Board, Kind: boardWritten})
+		r.agenda.Add(env.Item{At: now + r.Board, Kind: boardWritten})
 	}
 }
 

@@ -3,7 +3,7 @@ package clients
 import (
 	"time"
 
-	"gearshift/env/agenda"
+	"gearshift/env"
 	"gearshift/router/balance"
 )
 
@@ -28,7 +28,7 @@ func (r *run) hedge(x *request, now time.Duration) {
 	at := r.pairs.put(pair{})
 	x.pair = int32(at + 1)
 	r.pairs.list[at].x = *x
-	r.agenda.Add(agenda.Item{At: now + after, Kind: hedgeDue, Index: at})
+	r.agenda.Add(env.Item{At: now + after, Kind: hedgeDue, Index: at})
 }
 
 // second sends the second copy, if the first is not answered yet.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"gearshift/env"
-	"gearshift/env/agenda"
 	"gearshift/env/engine"
 	"gearshift/internal/splitmix"
 	"gearshift/router/balance"
@@ -19,7 +18,7 @@ import (
 
 // The kinds of items of the agenda, which come after what the simulator does at equal times.
 const (
-	warmedUp agenda.Kind = iota
+	warmedUp env.ItemKind = iota
 	boardWritten
 	requestArrives
 	probeAnswered
@@ -33,7 +32,7 @@ type run struct {
 	sim      *env.Simulator
 	hosts    []*env.SharedHost
 	measured []HostLoad // by host, in the last period
-	agenda   agenda.Agenda
+	agenda   env.Agenda
 	shares   []float64     // cumulative
 	requests pool[request] // by ID
 	pairs    pool[pair]    // that may have two copies
@@ -141,15 +140,15 @@ func newRun(c *Config) (*run, error) {
 
 // schedule puts on the agenda what is known beforehand.
 func (r *run) schedule() {
-	r.agenda.Add(agenda.Item{At: r.Warmup, Kind: warmedUp})
+	r.agenda.Add(env.Item{At: r.Warmup, Kind: warmedUp})
 	if r.Board > 0 {
-		r.agenda.Add(agenda.Item{At: 0, Kind: boardWritten})
+		r.agenda.Add(env.Item{At: 0, Kind: boardWritten})
 	}
 	for i, g := range r.Hogs {
-		r.agenda.Add(agenda.Item{At: g.From, Kind: hogTurns, Index: i})
-		r.agenda.Add(agenda.Item{At: g.To, Kind: hogTurns, Index: i})
+		r.agenda.Add(env.Item{At: g.From, Kind: hogTurns, Index: i})
+		r.agenda.Add(env.Item{At: g.To, Kind: hogTurns, Index: i})
 	}
-	r.agenda.Add(agenda.Item{At: r.gap(0), Kind: requestArrives})
+	r.agenda.Add(env.Item{At: r.gap(0), Kind: requestArrives})
 }
 
 // simulate makes the simulator.
@@ -170,7 +169,7 @@ func (r *run) simulate(t *fleet.Table, laws []env.Law) (err error) {
 }
 
 // handle does what is due.
-func (r *run) handle(item agenda.Item) {
+func (r *run) handle(item env.Item) {
 	switch item.Kind {
 	case warmedUp:
 		r.warm(item.At)
@@ -214,7 +213,7 @@ func (r *run) warm(now time.Duration) {
 // arrive has a client send a request, and the next one arrive.
 func (r *run) arrive(now time.Duration) {
 	if next := now + r.gap(now); next < r.Length {
-		r.agenda.Add(agenda.Item{At: next, Kind: requestArrives})
+		r.agenda.Add(env.Item{At: next, Kind: requestArrives})
 	}
 	model := r.draw()
 	client := r.random.IntN(r.Clients)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"gearshift/env/agenda"
+	"gearshift/env"
 	"gearshift/router/control"
 )
 
@@ -54,7 +54,7 @@ func (sim *simulation) begin(on int) {
 // schedule puts the end of an action on the agenda.
 func (sim *simulation) schedule(k int, a *action) {
 	a.ends = sim.now + sim.takes(a)
-	sim.agenda.Add(agenda.Item{At: a.ends, Kind: actionEnds, Index: k})
+	sim.agenda.Add(env.Item{At: a.ends, Kind: actionEnds, Index: k})
 }
 
 // prepare checks that the server has what the action needs.

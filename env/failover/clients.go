@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"gearshift/env/agenda"
+	"gearshift/env"
 	"gearshift/router/control"
 )
 
@@ -124,7 +124,7 @@ func (sim *simulation) report(i int, kind control.Kind) {
 func (sim *simulation) watch(i int) {
 	if a := &sim.apps[i]; sim.Traffic && !a.sends && !a.ok && a.target >= 0 {
 		a.sends = true
-		sim.agenda.Add(agenda.Item{At: max(a.arrival, sim.now), Kind: clientSends, Index: i})
+		sim.agenda.Add(env.Item{At: max(a.arrival, sim.now), Kind: clientSends, Index: i})
 	}
 }
 
@@ -145,7 +145,7 @@ func (sim *simulation) activate(i, instance int) {
 	a.next, a.at = instance, sim.now
 	if a.target < 0 || sim.servers[sim.serverOf(a.target)].down > 0 {
 		a.at += sim.Switch
-		sim.agenda.Add(agenda.Item{At: a.at, Kind: clientsSwitch, Index: i})
+		sim.agenda.Add(env.Item{At: a.at, Kind: clientsSwitch, Index: i})
 		return
 	}
 	sim.switchTo(i)

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"gearshift/env/agenda"
+	"gearshift/env"
 	"gearshift/internal/splitmix"
 	"gearshift/router/control"
 	"gearshift/router/failover"
@@ -67,7 +67,7 @@ func Once(seed uint64, silent bool, servers ...int) (losses []Loss) {
 
 // The kinds of items on the agenda, in the order of equal times.
 const (
-	serverLost agenda.Kind = iota
+	serverLost env.ItemKind = iota
 	serverRefuses
 	serverBack
 	actionEnds
@@ -79,7 +79,7 @@ const (
 // simulation is a run.
 type simulation struct {
 	Config
-	agenda     agenda.Agenda
+	agenda     env.Agenda
 	controller *failover.Controller
 	now        time.Duration
 	wakes      time.Duration // when the controller is to be woken
@@ -166,12 +166,12 @@ func newSimulation(c Config) (*simulation, error) {
 		if l.Server < 0 || l.Server >= len(sim.servers) || l.To != 0 && l.To <= l.From || l.From < 0 {
 			return nil, fmt.Errorf("loss %d: server %d from %v to %v; want one of %d servers, and a time after", i, l.Server, l.From, l.To, len(sim.servers))
 		}
-		sim.agenda.Add(agenda.Item{At: l.From, Kind: serverLost, Index: i})
+		sim.agenda.Add(env.Item{At: l.From, Kind: serverLost, Index: i})
 		if l.Refuses > 0 && !l.Silent {
-			sim.agenda.Add(agenda.Item{At: l.From + l.Refuses, Kind: serverRefuses, Index: i})
+			sim.agenda.Add(env.Item{At: l.From + l.Refuses, Kind: serverRefuses, Index: i})
 		}
 		if l.To > 0 {
-			sim.agenda.Add(agenda.Item{At: l.To, Kind: serverBack, Index: i})
+			sim.agenda.Add(env.Item{At: l.To, Kind: serverBack, Index: i})
 		}
 	}
 	return sim, nil
@@ -194,7 +194,7 @@ func (sim *simulation) held(s int) (list []int) {
 // advance carries out what is due next; false if the run is over.
 func (sim *simulation) advance() bool {
 	x, ok := sim.agenda.First()
-	wake := agenda.Item{At: max(sim.wakes, sim.now), Kind: controllerWakes}
+	wake := env.Item{At: max(sim.wakes, sim.now), Kind: controllerWakes}
 	if sim.wakes != control.Never && (!ok || wake.Before(x)) {
 		x, ok = wake, true
 	} else if ok {

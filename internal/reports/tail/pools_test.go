@@ -9,14 +9,13 @@ import (
 	"gearshift/internal/reports"
 	"gearshift/router/placement/replicas"
 	"gearshift/workloads"
-	"gearshift/workloads/daily"
 )
 
 // recurring draws two days whose spikes come each day, after one of history.
 func recurring(t *testing.T, seed uint64) *workloads.Series {
 	t.Helper()
 	s, err := workloads.Days{
-		Day: daily.Rates(), Scale: 100, Drawn: 2, Before: 1, DayFactor: 0.1, Noise: 0.03, NoiseHolds: 20 * time.Minute,
+		Day: workloads.DailyRates(), Scale: 100, Drawn: 2, Before: 1, DayFactor: 0.1, Noise: 0.03, NoiseHolds: 20 * time.Minute,
 		Daily: 2, DailyJitter: 2 * time.Minute, Lowest: 1.2, Highest: 1.6, Shortest: 10 * time.Minute, Longest: 30 * time.Minute, Steep: 5 * time.Minute, Seed: seed,
 	}.Draw()
 	if err != nil {

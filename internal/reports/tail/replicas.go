@@ -10,7 +10,6 @@ import (
 	"gearshift/env/evaluation/report"
 	"gearshift/internal/reports"
 	"gearshift/workloads"
-	"gearshift/workloads/daily"
 )
 
 // scaledBy returns the fleet whose replicas are counted: each answers 25 requests a second.
@@ -21,7 +20,7 @@ func scaledBy(warmUp time.Duration) scaled {
 // days is what series are drawn from: the recorded day, a hundred times as busy.
 func days(single float64, seed uint64) workloads.Days {
 	return workloads.Days{
-		Day: daily.Rates(), Scale: 100, Drawn: 3, Before: 1,
+		Day: workloads.DailyRates(), Scale: 100, Drawn: 3, Before: 1,
 		DayFactor: 0.1, Noise: 0.05, NoiseHolds: 20 * time.Minute,
 		Daily: 2, DailyJitter: 2 * time.Minute, Single: single,
 		Lowest: 1.2, Highest: 1.6, Shortest: 10 * time.Minute, Longest: 30 * time.Minute, Steep: 5 * time.Minute, Seed: seed,

@@ -1,5 +1,4 @@
-// Package agenda is the event queue of simulations: what is due, in order of its time.
-package agenda
+package env
 
 import (
 	"cmp"
@@ -9,14 +8,14 @@ import (
 // Agenda holds what is due at some time. It is a binary heap, whose zero value is empty.
 type Agenda struct{ items []Item }
 
-// Kind is the sort of an item, which its simulation numbers. At equal times the lower comes
+// ItemKind is the sort of an item, which its simulation numbers. At equal times the lower comes
 // first, so that runs repeat exactly.
-type Kind uint8
+type ItemKind uint8
 
 // Item is one entry of an agenda.
 type Item struct {
 	At   time.Duration
-	Kind Kind
+	Kind ItemKind
 	// Index names what it is about.
 	Index int
 }

@@ -1,4 +1,4 @@
-package agenda
+package env
 
 import (
 	"math/rand/v2"
@@ -22,7 +22,7 @@ func TestAgendaIsInOrder(t *testing.T) {
 	for n := range 3000 {
 		switch random.IntN(4) {
 		case 0, 1:
-			x := Item{At: time.Duration(random.IntN(50)), Kind: Kind(random.IntN(4)), Index: n}
+			x := Item{At: time.Duration(random.IntN(50)), Kind: ItemKind(random.IntN(4)), Index: n}
 			a.Add(x)
 			naive = append(naive, x)
 		case 2:

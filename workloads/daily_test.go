@@ -1,4 +1,4 @@
-package daily
+package workloads
 
 import (
 	"math"
@@ -9,8 +9,8 @@ import (
 // TestTheDayIsWhole: there is a rate for each ten minutes, and the day has its quiet night and
 // its busy afternoon.
 func TestTheDayIsWhole(t *testing.T) {
-	rates := Rates()
-	if n := int(24 * time.Hour / Interval); len(rates) != n {
+	rates := DailyRates()
+	if n := int(24 * time.Hour / DailyInterval); len(rates) != n {
 		t.Fatalf("%d rates, want %d", len(rates), n)
 	}
 	mean := func(from, to int) (sum float64) {
@@ -29,7 +29,7 @@ func TestTheDayIsWhole(t *testing.T) {
 
 func TestBadLinesAreNamed(t *testing.T) {
 	for _, csv := range []string{"h\n0,x", "h\n0,0", "h\n5,1", "h\n0"} {
-		if _, err := parse(csv); err == nil {
+		if _, err := parseDay(csv); err == nil {
 			t.Errorf("%q is read without an error", csv)
 		}
 	}
