@@ -81,12 +81,12 @@ func (o *boundOptions) validate() error {
 
 // BoundReport is what bound prints as JSON.
 type BoundReport struct {
-	Scenario string     `json:"scenario"`
-	Seeds    int        `json:"seeds"`
-	Rows     []boundRow `json:"rows"`
+	Scenario string              `json:"scenario"`
+	Seeds    int                 `json:"seeds"`
+	Rows     []policies.BoundRow `json:"rows"`
 	// Fluid is the bound on each workload whose rates are known and which is as the
 	// scenario declares.
-	Fluid []fluidLimit `json:"fluid"`
+	Fluid []policies.FluidLimit `json:"fluid"`
 }
 
 func runBound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) error {
@@ -118,14 +118,14 @@ func runBound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) err
 		return err
 	}
 	report := BoundReport{Scenario: s.Name, Seeds: o.seeds}
-	if report.Fluid, err = fluidBound(ctx, s, work, workloads.Seeds(workloads.Evaluation, o.seeds)); err != nil {
+	if report.Fluid, err = policies.FluidBound(ctx, s, work, workloads.Seeds(workloads.Evaluation, o.seeds)); err != nil {
 		return err
 	}
 	if o.fluidOnly && len(report.Fluid) == 0 {
 		return fmt.Errorf("--fluid: there is no bound on %s: want known rates, such as poisson:4, and neither +outputs nor +gpu nor +lost", strings.Join(o.workloads, ", "))
 	}
 	for i, c := range list {
-		rows, err := playBound(ctx, c.contestant, work, workloads.Seeds(workloads.Evaluation, o.seeds))
+		rows, err := policies.PlayBound(ctx, c.contestant, work, workloads.Seeds(workloads.Evaluation, o.seeds))
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package evalcmd
+package policies
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"gearshift/workloads"
 )
 
-// fluidLimit is the fluid bound on a workload: the utility of a request, the mean over them.
-type fluidLimit struct {
+// FluidLimit is the fluid bound on a workload: the utility of a request, the mean over them.
+type FluidLimit struct {
 	Workload string  `json:"workload"`
 	Utility  float64 `json:"utility"`
 	// Steady says that all requests came at one rate. Else the figure is the mean
@@ -20,11 +20,11 @@ type fluidLimit struct {
 	Steady bool `json:"steady"`
 }
 
-// fluidBound bounds the utility on each workload, by the true rates of the very requests
+// FluidBound bounds the utility on each workload, by the true rates of the very requests
 // that are played; the groups' means follow. Workloads whose rates are unknown have no
 // limit; nor have those that depart from the scenario, which is what the bound is of.
 // It fails where the scenario has no simulation or the context ends.
-func fluidBound(ctx context.Context, s *scenario.Scenario, work []evaluation.Workload, seeds []uint64) ([]fluidLimit, error) {
+func FluidBound(ctx context.Context, s *scenario.Scenario, work []evaluation.Workload, seeds []uint64) ([]FluidLimit, error) {
 	config, err := s.Simulation()
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func fluidBound(ctx context.Context, s *scenario.Scenario, work []evaluation.Wor
 	if err != nil {
 		return nil, err
 	}
-	var limits []fluidLimit
+	var limits []FluidLimit
 	for _, w := range work {
 		spec, err := workloads.Parse(w.Name)
 		if err != nil {
@@ -50,23 +50,23 @@ func fluidBound(ctx context.Context, s *scenario.Scenario, work []evaluation.Wor
 		if err != nil {
 			return nil, fmt.Errorf("workload %q: %w", w.Name, err)
 		}
-		limits = append(limits, fluidLimit{w.Name, utility, slices.Min(rates) == slices.Max(rates)})
+		limits = append(limits, FluidLimit{w.Name, utility, slices.Min(rates) == slices.Max(rates)})
 	}
 	return append(limits, groups(limits, work)...), nil
 }
 
 // groups returns the mean of each group over those of its workloads that have a limit: of a
 // sweep all or none.
-func groups(limits []fluidLimit, work []evaluation.Workload) []fluidLimit {
-	var means []fluidLimit
+func groups(limits []FluidLimit, work []evaluation.Workload) []FluidLimit {
+	var means []FluidLimit
 	members := map[string][]float64{}
 	for _, w := range work {
-		i := slices.IndexFunc(limits, func(l fluidLimit) bool { return l.Workload == w.Name })
+		i := slices.IndexFunc(limits, func(l FluidLimit) bool { return l.Workload == w.Name })
 		if w.Group == "" || i < 0 {
 			continue
 		}
 		if members[w.Group] == nil {
-			means = append(means, fluidLimit{Workload: w.Group, Steady: true})
+			means = append(means, FluidLimit{Workload: w.Group, Steady: true})
 		}
 		members[w.Group] = append(members[w.Group], limits[i].Utility)
 	}

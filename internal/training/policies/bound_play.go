@@ -1,4 +1,4 @@
-package evalcmd
+package policies
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"gearshift/router/fleet"
 )
 
-// boundRow is how a policy, or a clairvoyant over it, did on a workload.
-type boundRow struct {
+// BoundRow is how a policy, or a clairvoyant over it, did on a workload.
+type BoundRow struct {
 	Base     string              `json:"base"` // the caller's to fill
 	Policy   string              `json:"policy"`
 	Workload string              `json:"workload"`
@@ -24,9 +24,9 @@ type boundRow struct {
 	SimRequestsPerS float64 `json:"sim_requests_per_s"`
 }
 
-// playBound evaluates one contestant and measures its decisions. Its errors are those of
+// PlayBound evaluates one contestant and measures its decisions. Its errors are those of
 // [evaluation.Plan.Evaluate].
-func playBound(ctx context.Context, c evaluation.Contestant, work []evaluation.Workload, seeds []uint64) ([]boundRow, error) {
+func PlayBound(ctx context.Context, c evaluation.Contestant, work []evaluation.Workload, seeds []uint64) ([]BoundRow, error) {
 	watches := stopwatches{}
 	for i := range work {
 		watches[work[i].Name] = &stopwatch{}
@@ -44,9 +44,9 @@ func playBound(ctx context.Context, c evaluation.Contestant, work []evaluation.W
 	for i := range work {
 		members[work[i].Group] = append(members[work[i].Group], watches[work[i].Name].perDecision())
 	}
-	rows := make([]boundRow, len(results))
+	rows := make([]BoundRow, len(results))
 	for i, r := range results {
-		rows[i] = boundRow{
+		rows[i] = BoundRow{
 			Policy: r.Policy, Workload: r.Workload, Requests: r.Requests, Utility: r.Utility,
 			Windows: r.Windows, SimRequestsPerS: r.SimRequestsPerS,
 		}

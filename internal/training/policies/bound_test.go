@@ -1,10 +1,9 @@
-package evalcmd
+package policies
 
 import (
 	"testing"
 
 	"gearshift/internal/scenario"
-	"gearshift/internal/training/policies"
 	"gearshift/workloads"
 )
 
@@ -24,16 +23,16 @@ func TestRulesStayUnderTheFluidBound(t *testing.T) {
 			t.Fatal(err)
 		}
 		list := workloads.Seeds(workloads.Validation, 4)
-		fluid, err := fluidBound(t.Context(), s, work, list)
+		fluid, err := FluidBound(t.Context(), s, work, list)
 		if err != nil || len(fluid) != len(work) {
 			t.Fatalf("%s: %d bounds, %v", name, len(fluid), err)
 		}
 		for _, ref := range []string{"threshold", "slackfit", "static:" + s.Variants[0].Name} {
-			c, err := policies.OnWholeFleet(s, nil, ref, nil)
+			c, err := OnWholeFleet(s, nil, ref, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			rows, err := playBound(t.Context(), c, work, list)
+			rows, err := PlayBound(t.Context(), c, work, list)
 			if err != nil {
 				t.Fatal(err)
 			}
