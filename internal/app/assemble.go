@@ -128,7 +128,7 @@ func modules(t *fleet.Table, about dashboard.About) []serving.Module {
 	return []serving.Module{dashboard.Profiles{}, dashboard.New(t, about, nil)}
 }
 
-// controllers adds what changes the fleet while it serves: failover, rollout, rebalancing, tiers, and what
+// controllers adds what changes the fleet while it serves: failover, rollout, rebalancing, counts of replicas, tiers, and what
 // shows how busy hosts are.
 func (x *assembly) controllers() (key string, err error) {
 	t, l, modules := x.routing.core.Table(), x.routing.core.Ledger(), x.options.Modules
@@ -159,10 +159,17 @@ func (x *assembly) controllers() (key string, err error) {
 	if moves != nil {
 		modules = append(modules, moves)
 	}
+	counts, err := newScaling(x.s, l, busy, x.log)
+	if err != nil {
+		return "serving.replicas", err
+	}
+	if counts != nil {
+		modules = append(modules, counts)
+	}
 	if modules, err = withTiers(modules, x.s, x.routing, busy); err != nil {
 		return "serving.tiers", err
 	}
-	if modules, err = withTail(modules, x.s, t, busy, moves, versions); err != nil {
+	if modules, err = withTail(modules, x.s, t, busy, moves, versions, counts); err != nil {
 		return "serving.tail", err
 	}
 	x.options.Modules = modules

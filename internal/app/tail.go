@@ -1,6 +1,8 @@
 package app
 
 import (
+	"log/slog"
+
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
@@ -8,19 +10,23 @@ import (
 	"gearshift/serving/admin/dashboard"
 	"gearshift/serving/control/rebalancing"
 	"gearshift/serving/control/rollout"
+	"gearshift/serving/control/scaling"
 	"gearshift/serving/control/tail"
 	"gearshift/serving/control/tiering"
 )
 
 // withTail adds what shows how busy the busiest hosts are, on the page too, with the replicas that
 // are moved and the versions that change, if any do.
-func withTail(modules []serving.Module, s *scenario.Scenario, t *fleet.Table, b *signals.Busy, moves *rebalancing.Module, versions *rollout.Module) ([]serving.Module, error) {
+func withTail(modules []serving.Module, s *scenario.Scenario, t *fleet.Table, b *signals.Busy, moves *rebalancing.Module, versions *rollout.Module, counts *scaling.Module) ([]serving.Module, error) {
 	o := tail.Options{Table: t, Target: scenario.Of[scenario.Tail](s).Target.Share(), Busy: b}
 	if moves != nil {
 		o.Moves = func() any { return moves.Situation().Moves }
 	}
 	if versions != nil {
 		o.Versions = func() any { return versions.Versions() }
+	}
+	if counts != nil {
+		o.Counts = func() any { return counts.Situation() }
 	}
 	m, err := tail.New(o)
 	if err != nil {
@@ -32,6 +38,15 @@ func withTail(modules []serving.Module, s *scenario.Scenario, t *fleet.Table, b 
 		}
 	}
 	return append(modules, m), nil
+}
+
+// newScaling makes what counts replicas; nil where the scenario does not ask for it.
+func newScaling(s *scenario.Scenario, l *fleet.Ledger, b *signals.Busy, log *slog.Logger) (*scaling.Module, error) {
+	list, period := s.Counts(l.Table())
+	if period == 0 {
+		return nil, nil
+	}
+	return scaling.New(scaling.Options{Ledger: l, Busy: b, Counted: list, Period: period, Log: log})
 }
 
 // withTiers adds what corrects the shares of tiers, if the scenario has any.

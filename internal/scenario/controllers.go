@@ -14,16 +14,17 @@ import (
 	"gearshift/router/health"
 	"gearshift/router/lifecycle"
 	"gearshift/router/placement/bands"
+	"gearshift/router/placement/replicas"
 	"gearshift/router/rollout"
 	"gearshift/router/signals"
 	"gearshift/workloads"
 )
 
 // Controlled reports whether the file has controllers that change which replicas are up while it serves: failover,
-// changes of version, or rebalancing. They act on the fleet in simulations too, unless one variant stands alone.
+// changes of version, rebalancing, or counts of replicas. They act on the fleet in simulations too, unless one variant stands alone.
 func (s *Scenario) Controlled() bool {
 	_, moves := s.Rebalancing()
-	return !s.alone && (s.failing || s.rolling || moves)
+	return !s.alone && (s.failing || s.rolling || moves || Of[Counts](s).Period > 0)
 }
 
 // controllers make those of a simulated fleet: the lifecycle's, and where they are asked for those of health, and
@@ -118,6 +119,14 @@ func (x controllers) sections(w env.ControlAccess, life *lifecycle.Controller, m
 		b.Claim(life.Claim)
 		list = append(list, moves{b})
 	}
+	if counted, period := x.Counts(w.Ledger.Table()); period > 0 {
+		r, err := replicas.NewReplicas(counted, period, w.Ledger, busy, e)
+		if err != nil {
+			return nil, err
+		}
+		r.Claim(life.Claim)
+		list = append(list, counts{r})
+	}
 	return list, err
 }
 
@@ -161,7 +170,7 @@ func (t *timeline) carryOut(o order, now time.Duration) error {
 	return t.versions.Roll(t.versions.Index(name), version, now)
 }
 
-// failures, versions and moves count what they do. The last two follow how requests end.
+// failures, versions, moves and counts count what they do. Versions and moves follow how requests end.
 type (
 	failures struct {
 		*failover.Replicas
@@ -169,6 +178,7 @@ type (
 	}
 	versions struct{ *rollout.Replicas }
 	moves    struct{ *bands.Replicas }
+	counts   struct{ *replicas.Replicas }
 )
 
 // Registered implements [env.Registrar].
@@ -202,6 +212,12 @@ func (v versions) Counts() []env.Count {
 func (m moves) Counts() []env.Count {
 	s := m.Status()
 	return []env.Count{{Name: "replicas moved", N: s.Moved}, {Name: "moves failed", N: s.Failed}}
+}
+
+// Counts implements [env.Counter].
+func (c counts) Counts() []env.Count {
+	loads, unloads := c.Ended()
+	return []env.Count{{Name: "replicas started", N: loads}, {Name: "replicas stopped", N: unloads}}
 }
 
 // Ended implements [env.Watcher].
@@ -249,7 +265,7 @@ func (e engines) Poll(int) {}
 // Ask implements [failover.Hosts].
 func (e engines) Ask(host int) { e.ControlAccess.Ask(host) }
 
-// Driven implements [failover.Hosts] and [bands.Engines]: where the scenario names engines, those that it has no
+// Driven implements [failover.Hosts], [bands.Engines] and [replicas.Engines]: where the scenario names engines, those that it has no
 // lifecycle for stay as they are.
 func (e engines) Driven(replica int) bool {
 	return e.Serving.Backend != Upstream || e.Serving.Upstreams[e.Ledger.Table().Replicas[replica].Name].Lifecycle != ""
@@ -257,6 +273,9 @@ func (e engines) Driven(replica int) bool {
 
 // Moved implements [bands.Engines].
 func (e engines) Moved(control.Action, error) {}
+
+// Ordered implements [replicas.Engines].
+func (e engines) Ordered(control.Action, error) {}
 
 // Busy returns a measurement of how busy the ledger's hosts are.
 func (s *Scenario) Busy(l *fleet.Ledger) *signals.Busy {

@@ -8,6 +8,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/router/placement/bands"
+	"gearshift/router/placement/replicas"
 	"gearshift/router/tiers"
 	"gearshift/serving/config"
 	"gearshift/workloads"
@@ -15,7 +16,7 @@ import (
 
 // sections returns the registered parts of the file, in the order in which they are judged.
 func sections() []registered {
-	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), rolloutSection(), tailSection(), tiersSection()}
+	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), countsSection(), rolloutSection(), tailSection(), tiersSection()}
 }
 
 // evaluationSection describes how policies are judged.
@@ -128,11 +129,7 @@ func (c *checker) rebalancing(r *Rebalancing) {
 	c.judgeIf(r.Period < 0 || r.Period > 0 && r.Period < time.Second || r.Period > 24*time.Hour, child(key, "period"), "want a time from 1s to 24h, or 0s to move nothing, not %v", r.Period)
 	c.judgeIf(r.AtOnce < 1 || r.AtOnce > 100, child(key, "at_once"), "want a number from 1 to 100, not %d", r.AtOnce)
 	if r.Period > 0 && c.sound("serving") {
-		driven := false
-		for _, u := range c.s.Serving.Upstreams {
-			driven = driven || loads(u.Lifecycle)
-		}
-		c.judgeIf(!driven, child(key, "period"), "moves replicas by loading and unloading them, and no engine does that; want serving.upstreams with a lifecycle, one of %s", strings.Join(loaders(), ", "))
+		c.judgeIf(!c.anyLoads(), child(key, "period"), "moves replicas by loading and unloading them, and no engine does that; want serving.upstreams with a lifecycle, one of %s", strings.Join(loaders(), ", "))
 	}
 }
 
@@ -144,6 +141,92 @@ func (s *Scenario) Rebalancing() (settings bands.Settings, on bool) {
 	}
 	settings.Options.Band = float64(r.Band) / 100
 	return settings, r.Period > 0
+}
+
+// Counts sets how many replicas of its variants a router has up, by forecasts of their load. docs/guides/tail.md
+// describes what the keys do.
+type Counts struct {
+	// Period is how often replicas are counted; zero is never.
+	Period time.Duration `yaml:"period"`
+	// Variants are those that are counted; empty is all.
+	Variants []string `yaml:"variants,flow,omitempty"`
+	// Min and Max bound how many are wanted of each; a Max of 0 is all.
+	Min int `yaml:"min"`
+	Max int `yaml:"max,omitempty"`
+	// Target is the utilisation to plan for, and Quantile the share of time in which the load may not exceed the
+	// margin.
+	Target   Part `yaml:"target"`
+	Quantile Part `yaml:"quantile"`
+	// Warmup is how long a replica takes from its start until it answers; zero is the load time of its model.
+	Warmup time.Duration `yaml:"warmup,omitempty"`
+	// Stabilisation is how long a wish for more outlasts its reason.
+	Stabilisation time.Duration `yaml:"stabilisation"`
+}
+
+func countsSection() registered {
+	return section[Counts]{
+		key: "serving.replicas",
+		initial: func() Counts {
+			return Counts{Min: 1, Target: 80, Quantile: 95, Stabilisation: 5 * time.Minute}
+		},
+		check: (*checker).counts,
+	}
+}
+
+func (c *checker) counts(x *Counts) {
+	const key = "serving.replicas"
+	c.judgeIf(x.Period < 0 || x.Period > 0 && x.Period < time.Second || x.Period > 10*time.Minute, child(key, "period"), "want a time from 1s to 10m, or 0s to count nothing, not %v", x.Period)
+	c.judgeIf(x.Min < 0 || x.Min > 1000, child(key, "min"), "want a number from 0 to 1000, not %d", x.Min)
+	c.judgeIf(x.Max < 0 || x.Max > 0 && x.Max < x.Min, child(key, "max"), "want a number from min, %d, on, or 0 for all replicas of a variant, not %d", x.Min, x.Max)
+	c.judgeIf(x.Target == 0, child(key, "target"), "want a share above 0%%")
+	c.judgeIf(x.Warmup < 0 || x.Warmup > time.Hour, child(key, "warmup"), "want a time from 0s to 1h, not %v", x.Warmup)
+	c.judgeIf(x.Stabilisation < 0 || x.Stabilisation > 24*time.Hour, child(key, "stabilisation"), "want a time from 0s to 24h, not %v", x.Stabilisation)
+	names := c.s.variantNames()
+	for i, name := range x.Variants {
+		c.judgeIf(c.knownVariants() && !slices.Contains(names, name), item(child(key, "variants"), i), "unknown variant %q; %s", name, hint(name, names))
+	}
+	if x.Period > 0 && c.sound("serving") {
+		c.judgeIf(!c.anyLoads(), child(key, "period"), "counts replicas by loading and unloading them, and no engine does that; want serving.upstreams with a lifecycle, one of %s", strings.Join(loaders(), ", "))
+	}
+}
+
+// anyLoads reports whether any engine loads models.
+func (c *checker) anyLoads() bool {
+	for _, u := range c.s.Serving.Upstreams {
+		if loads(u.Lifecycle) {
+			return true
+		}
+	}
+	return false
+}
+
+// warmupUnknown stands for the load time of models that have none.
+const warmupUnknown = time.Minute
+
+// Counts returns the variants of a table whose replicas are counted, and how often; zero is never.
+func (s *Scenario) Counts(t *fleet.Table) (list []replicas.Counted, period time.Duration) {
+	x := Of[Counts](s)
+	if x.Period == 0 {
+		return nil, 0
+	}
+	interval := max(x.Period, time.Minute)
+	for v := range t.Variants {
+		if len(t.ReplicasOf(v)) == 0 || len(x.Variants) > 0 && !slices.Contains(x.Variants, t.Variants[v].Name) {
+			continue
+		}
+		warmup := x.Warmup
+		if m := t.ModelOf(v); warmup == 0 && m >= 0 {
+			warmup = t.Models[m].Load
+		}
+		if warmup == 0 {
+			warmup = warmupUnknown
+		}
+		list = append(list, replicas.Counted{Variant: v, Least: x.Min, Most: x.Max, Plan: replicas.Plan{
+			Forecast: replicas.Daily(interval), Interval: interval, Capacity: 1, WarmUp: min(warmup, time.Hour), Keep: 5 * time.Minute,
+			Target: x.Target.Share(), Quantile: x.Quantile.Share(), Guard: x.Target.Share(), Stabilisation: x.Stabilisation, Least: x.Min,
+		}})
+	}
+	return list, x.Period
 }
 
 // Tail is what the page and the metrics hold the busiest hosts against.

@@ -156,6 +156,12 @@ func (k *Claims) Together(replica int) []int { return k.c.others(replica) }
 // Rolling reports whether the version of the replica's location is being changed.
 func (k *Claims) Rolling(replica int) bool { return k.c.Rolling(replica) }
 
+// Idle reports whether nothing is up at the replica's location, nor on its way somewhere.
+func (k *Claims) Idle(replica int) bool {
+	up, busy := k.c.standing(k.c.first[replica])
+	return !up && !busy
+}
+
 // First is the first replica of the replica's location.
 func (k *Claims) First(replica int) int { return k.c.first[replica] }
 

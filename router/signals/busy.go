@@ -20,15 +20,18 @@ type Use struct {
 	Said float64
 }
 
-// Share returns how busy that is, from 0 to 1: by answers, by requests in flight or by what engines say, whichever is
-// more.
-func (u Use) Share() float64 {
-	share := max(u.Answered, u.Said)
+// Load returns how busy that is: by answers, by requests in flight or by what engines say, whichever is more. It
+// exceeds 1 where more requests are in flight than are worked on at a time.
+func (u Use) Load() float64 {
+	load := max(u.Answered, u.Said)
 	if u.AtOnce > 0 {
-		share = max(share, u.InFlight/float64(u.AtOnce))
+		load = max(load, u.InFlight/float64(u.AtOnce))
 	}
-	return min(1, share)
+	return load
 }
+
+// Share returns the load as a share, at most 1.
+func (u Use) Share() float64 { return min(1, u.Load()) }
 
 // Busy measures how busy replicas keep their hosts: by the requests that they have answered, by those that they have,
 // and by what their engines say. It is safe for concurrent use.

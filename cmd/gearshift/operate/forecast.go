@@ -107,11 +107,10 @@ func (o *replicaForecast) run(c *cobra.Command) error {
 	return err
 }
 
-// plan is how replicas are counted, with a forecast whose times are those of a day in minutes.
+// plan returns how replicas are counted.
 func (o *replicaForecast) plan(interval time.Duration) replicas.Plan {
-	of := func(d time.Duration) int { return max(1, int(d/interval)) }
 	return replicas.Plan{
-		Forecast: replicas.Forecast{Season: of(24 * time.Hour), Seasons: 7, Smooth: int(2 * time.Minute / interval), Level: of(2 * time.Hour), Recent: of(10 * time.Minute), Trend: of(10 * time.Minute)},
+		Forecast: replicas.Daily(interval),
 		Interval: interval, Capacity: o.capacity, WarmUp: o.warmUp, Target: o.target, Quantile: o.quantile, Guard: o.target, Least: 1,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"gearshift/internal/faults"
 )
@@ -25,6 +26,15 @@ type Forecast struct {
 	Recent, Trend int
 	// Ahead is for how far ahead the errors of the past are learned from.
 	Ahead int
+}
+
+// Daily returns a forecast of loads that repeat each day, from rates of such an interval.
+func Daily(interval time.Duration) Forecast {
+	of := func(d time.Duration) int { return max(1, int(d/interval)) }
+	return Forecast{
+		Season: of(24 * time.Hour), Seasons: 7, Smooth: int(2 * time.Minute / interval), Level: of(2 * time.Hour),
+		Recent: of(10 * time.Minute), Trend: of(10 * time.Minute),
+	}
 }
 
 // Validate returns an error that names every wrong number.

@@ -20,9 +20,9 @@ type Options struct {
 	Busy  *signals.Busy
 	// Target is the utilisation up to which the busiest hosts are to be used.
 	Target float64
-	// Moves are replicas that are being moved, and Versions those of models, to be shown with the
-	// hosts. Nil is none.
-	Moves, Versions func() any
+	// Moves are replicas that are being moved, Versions those of models, and Counts those of replicas, to be shown
+	// with the hosts. Nil is none.
+	Moves, Versions, Counts func() any
 }
 
 // Module shows how busy hosts are, by the requests that they have answered. It implements [serving.Module], and joins

@@ -36,9 +36,10 @@ type Situation struct {
 	Hosts []Host `json:"hosts"`
 	// History is of the last 15 minutes, the earliest first.
 	History []Point `json:"history"`
-	// Moves and Versions are left out where there are none.
+	// Moves, Versions and Counts are left out where there are none.
 	Moves    any `json:"moves,omitempty"`
 	Versions any `json:"versions,omitempty"`
+	Counts   any `json:"counts,omitempty"`
 }
 
 // Host is one with the replicas that are loaded there.
@@ -65,6 +66,9 @@ func (m *Module) Situation() Situation {
 	}
 	if m.options.Versions != nil {
 		s.Versions = m.options.Versions()
+	}
+	if m.options.Counts != nil {
+		s.Counts = m.options.Counts()
 	}
 	return s
 }

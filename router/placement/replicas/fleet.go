@@ -1,0 +1,173 @@
+package replicas
+
+import (
+	"errors"
+	"time"
+
+	"gearshift/router/control"
+	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
+	"gearshift/router/signals"
+)
+
+// Counted describes a variant whose replicas are counted by the load that is expected.
+type Counted struct {
+	Variant int
+	// Plan is for loads in hosts: what keeps one host busy is 1.
+	Plan Plan
+	// Least and Most bound how many are wanted; a Most of 0 is all that there may be.
+	Least, Most int
+}
+
+// Engines is what [Replicas] asks for beside the states of replicas.
+type Engines interface {
+	// Driven reports whether anything loads and unloads the replica.
+	Driven(replica int) bool
+	// Ordered follows what is wanted of a replica, and why it has failed if it has.
+	Ordered(a control.Action, err error)
+}
+
+// Replicas runs a [Controller] that counts replicas of a fleet: it wants their states by the claims of the number of
+// replicas, and measures loads by how busy they keep their hosts. What higher ranks hold is not its own: it counts
+// what of that is up, and loads and unloads none of it.
+//
+// It implements [control.Controller], and is used as one is.
+type Replicas struct {
+	*Controller
+	ledger  *fleet.Ledger
+	table   *fleet.Table
+	busy    *signals.Busy
+	engines Engines
+	claims  *lifecycle.Claims
+	counted []Counted
+	period  time.Duration
+	loads   []float64       // by what is counted, of the last period
+	started int             // replicas that were loaded
+	stopped int             // and unloaded
+	wants   []*control.Verb // by replica, what is wanted and not over; nil is nothing
+}
+
+// NewReplicas makes a controller of the ledger's replicas that is due once a period. [Replicas.Claim] follows before
+// the first Wake.
+func NewReplicas(list []Counted, period time.Duration, l *fleet.Ledger, b *signals.Busy, e Engines) (*Replicas, error) {
+	t := l.Table()
+	x := &Replicas{ledger: l, table: t, busy: b, engines: e, counted: list, period: period, loads: make([]float64, len(list)), wants: make([]*control.Verb, len(t.Replicas))}
+	var models []Model
+	for _, c := range list {
+		p, err := NewPlanner(c.Plan)
+		if err != nil {
+			return nil, err
+		}
+		m := Model{Scaler: p, Replicas: t.ReplicasOf(c.Variant), Least: c.Least, Most: c.Most}
+		if m.Most == 0 {
+			m.Most = len(m.Replicas)
+		}
+		models = append(models, m)
+	}
+	x.Controller = New(models, period, watched{x})
+	return x, nil
+}
+
+// Claim has the controller want states by the claims of a lifecycle's controller.
+func (x *Replicas) Claim(claim func(lifecycle.Rank, func(control.Event)) *lifecycle.Claims) {
+	x.claims = claim(lifecycle.Counts, x.ended)
+}
+
+// Status is how a variant stands.
+type Status struct {
+	Variant             int
+	Up, Loading, Wanted int
+	// Load is how many hosts the replicas kept busy in the last period, and Expected is how many they are expected to
+	// once a replica that is started now is up, with the margin.
+	Load, Expected float64
+}
+
+// Status returns how each variant stands that is counted.
+func (x *Replicas) Status() (list []Status) {
+	for i, c := range x.counted {
+		s := Status{Variant: c.Variant, Wanted: x.Wanted(i), Load: x.loads[i]}
+		s.Up, s.Loading = watched{x}.Count(i)
+		if p := x.models[i].Scaler.(*Planner); p.forecaster.Known() > 0 {
+			s.Expected = p.Expect(p.steps(p.WarmUp)) * p.Margin()
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// Observe implements [control.Controller]. The ends of what the controller wants come by its claims.
+func (x *Replicas) Observe(control.Event) {}
+
+// Wake implements [control.Controller].
+func (x *Replicas) Wake(now time.Duration) time.Duration {
+	x.busy.Sample(now)
+	return min(x.Controller.Wake(now), now+signals.Sampling)
+}
+
+// Ended returns how many replicas have been loaded and unloaded.
+func (x *Replicas) Ended() (loads, unloads int) { return x.started, x.stopped }
+
+func (x *Replicas) ended(e control.Event) {
+	switch e.Kind {
+	case control.Loaded:
+		x.started++
+	case control.Unloaded:
+		x.stopped++
+	}
+	if verb := x.wants[e.Replica]; verb != nil && (e.Kind == control.ActionFailed || e.Kind == control.Evicted) {
+		x.engines.Ordered(control.Action{Verb: *verb, Replica: e.Replica}, errors.New(e.Reason))
+	}
+	x.wants[e.Replica] = nil
+	x.Controller.Observe(e)
+}
+
+// watched is the fleet as the controller sees it. It implements [Fleet].
+type watched struct{ *Replicas }
+
+// Act implements [control.Actuator].
+func (x watched) Act(a control.Action) error {
+	err := x.claims.Act(a)
+	if err == nil {
+		x.wants[a.Replica] = &a.Verb
+	}
+	x.engines.Ordered(a, err)
+	return err
+}
+
+// Rate implements [Fleet]. What is refused is not seen, but in the requests that wait at engines.
+func (x watched) Rate(i int, now time.Duration) float64 {
+	x.loads[i] = 0
+	for _, r := range x.models[i].Replicas {
+		x.loads[i] += x.busy.Replica(r, x.period, now).Load()
+	}
+	return x.loads[i]
+}
+
+// Count implements [Fleet]. Two replicas that take turns count once.
+func (x watched) Count(i int) (up, loading int) {
+	for _, r := range x.models[i].Replicas {
+		first := x.claims.First(r)
+		switch want := x.wants[first]; {
+		case first != r && (want != nil || x.ledger.Placed(first) == fleet.Up):
+		case want != nil && *want == control.Load:
+			loading++
+		case want != nil:
+		case x.ledger.State(r) == fleet.Up:
+			up++
+		case x.ledger.Placed(r) == fleet.Loading:
+			loading++
+		}
+	}
+	return up, loading
+}
+
+// Startable implements [Fleet].
+func (x watched) Startable(r int) bool { return x.claims.Idle(r) && x.own(r) }
+
+// Stoppable implements [Fleet].
+func (x watched) Stoppable(r int) bool { return x.claims.Up(r) && x.own(r) }
+
+// own reports whether the replica is the controller's to load and unload, and can be reached.
+func (x watched) own(r int) bool {
+	return x.wants[r] == nil && x.claims.First(r) == r && x.ledger.State(r) != fleet.Down && x.engines.Driven(r) && !x.claims.Taken(r)
+}

@@ -1,0 +1,219 @@
+package scaling_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/router"
+	"gearshift/router/balance"
+	"gearshift/router/control"
+	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
+	"gearshift/router/placement/replicas"
+	"gearshift/router/signals"
+	"gearshift/serving"
+	"gearshift/serving/config"
+	"gearshift/serving/control/scaling"
+	"gearshift/serving/control/tail"
+	"gearshift/serving/engines/agents"
+)
+
+// engine is one in memory, whose model loads within five seconds and answers at once.
+type engine struct {
+	base *url.URL
+
+	mu     sync.Mutex
+	loaded bool
+}
+
+// Base implements [engines.Server].
+func (e *engine) Base() *url.URL { return e.base }
+
+// Get implements [engines.Server].
+func (e *engine) Get(ctx context.Context, path string) (*http.Response, error) {
+	return e.Ask(ctx, http.MethodGet, path, nil, nil)
+}
+
+// Ask implements [agents.Engine].
+func (e *engine) Ask(_ context.Context, _, path string, _ http.Header, _ []byte) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	switch {
+	case path == "/v2/repository/index":
+		state := "UNAVAILABLE"
+		if e.is() {
+			state = "READY"
+		}
+		_ = json.NewEncoder(w).Encode([]map[string]string{{"name": "m", "state": state, "reason": "unloaded"}})
+	case strings.HasSuffix(path, "/load"):
+		time.Sleep(5 * time.Second)
+		e.set(true)
+	case strings.HasSuffix(path, "/unload"):
+		e.set(false)
+	case path != "/health":
+		http.NotFound(w, httptest.NewRequest(http.MethodGet, path, nil))
+	}
+	return w.Result(), nil
+}
+
+func (e *engine) is() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.loaded
+}
+
+func (e *engine) set(loaded bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.loaded = loaded
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (e *engine) RoundTrip(*http.Request) (*http.Response, error) {
+	status, body := http.StatusOK, `{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
+	if !e.is() {
+		status, body = http.StatusNotFound, `{"error":{"message":"the model is not loaded","param":"model"}}`
+	}
+	return &http.Response{StatusCode: status, ContentLength: -1, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// rig is a router before four engines, the first of which has the model loaded.
+type rig struct {
+	engines [4]*engine
+	server  *serving.Server
+	counts  *scaling.Module
+}
+
+// only decides for the one variant.
+type only struct{}
+
+func (only) Name() string                                      { return "only@1" }
+func (only) Scratch() int                                      { return 0 }
+func (only) Decide(*fleet.View, *fleet.Request, []float32) int { return 0 }
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	g := &rig{}
+	var hosts []fleet.Host
+	var list []fleet.Replica
+	own, err := agents.DialectNamed("gearshift")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var backends []serving.Backend
+	for i, host := range []string{"h1", "h2", "h3", "h4"} {
+		base, _ := url.Parse("http://" + host + ":9001")
+		g.engines[i] = &engine{base: base, loaded: i == 0}
+		r := fleet.Replica{Name: "m@" + host, Host: i, Initial: fleet.Cold}
+		if i == 0 {
+			r.Initial = fleet.Up
+		}
+		hosts, list = append(hosts, fleet.Host{Name: host, Memory: 1000}), append(list, r)
+		backends = append(backends, serving.Backend{Transport: g.engines[i], Lifecycle: own, Model: "m"})
+	}
+	table, err := fleet.NewTable([]fleet.Task{{Name: "task", Deadline: time.Second, Weight: 1, Quality: []float64{1}}}, []fleet.Variant{{Name: "m"}}, hosts, list, fleet.Model{Name: "m", Memory: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger := fleet.NewLedger(table)
+	core, err := router.New(router.Config{Ledger: ledger, Fallback: only{}, Balancer: balance.SmallestBatch{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy := signals.NewBusy(ledger, signals.BusyOptions{Takes: func(int, int) time.Duration { return 200 * time.Millisecond }})
+	g.counts, err = scaling.New(scaling.Options{Ledger: ledger, Busy: busy, Period: 10 * time.Second, Counted: []replicas.Counted{{Least: 1, Plan: replicas.Plan{
+		Forecast: replicas.Daily(time.Minute), Interval: time.Minute, Capacity: 1, WarmUp: 5 * time.Second, Keep: time.Minute,
+		Target: 0.8, Guard: 0.8, Stabilisation: time.Minute, Least: 1,
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := tail.New(tail.Options{Table: table, Busy: busy, Target: 0.7, Counts: func() any { return g.counts.Situation() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config.Default()
+	c.Metrics, c.Gauges.Interval, c.Health.ProbeModels = config.MetricsOpen, 0, false
+	g.server, err = serving.New(serving.Options{Config: c, Router: core, Busy: busy, AdminToken: "a-token-of-enough-characters", Backends: backends, Modules: []serving.Module{g.counts, shown}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.server.Drain(); g.server.Close() })
+	return g
+}
+
+// load has requests come, each of which keeps a host busy for 200 ms, and returns how many were not answered.
+func (g *rig) load(hosts float64, d time.Duration) (failed int) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Duration(0.2 / hosts * float64(time.Second))) {
+		r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", bytes.NewReader([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`)))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		if g.server.Handler().ServeHTTP(w, r); w.Code != http.StatusOK {
+			failed++
+		}
+	}
+	return failed
+}
+
+func (g *rig) loaded() (n int) {
+	for _, e := range g.engines {
+		if e.is() {
+			n++
+		}
+	}
+	return n
+}
+
+// TestReplicasFollowTheLoad: engines load the model as the load rises and unload it after, no request fails, and
+// operators see it.
+func TestReplicasFollowTheLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t)
+		for _, x := range []struct {
+			load float64
+			want int
+		}{{0.5, 1}, {2, 3}, {2.8, 4}, {0.5, 1}} {
+			failed := g.load(x.load, 4*time.Minute)
+			if n := g.loaded(); n != x.want || failed > 0 {
+				t.Errorf("at a load of %v %d engines have the model loaded, want %d; %d requests failed", x.load, n, x.want, failed)
+			}
+		}
+		s := g.counts.Situation()[0]
+		if s.Variant != "m" || s.Up != 1 || s.Loading != 0 || s.Wanted != 1 || s.Load < 0.4 || s.Load > 0.6 {
+			t.Errorf("%+v", s)
+		}
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "http://localhost/admin/tail", nil)
+		r.Header.Set("Authorization", "Bearer a-token-of-enough-characters")
+		if g.server.AdminHandler().ServeHTTP(w, r); !strings.Contains(w.Body.String(), `"counts":[{"variant":"m","up":1,`) {
+			t.Errorf("the endpoint says %s", w.Body)
+		}
+		w = httptest.NewRecorder()
+		if g.server.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil)); !strings.Contains(w.Body.String(), `gearshift_scaling_replicas{of="wanted",variant="m"} 1`) {
+			t.Error("the metrics do not have the number that is wanted")
+		}
+	})
+}
+
+// TestWhatFailoverHoldsStaysUp: of what is up, what failover holds is not unloaded.
+func TestWhatFailoverHoldsStaysUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t)
+		g.load(2.8, 2*time.Minute)
+		e := g.server.Engines()
+		e.Do(func() { e.Claim(lifecycle.Failover, func(control.Event) {}).Hold([]int{1, 3}, nil) })
+		g.load(0.3, 5*time.Minute)
+		if g.loaded() != 2 || !g.engines[1].is() || !g.engines[3].is() {
+			t.Errorf("%d engines have the model loaded, want the second and the last, which failover holds", g.loaded())
+		}
+	})
+}
