@@ -74,20 +74,6 @@ func (s *Store) GetTable(name string) (table StoredTable, err error) {
 	return table, err
 }
 
-// Tables lists the names of the tables.
-func (s *Store) Tables() (names []string, err error) {
-	err = s.view(func(t *tx) error {
-		if at := t.root.Bucket(tablesBucket); at != nil {
-			return at.ForEach(func(key, _ []byte) error {
-				names = append(names, string(key))
-				return nil
-			})
-		}
-		return nil
-	})
-	return names, err
-}
-
 // openTable takes a record apart.
 func openTable(data []byte) (head tableHead, body []byte, err error) {
 	data, err = unseal(data)

@@ -45,11 +45,6 @@ func (t *Trace) Times(*rand.Rand) Times {
 	}
 }
 
-// First returns the trace's first n requests, or all if it has fewer.
-func (t *Trace) First(n int) *Trace {
-	return &Trace{Name: t.Name, Records: t.Records[:min(n, len(t.Records))], Skipped: t.Skipped}
-}
-
 // Rescaled returns the trace with all times stretched by one factor, so that the mean
 // rate becomes the one given, per second. The shape of bursts stays, in units of
 // the mean gap; their speed does not, so say so next to a result.

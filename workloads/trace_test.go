@@ -79,7 +79,7 @@ func TestRescaled(t *testing.T) {
 	if _, err := burst.Rescaled(1); err == nil || !strings.Contains(err.Error(), "all its requests arrive at once") {
 		t.Errorf("a burst: %v", err)
 	}
-	if _, err := trace.First(1).Rescaled(1); err == nil || !strings.Contains(err.Error(), "of one request alone there is no rate") {
+	if _, err := (&Trace{Name: trace.Name, Records: trace.Records[:1]}).Rescaled(1); err == nil || !strings.Contains(err.Error(), "of one request alone there is no rate") {
 		t.Errorf("one request: %v", err)
 	}
 	slow := &Trace{Name: "slow", Records: []Record{{At: 0, PromptTokens: 1, OutputTokens: 1}, {At: 9e9 * time.Second, PromptTokens: 1, OutputTokens: 1}, {At: 9e9 * time.Second, PromptTokens: 1, OutputTokens: 1}}}

@@ -74,9 +74,10 @@ func TestTableOfAScenario(t *testing.T) {
 	if s := list[0].Sizes[0].Strategies[3]; s.Strategy["film-audio"] != 1 || s.Strategy["film-audio-video"] != 1 || math.Abs(s.MS-80) > 1e-9 {
 		t.Errorf("%+v", s)
 	}
-	names, err := (&checkpoints.Store{Path: store}).Tables()
-	if err != nil || !slices.Equal(names, []string{"film@cpu0 mixed", "film@cpu0 uniform"}) {
-		t.Errorf("stored %v, %v", names, err)
+	for _, name := range []string{"film@cpu0 mixed", "film@cpu0 uniform"} {
+		if _, err := (&checkpoints.Store{Path: store}).GetTable(name); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -97,14 +97,6 @@ func JudgeContention(cells []Cell, seed uint64) (*ContentionVerdict, error) {
 	return v, nil
 }
 
-// Duty returns the sum of the neighbours' duties as the law counts them.
-func (l *ContentionLaw) Duty(work, waiting float64) float64 {
-	if l.Name == Slicing {
-		return waiting
-	}
-	return work
-}
-
 // Interference returns the factor by which the law slows the device's part of a step.
 func (l *ContentionLaw) Interference(work, waiting float64) float64 {
 	switch l.Name {

@@ -25,9 +25,6 @@ func NewSet(controllers ...Controller) *Set {
 // Add adds a controller after the others. It is woken the next time that the set is.
 func (s *Set) Add(c Controller) { s.members = append(s.members, member{controller: c}) }
 
-// Len returns how many controllers there are.
-func (s *Set) Len() int { return len(s.members) }
-
 // Observe passes the event to all of them, each of which is then due at its time. A controller
 // must not answer each event of its own with another, or the moment never ends.
 func (s *Set) Observe(e Event) {

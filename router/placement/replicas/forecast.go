@@ -3,7 +3,6 @@ package replicas
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"gearshift/internal/faults"
@@ -180,11 +179,3 @@ func (f *Forecaster) Margin(q float64) float64 {
 
 // Known returns of how many intervals the load has been observed.
 func (f *Forecaster) Known() int { return f.rates.n }
-
-// clone returns one that has seen the same.
-func (f *Forecaster) clone() *Forecaster {
-	c := *f
-	c.rates.sums, c.compared.sums = slices.Clone(f.rates.sums), slices.Clone(f.compared.sums)
-	c.waiting, c.errors, c.early = slices.Clone(f.waiting), f.errors.clone(), f.early.clone()
-	return &c
-}

@@ -115,21 +115,6 @@ func (p *Planner) plan() {
 	}
 }
 
-// Successor returns a planner for a new version of the model, a replica of which answers that
-// many examples in a second. It has the history of the old version, so that it counts well from
-// its first moment.
-func (p *Planner) Successor(capacity float64) (*Planner, error) {
-	c := p.Plan
-	c.Capacity = capacity
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	next := *p
-	next.Plan, next.forecaster, next.wishes = c, p.forecaster.clone(), nil
-	next.plan()
-	return &next, nil
-}
-
 // Needed returns how many replicas the load needs so many intervals after the last, at least 1.
 func (p *Planner) Needed(ahead int) int {
 	return max(p.Least, count(p.Expect(ahead)*p.Margin(), p.Capacity*p.Target))

@@ -74,35 +74,6 @@ func TestUnexpectedLoadIsFollowed(t *testing.T) {
 	}
 }
 
-// TestANewVersionHasTheHistory: a version that answers half as much on a replica needs twice the
-// replicas at once, and leaves the old one's counts alone.
-func TestANewVersionHasTheHistory(t *testing.T) {
-	p := newPlanner(t, quarter)
-	for i := range 2 {
-		var day []float64
-		for k := range 96 - 48*i {
-			day = append(day, step(k))
-		}
-		p.Learn(day)
-	}
-	slow, err := p.Successor(5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if old, now := p.Needed(2), slow.Needed(2); old != 10 || now != 19 {
-		t.Errorf("the old version needs %d replicas and the new one %d, want 10 and 19", old, now)
-	}
-	for range 4 {
-		slow.Desired(time.Hour, 500, 1)
-	}
-	if n := p.Needed(2); n != 10 {
-		t.Errorf("the old version needs %d replicas after loads of the new one, want 10", n)
-	}
-	if _, err := p.Successor(0); err == nil {
-		t.Error("a capacity of 0 is taken")
-	}
-}
-
 // TestReactiveFollowsItsOptions: within the tolerance nothing changes, a mean hides what is short,
 // and fewer replicas are wanted only once all of the last wishes were lower.
 func TestReactiveFollowsItsOptions(t *testing.T) {

@@ -35,10 +35,3 @@ func (q *quantiles) at(p float64) float64 {
 	}
 	return q.sorted[min(len(q.sorted)-1, int(p*float64(len(q.sorted))))]
 }
-
-// clone returns a copy.
-func (q *quantiles) clone() quantiles {
-	c := newQuantiles(cap(q.last))
-	c.next, c.last, c.sorted = q.next, append(c.last, q.last...), append(c.sorted, q.sorted...)
-	return c
-}

@@ -56,9 +56,6 @@ type Answer struct {
 	Outputs            []Tensor
 }
 
-// Input is the request's input of the name, or nil.
-func (q *Request) Input(name string) *Tensor { return find(q.Inputs, name) }
-
 // Output is the answer's output of the name, or nil.
 func (a *Answer) Output(name string) *Tensor { return find(a.Outputs, name) }
 
