@@ -2,12 +2,12 @@ package tail
 
 import (
 	"context"
+	"fmt"
 	"math"
-	"runtime"
-
-	"golang.org/x/sync/errgroup"
 
 	"gearshift/env/clients"
+	"gearshift/env/evaluation/report"
+	"gearshift/internal/reports"
 )
 
 // play runs one tier at a load: 1 is all that its cores can do.
@@ -71,28 +71,72 @@ func between(low, high bound, n int) int {
 	return min(high.load-1, max(low.load+1, next))
 }
 
-// job is a part of the report that is computed by itself.
-type job func(ctx context.Context) error
+// carrying is a rule that so many clients choose by.
+type carrying struct {
+	rule
+	clients int
+}
 
-// all does the jobs, as many at a time as there are processors.
-func (s *study) all(ctx context.Context, what string, jobs []job) error {
-	count := s.count(what)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	done := make(chan struct{}, len(jobs))
-	for _, j := range jobs {
-		group.Go(func() error {
-			defer func() { done <- struct{}{} }()
-			return j(ctx)
-		})
-	}
-	for i := range len(jobs) + 1 {
-		if i > 0 {
-			<-done
+// probed is the load that is carried on a tier, and what is asked for each request at it.
+type probed struct{ carried, asked float64 }
+
+// carry returns what plays a rule on each of the tiers.
+func (s *study) carry(c carrying) (int, func(context.Context, int) (probed, error), error) {
+	return len(s.seeds), func(ctx context.Context, i int) (x probed, err error) {
+		if x.carried, err = s.carried(ctx, c.rule, c.clients, s.seeds[i]); err != nil {
+			return x, err
 		}
-		if count != nil {
-			count(i, len(jobs))
+		result, err := s.play(c.rule, c.clients, x.carried, s.seeds[i])
+		if err == nil {
+			x.asked = asked(result)
+		}
+		return x, err
+	}, nil
+}
+
+// curves are the runs of rules, with each number of clients.
+type curves struct {
+	rules   []rule
+	clients []int
+	runs    [][]probed // by rule and number of clients, and by seed
+}
+
+// curves plays rules that have not been played yet.
+func (s *study) curves(ctx context.Context, rules []rule) (c *curves, err error) {
+	c = &curves{rules: rules, clients: s.clients}
+	var settings []carrying
+	for _, r := range rules {
+		for _, n := range s.clients {
+			settings = append(settings, carrying{r, n})
 		}
 	}
-	return group.Wait()
+	if s.carries == nil {
+		s.carries = &reports.Sweep[carrying, probed]{Run: s.Run, Open: s.carry}
+	}
+	c.runs, err = s.carries.Play(ctx, settings...)
+	return c, err
+}
+
+// carried is the load that a rule carries with the k-th number of clients, by seed.
+func (c *curves) carried(rule, k int) []float64 {
+	return reports.Values(c.runs[rule*len(c.clients)+k], func(x probed) float64 { return x.carried })
+}
+
+// table lays the load that is carried out.
+func (c *curves) table(id, title string) report.Table {
+	t := report.Table{
+		ID: id, Title: title, Columns: []report.Column{report.TextColumn("rule", "Choice")},
+		Note: "A share of all cores, with 95 % bootstrap intervals over the tiers.",
+	}
+	for _, n := range c.clients {
+		t.Columns = append(t.Columns, report.IntervalColumn(fmt.Sprintf("clients_%d", n), fmt.Sprintf("%d clients", n), "", 3))
+	}
+	for i, r := range c.rules {
+		row := []report.Cell{report.Text(r.name)}
+		for k := range c.clients {
+			row = append(row, reports.Mean(c.carried(i, k)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
 }

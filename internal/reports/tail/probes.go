@@ -26,26 +26,11 @@ var asking = []struct {
 	}},
 }
 
-// probed is the load that a rule carries on a tier, and what it asks for each request.
-type probed struct{ carried, asked float64 }
-
-// curves are the runs of the rules with each allowance, and of polling each request, with each number
-// of clients.
-type curves struct {
-	clients []int
-	runs    [][]probed // by rule and number of clients, and by seed
-}
-
 // polledOnly is the place of the rule that polls each request, after those of asking and allowed.
 var polledOnly = len(asking) * len(allowed)
 
-// carried is the load that a rule carries with the k-th number of clients, by seed.
-func (c *curves) carried(rule, k int) []float64 {
-	return reports.Values(c.runs[rule*len(c.clients)+k], func(x probed) float64 { return x.carried })
-}
-
 // probes is the load that is carried by what may be asked.
-func (s *study) probes(ctx context.Context, r *report.Report) (err error) {
+func (s *study) probes(ctx context.Context, r *report.Report) error {
 	var rules []rule
 	for i := range asking {
 		for _, each := range allowed {
@@ -53,18 +38,7 @@ func (s *study) probes(ctx context.Context, r *report.Report) (err error) {
 		}
 	}
 	rules = append(rules, rule{byPolled, balance.Sampled{K: 2, Counter: signals.ByWork, Poll: true}})
-	c := &curves{clients: s.clients}
-	c.runs, err = reports.Grid(ctx, s.Run, len(rules)*len(s.clients), len(s.seeds), func(ctx context.Context, i, j int) (x probed, err error) {
-		by, n := rules[i/len(s.clients)], s.clients[i%len(s.clients)]
-		if x.carried, err = s.carried(ctx, by, n, s.seeds[j]); err != nil {
-			return x, err
-		}
-		result, err := s.play(by, n, x.carried, s.seeds[j])
-		if err == nil {
-			x.asked = asked(result)
-		}
-		return x, err
-	})
+	c, err := s.curves(ctx, rules)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // TestReplicasAndTiers: the report has each case and series, and each division of traffic; what
 // is corrected is the most even.
 func TestReplicasAndTiers(t *testing.T) {
-	s := &study{Run: &reports.Run{Quick: true, Only: []string{"replicas", "tiers"}}, series: 1, count: func(string) func(int, int) { return nil }}
+	s := &study{Run: &reports.Run{Quick: true, Only: []string{"replicas", "tiers"}}, series: 1}
 	r, err := made(t, s)
 	if err != nil {
 		t.Fatal(err)

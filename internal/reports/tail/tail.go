@@ -35,7 +35,7 @@ than 250 ms. Written are DIR/report.html, report.json and a CSV for each table.`
 		Quick:   "three tiers, and shorter runs: some minutes",
 		Seeds:   reports.Seeds{Usual: 20, Quick: 3, Of: "tiers that are drawn, each with requests of its own"},
 		New: func(f *reports.Flags, r *reports.Run) reports.Study {
-			s := &study{Run: r, clients: []int{20, 1000, 20_000}, theory: 4000 * time.Second, day: shortDay(), series: 10, count: r.Counting}
+			s := &study{Run: r, clients: []int{20, 1000, 20_000}, theory: 4000 * time.Second, day: shortDay(), series: 10}
 			f.DurationVar(&s.length, "length", 0, "how long requests arrive in a run (default 1m, or 10s with --quick)")
 			return s.study()
 		},
@@ -51,7 +51,7 @@ type study struct {
 	day     day           // in which versions change
 	seeds   []uint64
 	series  int // of days, on which replicas are counted
-	count   func(what string) func(done, total int)
+	carries *reports.Sweep[carrying, probed]
 }
 
 // study lists the sections, each of which stands in a file of its own.

@@ -41,8 +41,7 @@ func TestReport(t *testing.T) {
 
 // smallStudy is a study of two tiers and 20 clients with these sections.
 func smallStudy(length time.Duration, only ...string) *study {
-	return &study{Run: &reports.Run{Only: only}, length: length, clients: []int{20}, theory: 40 * time.Second, seeds: workloads.Seeds(workloads.Training, 2),
-		count: func(string) func(int, int) { return nil }}
+	return &study{Run: &reports.Run{Only: only}, length: length, clients: []int{20}, theory: 40 * time.Second, seeds: workloads.Seeds(workloads.Training, 2)}
 }
 
 // TestBalancersAreCompared: the sections have a row for each balancer and allowance, and no rule

@@ -14,7 +14,7 @@ import (
 func TestVersions(t *testing.T) {
 	s := &study{
 		day:   day{hosts: 8, peak: 0.95, night: 0.4, order: 6 * time.Second, falls: 40 * time.Second, low: 41 * time.Second, length: 90 * time.Second},
-		seeds: workloads.Seeds(workloads.Training, 1), count: func(string) func(int, int) { return nil },
+		seeds: workloads.Seeds(workloads.Training, 1),
 	}
 	list := changes()
 	var runs []changed

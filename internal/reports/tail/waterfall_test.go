@@ -14,7 +14,7 @@ import (
 // TestWaterfall: all measures carry more than headers and what was expected, time out less and
 // answer sooner at equal load, and hosts are used more evenly; the tables say so.
 func TestWaterfall(t *testing.T) {
-	s := &study{Run: &reports.Run{}, length: 1500 * time.Millisecond, seeds: workloads.Seeds(workloads.Training, 2), count: func(string) func(int, int) { return nil }}
+	s := &study{Run: &reports.Run{}, length: 1500 * time.Millisecond, seeds: workloads.Seeds(workloads.Training, 2)}
 	list := steps()
 	d, err := s.measured(t.Context(), []measure{list[0], list[len(list)-1]}, list[1:2])
 	if err != nil {
