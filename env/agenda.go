@@ -22,6 +22,8 @@ const (
 	controllersWake // which has no item: [Simulator.wakeDue]
 	gaugesRead
 	beliefsFade
+	hostRefuses
+	followerDue // last: what a follower does comes after all else at a moment
 )
 
 // Advance processes what is due up to and including time until, appending the
@@ -123,7 +125,18 @@ func (s *Simulator) do(x Item, dst []Outcome) ([]Outcome, error) {
 		}
 	case jobArrives:
 		s.source.arrive(x.At)
+	case hostRefuses:
+		if s.down[x.Index] > 0 {
+			s.gone[x.Index] = true
+			s.markLoss(x.Index, x.At)
+		}
+	case followerDue:
+		return dst, s.follower.(Scheduled).Due(x.Index, x.At)
 	case hostBack:
+		if s.down[x.Index]--; s.down[x.Index] == 0 {
+			s.gone[x.Index] = false
+			s.beaten[x.Index] = x.At
+		}
 		s.markLoss(x.Index, x.At)
 		s.turnAll(x.Index, x.At)
 		if !lost(s.losses, x.Index, x.At) {

@@ -140,7 +140,7 @@ func (c *Config) validate() error {
 	c.checkControl(&found)
 	found.If(c.Limit < 0, "a limit of %d decisions", c.Limit)
 	found.If(c.AsServed != nil && c.Routers.Number > 1, "%d routers, of which each would have requests that wait; as served there is one", c.Routers.Number)
-	found.Add(c.Routers.validate(), checkLosses(c.Losses, c.Table))
+	found.Add(c.Routers.validate(), checkLosses(c.Losses, c.Table, c.Open != nil))
 	if err := found.Err(); err != nil {
 		return fmt.Errorf("cannot make environment: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gearshift/internal/faults"
+	"gearshift/internal/splitmix"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 )
@@ -49,7 +50,7 @@ type Hider interface{ Hide(r *fleet.Request) []int }
 
 // Evidence sets how a failure becomes known where it is not known at once.
 type Evidence struct {
-	// Probe is how often each host is probed. It is above zero where evidence is asked for.
+	// Probe is how often each host is probed. It is zero where only heartbeats come.
 	Probe time.Duration
 	// Connect is how long a request to a lost host takes to break. Zero is refused at once.
 	Connect time.Duration
@@ -57,7 +58,7 @@ type Evidence struct {
 	Heartbeat time.Duration
 }
 
-func (v Evidence) on() bool { return v.Probe > 0 }
+func (v Evidence) on() bool { return v.Probe > 0 || v.Heartbeat > 0 }
 
 // checkControl reports each setting of the controllers that cannot hold.
 func (c *Config) checkControl(found *faults.List) {
@@ -65,7 +66,7 @@ func (c *Config) checkControl(found *faults.List) {
 	found.If(c.Initial != nil && len(c.Initial) != n || c.LoadTimes != nil && len(c.LoadTimes) != n || c.WakeTimes != nil && len(c.WakeTimes) != n,
 		"%d initial states, %d load times and %d wake times for %d replicas", len(c.Initial), len(c.LoadTimes), len(c.WakeTimes), n)
 	found.If(c.Evidence.Probe < 0 || c.Evidence.Connect < 0, "probes each %v and connections that take %v; neither may be negative", c.Evidence.Probe, c.Evidence.Connect)
-	found.If(c.Evidence.Heartbeat != 0 && (c.Evidence.Heartbeat < 0 || !c.Evidence.on()), "heartbeats each %v; want above 0, and probes too", c.Evidence.Heartbeat)
+	found.If(c.Evidence.Heartbeat < 0, "heartbeats each %v; want none below 0", c.Evidence.Heartbeat)
 	found.If(c.Controllers != nil && c.Routers.Number > 1, "controllers act on the ledger of one router, not on those of %d", c.Routers.Number)
 	found.If(c.Evidence.on() && c.Controllers == nil, "evidence of failures needs a controller that acts on it")
 }
@@ -82,8 +83,8 @@ func (s *Simulator) startControllers(c *Config, l *fleet.Ledger, seed uint64) {
 		return
 	}
 	list := c.Controllers(ControlAccess{
-		Ledger: l, Actuator: s, Seed: seed, Fail: func(err error) { s.fault = err },
-		Ask: s.ask, Rouse: s.rouse,
+		Ledger: l, Actuator: s, Seed: seed, Fail: s.Fail,
+		Ask: s.Ask, Rouse: s.Rouse,
 	})
 	s.controllers = control.NewSet(list...)
 	for _, x := range list {
@@ -101,8 +102,11 @@ func (s *Simulator) startControllers(c *Config, l *fleet.Ledger, seed uint64) {
 		}
 	}
 	for h := range s.laws {
+		if every := c.Evidence.Heartbeat; every > 0 { // at a phase of its own
+			s.beaten[h] = time.Duration(splitmix.Unit(splitmix.Mix(seed+uint64(h)))*float64(every)) - every
+		}
 		s.register(h)
-		if c.Evidence.on() { // one after the other, as a server's are
+		if c.Evidence.Probe > 0 { // one after the other, as a server's are
 			s.agenda.Add(Item{At: c.Evidence.Probe * time.Duration(h) / time.Duration(len(s.laws)), Kind: hostProbed, Index: h})
 		}
 	}
@@ -142,8 +146,8 @@ func (s *Simulator) observeAnswers(outcomes []Outcome) {
 	}
 }
 
-// rouse has the controllers woken again at this moment.
-func (s *Simulator) rouse() {
+// Rouse has the controllers woken again at this moment.
+func (s *Simulator) Rouse() {
 	if s.controllers != nil { // else they are being made
 		s.controllers.Rouse(s.now)
 	}
@@ -153,7 +157,7 @@ func (s *Simulator) rouse() {
 func (s *Simulator) register(host int) {
 	for _, r := range s.registrars {
 		r.Registered(host, func(replica int) bool { return s.engineStates[replica].is == fleet.Up }, s.now)
-		s.rouse()
+		s.Rouse()
 	}
 }
 
@@ -183,26 +187,27 @@ func (s *Simulator) hide(r *fleet.Request) (list []int) {
 // beat reports the last heartbeats that have come: those before them would change nothing.
 func (s *Simulator) beat() {
 	every := s.evidence.Heartbeat
-	if every == 0 {
+	if every == 0 || s.controllers == nil {
 		return
 	}
 	for h := range s.laws {
-		phase := every * time.Duration(h) / time.Duration(len(s.laws))
-		if s.now < phase || lost(s.losses, h, s.now) {
+		since := s.now - s.beaten[h]
+		if since < every || s.down[h] > 0 {
 			continue
 		}
-		if at := phase + (s.now-phase)/every*every; at > s.beaten[h] {
-			s.beaten[h] = at
-			s.controllers.Note(control.Event{At: at, Kind: control.Heartbeat, Replica: -1, Host: h})
-		}
+		s.beaten[h] += since / every * every
+		s.controllers.Note(control.Event{At: s.beaten[h], Kind: control.Heartbeat, Replica: -1, Host: h})
 	}
 }
 
-// ask has a host say whether it is there; see [ControlAccess].
-func (s *Simulator) ask(host int) {
+// Fail ends the simulation with an error.
+func (s *Simulator) Fail(err error) { s.fault = err }
+
+// Ask has a host say whether it is there; see [ControlAccess].
+func (s *Simulator) Ask(host int) {
 	e := control.Event{At: s.now, Kind: control.ProbePassed, Replica: -1, Host: host, Began: s.now}
-	if lost(s.losses, host, s.now) {
-		if s.evidence.Connect > 0 {
+	if s.down[host] > 0 {
+		if s.evidence.Connect > 0 || !s.gone[host] {
 			return
 		}
 		e.Kind = control.Refused

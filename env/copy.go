@@ -77,6 +77,7 @@ func (s *Simulator) copyFrom(o *Simulator, ledgerOf func(decision int) *fleet.Le
 	s.free = append(into.free[:0], o.free...)
 	s.drift, s.marginal, s.routers, s.controllers = nil, nil, nil, nil
 	s.engineStates = append(into.engineStates[:0], o.engineStates...)
+	s.down, s.gone = append(into.down[:0], o.down...), append(into.gone[:0], o.gone...)
 	s.ledgers = into.ledgers[:0]
 	s.agenda = into.agenda
 	s.agenda.CopyFrom(&o.agenda)

@@ -20,6 +20,11 @@ type HostLoss struct {
 	// From and To are times since the episode began. A To of zero is never: the host is
 	// lost for good.
 	From, To time.Duration
+	// Silent is a loss without a sign: nothing is refused. Otherwise the host's process is gone, and its
+	// port refuses, Refuses after the loss: a system gives the memory of a process that is killed back
+	// before it closes its connections.
+	Silent  bool
+	Refuses time.Duration
 }
 
 // holds reports whether the host is down at that time.
@@ -45,9 +50,9 @@ func (c *Config) Lose(host string, from, to time.Duration) error {
 	return fmt.Errorf("no host %q; there are %s", host, strings.Join(names, ", "))
 }
 
-// checkLosses reports every loss that cannot be, and each that leaves no replica to route
-// to: an environment needs an action at each arrival.
-func checkLosses(losses []HostLoss, t *fleet.Table) error {
+// checkLosses reports every loss that cannot be, and where requests are routed each that leaves no replica: an
+// environment needs an action at each arrival.
+func checkLosses(losses []HostLoss, t *fleet.Table, routed bool) error {
 	var faults []error
 	for i := range losses {
 		l := &losses[i]
@@ -56,7 +61,7 @@ func checkLosses(losses []HostLoss, t *fleet.Table) error {
 			faults = append(faults, fmt.Errorf("host loss %d: host %d of %d", i, l.Host, len(t.Hosts)))
 		case l.From < 0 || l.To != 0 && l.To <= l.From:
 			faults = append(faults, fmt.Errorf("host loss %d: from %v to %v; it must begin at 0 or later and end after it begins", i, l.From, l.To))
-		case !slices.ContainsFunc(t.Replicas, func(r fleet.Replica) bool { return !lost(losses, r.Host, l.From) }):
+		case routed && !slices.ContainsFunc(t.Replicas, func(r fleet.Replica) bool { return !lost(losses, r.Host, l.From) }):
 			faults = append(faults, fmt.Errorf("host loss %d: from %v on no replica is left", i, l.From))
 		}
 	}
@@ -76,6 +81,15 @@ func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 	s.nextLoss++
 	if l.To != 0 {
 		s.agenda.Add(Item{At: l.To, Kind: hostBack, Index: l.Host})
+	}
+	s.beat()
+	s.down[l.Host]++
+	switch {
+	case l.Silent:
+	case l.Refuses > 0:
+		s.agenda.Add(Item{At: l.From + l.Refuses, Kind: hostRefuses, Index: l.Host})
+	default:
+		s.gone[l.Host] = true
 	}
 	s.markLoss(l.Host, l.From)
 	var err error
@@ -114,6 +128,9 @@ func (s *Simulator) turnAll(host int, at time.Duration) {
 // markLoss sets in the ledgers whether the replicas on the host are up at that time. With
 // [Evidence] it does nothing: the controllers find out.
 func (s *Simulator) markLoss(host int, at time.Duration) {
+	if s.follower != nil {
+		defer s.follower.Turned(host)
+	}
 	if s.evidence.on() {
 		return
 	}
@@ -123,7 +140,7 @@ func (s *Simulator) markLoss(host int, at time.Duration) {
 			l.SetUp(r, up)
 		}
 	}
-	if s.follower != nil {
-		s.follower.Turned(host)
-	}
 }
+
+// Down reports whether a host is lost, and whether its process is known to be gone: its port refuses.
+func (s *Simulator) Down(host int) (lost, gone bool) { return s.down[host] > 0, s.gone[host] }

@@ -53,10 +53,17 @@ type Follower interface {
 	Ended(id uint64, at time.Duration) error
 	// Broken follows one that was refused, or lost with its replica.
 	Broken(id uint64, at time.Duration)
-	// Turned follows that the replicas on a host are lost, or back.
+	// Turned follows that a host is lost, or back, or that a lost one's port refuses.
 	Turned(host int)
 	// Measure is called each [Config.Period], before controllers are woken.
 	Measure(now time.Duration)
+}
+
+// Scheduled is a [Follower] that is called at times that it asks for by [Simulator.Schedule]. An error ends the
+// simulation.
+type Scheduled interface {
+	Follower
+	Due(index int, at time.Duration) error
 }
 
 // Follow makes an idle simulator one whose requests a follower begins and follows. The simulator
@@ -68,6 +75,11 @@ func (s *Simulator) Follow(c *Config, l *fleet.Ledger, seed uint64, f Follower) 
 	if s.period > 0 {
 		s.agenda.Add(Item{At: s.period, Kind: loadsMeasured})
 	}
+}
+
+// Schedule has the follower, which is [Scheduled], called at a time, with an index of its own, by which calls of one moment are ordered.
+func (s *Simulator) Schedule(index int, at time.Duration) {
+	s.agenda.Add(Item{At: at, Kind: followerDue, Index: index})
 }
 
 // Begin submits a request of the follower's to a replica. The time is that until which the

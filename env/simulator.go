@@ -99,6 +99,8 @@ type Simulator struct {
 	counters     []Counter
 	registrars   []Registrar
 	beaten       []time.Duration // by host, when its last heartbeat came
+	down         []int           // by host, losses under way
+	gone         []bool          // by host: its process is
 	fault        error           // that a controller has reported
 	evidence     Evidence
 	engineStates []engineState   // by replica
@@ -138,6 +140,7 @@ func NewSimulator(c *Config) (*Simulator, error) {
 	s.inputKinds = c.inputKinds()
 	s.order = newHostHeap(s.laws)
 	s.engineStates, s.evidence, s.beaten = make([]engineState, len(c.Table.Replicas)), c.Evidence, make([]time.Duration, len(s.laws))
+	s.down, s.gone = make([]int, len(s.laws)), make([]bool, len(s.laws))
 	for i, r := range c.Table.Replicas {
 		if s.engineStates[i].is = r.Initial; c.Initial != nil {
 			s.engineStates[i].is = c.Initial[i]

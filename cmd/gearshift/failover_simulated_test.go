@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	envfailover "gearshift/env/failover"
+	"gearshift/env"
+	"gearshift/env/applications"
 	"gearshift/internal/scenario"
 )
 
@@ -20,7 +21,7 @@ func (p *phase) since(t time.Time) time.Duration { return t.Sub(p.began) + befor
 // stalls are the times in which hosts were silent that nothing had befallen: six of them share the
 // processors, and while some load models the heartbeats of others are late. The controller waits
 // longer for a host after that, so that the simulator has to know of it.
-func (p *phase) stalls() (list []envfailover.Loss) {
+func (p *phase) stalls() (list []env.HostLoss) {
 	for _, n := range p.notices {
 		host := -1
 		for h := range failoverHosts {
@@ -32,7 +33,7 @@ func (p *phase) stalls() (list []envfailover.Loss) {
 		from, to := p.since(n.Time.Add(-silence)), p.since(n.Time)
 		lost := func(x loss) bool { return x.host == host && x.at.Before(n.Time) && n.Time.Add(-silence).Before(x.back) }
 		if n.Kind == "false alarm" && host >= 0 && from > 0 && !slices.ContainsFunc(p.losses, lost) {
-			list = append(list, envfailover.Loss{Server: host, From: from, To: to, Silent: true})
+			list = append(list, env.HostLoss{Host: host, From: from, To: to, Silent: true})
 		}
 	}
 	return list
@@ -44,9 +45,9 @@ func (p *phase) stalls() (list []envfailover.Loss) {
 // judged where there were many, and backups held ready: of loads after a loss the simulator knows how
 // long each takes alone on the machine, which loads beside each other exceed.
 func (p *phase) simulate(judged bool) {
-	var alone, measured envfailover.Config
+	var alone, measured applications.Config
 	for _, x := range p.losses {
-		l := envfailover.Loss{Server: x.host, From: p.since(x.at), To: p.since(x.back), Silent: x.kind != killed}
+		l := env.HostLoss{Host: x.host, From: p.since(x.at), To: p.since(x.back), Silent: x.kind != killed}
 		alone.Losses = append(alone.Losses, l)
 		l.Refuses = x.refuses
 		measured.Losses = append(measured.Losses, l)
@@ -76,20 +77,20 @@ func (x times) String() string {
 }
 
 // simulated plays losses, of which the first are those of the phase, and returns their times by kind.
-func (p *phase) simulated(c envfailover.Config) map[string]times {
+func (p *phase) simulated(c applications.Config) map[string]times {
 	s, err := scenario.LoadFailover(p.scenario)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	c.System, c.Options, c.Length, c.Seed, c.Traffic = s.FailoverSystem(true), s.FailoverOptions(), before+p.took, 1, true
-	result, err := envfailover.Run(c)
+	result, err := applications.Run(c)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	detection, recovery := map[string][]float64{}, map[string][]float64{}
 	for _, one := range result.Failovers {
-		i := slices.IndexFunc(c.Losses[:len(p.losses)], func(l envfailover.Loss) bool {
-			return l.From <= one.Detected && one.Detected <= l.To && one.Servers[0] == l.Server
+		i := slices.IndexFunc(c.Losses[:len(p.losses)], func(l env.HostLoss) bool {
+			return l.From <= one.Detected && one.Detected <= l.To && one.Servers[0] == l.Host
 		})
 		if i < 0 {
 			continue

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	envfailover "gearshift/env/failover"
+	"gearshift/env/applications"
 	"gearshift/router/failover"
 	"gearshift/router/placement"
 	"gearshift/router/profile"
@@ -145,12 +145,12 @@ func must(text []byte, err error) []byte {
 }
 
 // Drawing returns how applications are drawn, and whether they are.
-func (s *Scenario) Drawing() (d envfailover.Drawing, ok bool) {
+func (s *Scenario) Drawing() (d applications.Drawing, ok bool) {
 	f := s.drawn()
 	if f == nil {
 		return d, false
 	}
-	d = envfailover.Drawing{
+	d = applications.Drawing{
 		Applications: f.Applications, Servers: f.Servers, Sites: f.Sites, Utilisation: f.Utilisation.Share(),
 		Families: workloads.TorchvisionFamilies(), BoundMS: drawnBoundMS, PerServer: drawnPerServer,
 		Critical: Of[Failover](s).Critical.Share(), Seed: uint64(f.Seed),
@@ -277,7 +277,7 @@ func LoadFailover(ref string) (*Scenario, error) {
 // replica is up; otherwise the controller places those that name none.
 func (s *Scenario) FailoverSystem(shared bool) *failover.System {
 	if d, ok := s.Drawing(); ok {
-		x, err := envfailover.Draw(d)
+		x, err := applications.Draw(d)
 		if err != nil {
 			panic(err) // the check of the file has found nothing
 		}

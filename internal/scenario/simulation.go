@@ -270,7 +270,7 @@ func (s *Scenario) Disturb(c *env.Config) error {
 	c.DrawLosses = func(seed uint64) (losses []env.HostLoss) {
 		drawn, _ := d.Draw(t, loads, seed)
 		for _, l := range drawn {
-			losses = append(losses, env.HostLoss(l))
+			losses = append(losses, env.HostLoss{Host: l.Host, From: l.From, To: l.To})
 		}
 		return losses
 	}

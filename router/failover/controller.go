@@ -185,7 +185,12 @@ func (c *Controller) Place(a Application) (int, error) {
 
 // Observe implements [control.Controller]. Evidence is that of hosts, which are servers here;
 // the ends of actions are those of instances, in Replica.
-func (c *Controller) Observe(e control.Event) { c.events = append(c.events, event{Event: e}) }
+func (c *Controller) Observe(e control.Event) {
+	if e.Kind == control.Heartbeat && len(c.events) == 0 && c.regular(e.Host, e.At) {
+		return
+	}
+	c.events = append(c.events, event{Event: e})
+}
 
 // Occupy sets the memory that others than the system's instances take on the server.
 func (c *Controller) Occupy(server int, memory float64) {

@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	envfailover "gearshift/env/failover"
+	"gearshift/env"
+	"gearshift/env/applications"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
 	"gearshift/router/failover"
@@ -103,7 +104,7 @@ func (o *simulated) run(out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("cannot simulate %s: %w", p, err)
 		}
-		rows = append(rows, simulatedRowOf(p, envfailover.Summarize(results)))
+		rows = append(rows, simulatedRowOf(p, applications.Summarize(results)))
 	}
 	if o.json {
 		return output.JSON(out, rows)
@@ -114,13 +115,13 @@ func (o *simulated) run(out io.Writer) error {
 // simulatedRow is a policy with what comes of it.
 type simulatedRow struct {
 	Policy string `json:"policy"`
-	envfailover.Summary
+	applications.Summary
 	// MTTR and AccuracyLost are those of the summary; null where nothing was recovered.
 	MTTR         *float64 `json:"mttr_ms"`
 	AccuracyLost *float64 `json:"accuracy_lost"`
 }
 
-func simulatedRowOf(p failover.Policy, s envfailover.Summary) simulatedRow {
+func simulatedRowOf(p failover.Policy, s applications.Summary) simulatedRow {
 	r := simulatedRow{Policy: string(p), Summary: s}
 	if s.Recovered > 0 {
 		r.MTTR, r.AccuracyLost = &r.Summary.MTTR, &r.Summary.AccuracyLost
@@ -168,17 +169,17 @@ func (o *simulated) chosen(s *scenario.Scenario) (list []failover.Policy, err er
 }
 
 // play plays a policy on all losses and seeds.
-func (o *simulated) play(s *scenario.Scenario, p failover.Policy) (results []*envfailover.Result, err error) {
+func (o *simulated) play(s *scenario.Scenario, p failover.Policy) (results []*applications.Result, err error) {
 	for seed := range uint64(o.seeds) {
 		x := s.FailoverSystem(o.shared)
 		if d, ok := s.Drawing(); ok && seed > 0 {
 			d.Seed += seed
-			if x, err = envfailover.Draw(d); err != nil {
+			if x, err = applications.Draw(d); err != nil {
 				return nil, err
 			}
 			x.Shared = o.shared
 		}
-		c := envfailover.Config{System: x, Options: s.FailoverOptions(), Seed: workloads.Seed(workloads.Evaluation, seed), Switch: o.takes, Traffic: !o.deaf}
+		c := applications.Config{System: x, Options: s.FailoverOptions(), Seed: workloads.Seed(workloads.Evaluation, seed), Switch: o.takes, Traffic: !o.deaf}
 		c.Options.Policy = p
 		cases, err := o.losses(x, c.Seed)
 		if err != nil {
@@ -186,7 +187,7 @@ func (o *simulated) play(s *scenario.Scenario, p failover.Policy) (results []*en
 		}
 		for _, losses := range cases {
 			c.Losses, c.Length = losses, cmp.Or(o.length, lengthOf(losses))
-			r, err := envfailover.Run(c)
+			r, err := applications.Run(c)
 			if err != nil {
 				return nil, err
 			}
@@ -200,7 +201,7 @@ func (o *simulated) play(s *scenario.Scenario, p failover.Policy) (results []*en
 const mostSingly = 20
 
 // losses lists those of each run.
-func (o *simulated) losses(x *failover.System, seed uint64) (cases [][]envfailover.Loss, err error) {
+func (o *simulated) losses(x *failover.System, seed uint64) (cases [][]env.HostLoss, err error) {
 	switch {
 	case o.faults != "" && len(o.fail) > 0:
 		return nil, errors.New("--faults and --fail are both given; want one of the two")
@@ -209,17 +210,17 @@ func (o *simulated) losses(x *failover.System, seed uint64) (cases [][]envfailov
 		if err != nil {
 			return nil, fmt.Errorf("cannot read --faults: %w", err)
 		}
-		faults, err := envfailover.ReadFaults(text)
+		faults, err := applications.ReadFaults(text)
 		if err != nil {
 			return nil, fmt.Errorf("--faults: %s: %w", o.faults, err)
 		}
-		losses, err := envfailover.Fold(faults, o.machines, o.each, len(x.Servers), o.rescale, seed)
+		losses, err := applications.Fold(faults, o.machines, o.each, len(x.Servers), o.rescale, seed)
 		if err != nil {
 			return nil, fmt.Errorf("--faults: %w", err)
 		}
-		return [][]envfailover.Loss{losses}, nil
+		return [][]env.HostLoss{losses}, nil
 	case len(o.fail) > 0:
-		var losses []envfailover.Loss
+		var losses []env.HostLoss
 		for _, text := range o.fail {
 			list, err := o.loss(x, text)
 			if err != nil {
@@ -227,18 +228,18 @@ func (o *simulated) losses(x *failover.System, seed uint64) (cases [][]envfailov
 			}
 			losses = append(losses, list...)
 		}
-		return [][]envfailover.Loss{losses}, nil
+		return [][]env.HostLoss{losses}, nil
 	case len(x.Servers) > mostSingly:
-		return [][]envfailover.Loss{envfailover.Once(seed, o.silent, int(seed%uint64(len(x.Servers))))}, nil
+		return [][]env.HostLoss{applications.Once(seed, o.silent, int(seed%uint64(len(x.Servers))))}, nil
 	}
 	for i := range x.Servers {
-		cases = append(cases, envfailover.Once(seed, o.silent, i))
+		cases = append(cases, applications.Once(seed, o.silent, i))
 	}
 	return cases, nil
 }
 
 // loss reads one of --fail: a server, or all of a site.
-func (o *simulated) loss(x *failover.System, text string) (losses []envfailover.Loss, err error) {
+func (o *simulated) loss(x *failover.System, text string) (losses []env.HostLoss, err error) {
 	l, err := workloads.ParseLoss(strings.TrimPrefix(text, "+lost:"))
 	if err != nil {
 		return nil, err
@@ -247,7 +248,7 @@ func (o *simulated) loss(x *failover.System, text string) (losses []envfailover.
 	for _, of := range []func(failover.Server) string{func(s failover.Server) string { return s.Name }, func(s failover.Server) string { return s.Site }} {
 		for i, s := range x.Servers {
 			if name := of(s); name == l.Host {
-				losses = append(losses, envfailover.Loss{Server: i, From: l.From, To: l.To, Silent: o.silent})
+				losses = append(losses, env.HostLoss{Host: i, From: l.From, To: l.To, Silent: o.silent})
 			} else if name != "" && !slices.Contains(known, name) {
 				known = append(known, name)
 			}
@@ -263,7 +264,7 @@ func (o *simulated) loss(x *failover.System, text string) (losses []envfailover.
 }
 
 // lengthOf is a minute after the last that happens.
-func lengthOf(losses []envfailover.Loss) time.Duration {
+func lengthOf(losses []env.HostLoss) time.Duration {
 	var last time.Duration
 	for _, l := range losses {
 		last = max(last, l.From, l.To)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	envfailover "gearshift/env/failover"
+	"gearshift/env/applications"
 )
 
 func simulate(t *testing.T, args ...string) (string, error) {
@@ -32,7 +32,7 @@ func TestSimulate(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &rows); err != nil {
 		t.Fatal(err)
 	}
-	by := map[string]envfailover.Summary{}
+	by := map[string]applications.Summary{}
 	for _, r := range rows {
 		by[r.Policy] = r.Summary
 		x := by[r.Policy]

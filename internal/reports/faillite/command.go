@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"os"
 
+	"gearshift/env/applications"
 	"gearshift/env/evaluation/report"
-	envfailover "gearshift/env/failover"
 	"gearshift/internal/reports"
 	"gearshift/internal/scenario"
 )
@@ -44,7 +44,7 @@ type paper struct {
 	each           int    // losses of each draw, of one server
 	sited          int    // draws of losses of sites, at most
 	points         points
-	faults         []envfailover.Fault
+	faults         []applications.Fault
 	testbed, large *scenario.Scenario
 	sweep          reports.Sweep[setting, played]
 }
@@ -79,7 +79,7 @@ func (p *paper) check() error {
 	}
 	text, err := os.ReadFile(p.recordings)
 	if err == nil {
-		p.faults, err = envfailover.ReadFaults(text)
+		p.faults, err = applications.ReadFaults(text)
 	}
 	if err != nil {
 		return fmt.Errorf("--faults: %w", err)

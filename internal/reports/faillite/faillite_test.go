@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	envfailover "gearshift/env/failover"
+	"gearshift/env"
 	"gearshift/internal/reports"
 	"gearshift/router/failover"
 	"gearshift/router/placement"
@@ -61,7 +61,7 @@ func TestRecoverable(t *testing.T) {
 		"enough, in pieces too small": {&failover.System{Servers: servers(100, 100, 100), Applications: []failover.Application{app(0, 30)}}, 0.2, no},
 	} {
 		c.system.Resources = []string{"memory"}
-		if got := recoverable(c.system, c.headroom, []envfailover.Loss{{Server: 0}}); got != c.want {
+		if got := recoverable(c.system, c.headroom, []env.HostLoss{{Host: 0}}); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/env"
+	"gearshift/env/applications"
 	"gearshift/env/evaluation"
-	envfailover "gearshift/env/failover"
 	"gearshift/internal/reports"
 	"gearshift/internal/scenario"
 	"gearshift/router/failover"
@@ -33,7 +34,7 @@ type setting struct {
 // outcome is what comes of a setting, in one value for each draw: of the testbed, for each server.
 type outcome struct {
 	recovery, mttr, lost, detection []float64
-	all                             envfailover.Summary
+	all                             applications.Summary
 	applications                    float64 // of a run, in the mean
 	possible, bounded               int     // runs in which all can be recovered, and in which it cannot be said
 	short                           int     // runs in which all can be recovered, and were not
@@ -41,7 +42,7 @@ type outcome struct {
 
 // played is what comes of a run.
 type played struct {
-	*envfailover.Result
+	*applications.Result
 	can                verdict
 	draw, applications int
 }
@@ -49,7 +50,7 @@ type played struct {
 // run is one run: a system with what is lost.
 type run struct {
 	system *failover.System
-	losses []envfailover.Loss
+	losses []env.HostLoss
 	seed   uint64
 	draw   int
 }
@@ -60,7 +61,7 @@ func (p *paper) runs(s setting) (list []run, err error) {
 	if !drawn {
 		for i := range s.on.FailoverSystem(false).Servers {
 			seed := workloads.Seed(workloads.Evaluation, uint64(i))
-			list = append(list, run{s.on.FailoverSystem(false), envfailover.Once(seed, true, i), seed, i})
+			list = append(list, run{s.on.FailoverSystem(false), applications.Once(seed, true, i), seed, i})
 		}
 		return list, nil
 	}
@@ -73,16 +74,16 @@ func (p *paper) runs(s setting) (list []run, err error) {
 	}
 	for k := range draws {
 		d.Seed = workloads.Seed(workloads.Evaluation, uint64(k))
-		x, err := envfailover.Draw(d.Of(s.classes))
+		x, err := applications.Draw(d.Of(s.classes))
 		if err != nil {
 			return nil, err
 		}
 		if s.sites > 0 {
-			list = append(list, run{x, envfailover.Once(d.Seed, true, ofSites(x, s.sites, k)...), d.Seed, k})
+			list = append(list, run{x, applications.Once(d.Seed, true, ofSites(x, s.sites, k)...), d.Seed, k})
 			continue
 		}
 		for j := range p.each {
-			list = append(list, run{x, envfailover.Once(d.Seed+uint64(j), true, (k*p.each+j)%len(x.Servers)), d.Seed, k})
+			list = append(list, run{x, applications.Once(d.Seed+uint64(j), true, (k*p.each+j)%len(x.Servers)), d.Seed, k})
 		}
 	}
 	return list, nil
@@ -137,7 +138,7 @@ func one(s setting, r *run) (played, error) {
 	}
 	x := &failover.System{Resources: r.system.Resources, Servers: r.system.Servers, Applications: append([]failover.Application(nil), r.system.Applications...)}
 	x.PlacePrimaries(0)
-	result, err := envfailover.Run(envfailover.Config{System: x, Options: o, Losses: r.losses, Length: r.losses[0].From + 30*time.Second, Seed: r.seed, Switch: takes})
+	result, err := applications.Run(applications.Config{System: x, Options: o, Losses: r.losses, Length: r.losses[0].From + 30*time.Second, Seed: r.seed, Switch: takes})
 	if err != nil {
 		return played{}, err
 	}
@@ -145,8 +146,8 @@ func one(s setting, r *run) (played, error) {
 }
 
 // summarize puts runs together.
-func summarize(runs ...played) envfailover.Summary {
-	return envfailover.Summarize(reports.Values(runs, func(r played) *envfailover.Result { return r.Result }))
+func summarize(runs ...played) applications.Summary {
+	return applications.Summarize(reports.Values(runs, func(r played) *applications.Result { return r.Result }))
 }
 
 // gather puts the runs together, by draw.

@@ -3,7 +3,7 @@ package faillite
 import (
 	"slices"
 
-	envfailover "gearshift/env/failover"
+	"gearshift/env"
 	"gearshift/router/failover"
 	"gearshift/router/placement"
 )
@@ -20,9 +20,9 @@ const (
 // recoverable reports whether servers that are left have room for all applications whose primaries are
 // lost, each in its smallest variant. The room for backups is a share of each server's capacity, as far
 // as primaries leave it.
-func recoverable(x *failover.System, headroom float64, losses []envfailover.Loss) verdict {
+func recoverable(x *failover.System, headroom float64, losses []env.HostLoss) verdict {
 	gone := func(server int) bool {
-		return slices.ContainsFunc(losses, func(l envfailover.Loss) bool { return l.Server == server })
+		return slices.ContainsFunc(losses, func(l env.HostLoss) bool { return l.Host == server })
 	}
 	p := &placement.Problem{Resources: x.Resources}
 	taken := make([][]float64, len(x.Servers))

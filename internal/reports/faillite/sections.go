@@ -6,9 +6,9 @@ import (
 	"math"
 	"time"
 
+	"gearshift/env/applications"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
-	envfailover "gearshift/env/failover"
 	"gearshift/internal/reports"
 	"gearshift/router/failover"
 	"gearshift/router/placement"
@@ -24,7 +24,7 @@ func (p *paper) models(_ context.Context, part *reports.Part) error {
 	}
 	d, _ := p.large.Drawing()
 	for _, f := range d.Families {
-		a := envfailover.Application(f.Name, f, 1, d.BoundMS)
+		a := applications.Application(f.Name, f, 1, d.BoundMS)
 		small, full := &a.Variants[0], &a.Variants[a.Full]
 		t.Rows = append(t.Rows, []report.Cell{report.Text(f.Name), report.Text(f.Models[0].Source), report.Text(f.Class(d.BoundMS)), report.Number(float64(len(f.Models))),
 			report.Number(small.Demand[0] / 1e6), report.Number(full.Demand[0] / 1e6), report.Number(milliseconds(small.Load)), report.Number(milliseconds(full.Load)), report.Number(small.Quality), report.Number(full.LatencyMS)})
@@ -72,11 +72,11 @@ func (p *paper) single(_ context.Context, part *reports.Part) error {
 		x := &failover.System{Resources: []string{"memory"}, Servers: []failover.Server{{Name: "a", Capacity: []float64{1000}}, {Name: "b", Capacity: []float64{c.room}}}, Applications: []failover.Application{convnext(20)}}
 		o := failover.DefaultOptions()
 		o.Policy, o.Alpha, o.Headroom = c.policy, 0, 1
-		r, err := envfailover.Run(envfailover.Config{System: x, Options: o, Losses: envfailover.Once(1, true, 0), Length: 90 * time.Second, Seed: 1, Switch: takes})
+		r, err := applications.Run(applications.Config{System: x, Options: o, Losses: applications.Once(1, true, 0), Length: 90 * time.Second, Seed: 1, Switch: takes})
 		if err != nil {
 			return err
 		}
-		z := envfailover.Summarize([]*envfailover.Result{r})
+		z := applications.Summarize([]*applications.Result{r})
 		took = append(took, z.MTTR)
 		t.Rows = append(t.Rows, []report.Cell{report.Text(c.name), plain(z.MTTR, c.mttr), plain(z.Outage.Worst, c.outage), report.Number(1 - z.AccuracyLost)})
 	}
@@ -155,17 +155,17 @@ func (p *paper) recorded(ctx context.Context, part *reports.Part) error {
 		Note: fmt.Sprintf("Each server has the faults of %d of the %d recorded machines, drawn; %d days are 24 hours, repairs too. Half of the losses are silent. After each step the simulation has checked that no instance is loaded twice, no server holds more than it has, epochs rise, and what is not answered is listed with a reason.", each, machines, rescale),
 	}
 	for _, policy := range failover.Policies {
-		losses, err := envfailover.Fold(p.faults, machines, each, 6, rescale, 1)
+		losses, err := applications.Fold(p.faults, machines, each, 6, rescale, 1)
 		if err != nil {
 			return err
 		}
 		o := p.testbed.FailoverOptions()
 		o.Policy = policy
-		r, err := envfailover.Run(envfailover.Config{System: p.testbed.FailoverSystem(false), Options: o, Losses: losses, Length: 24 * time.Hour, Seed: 1, Switch: takes, Traffic: true, Check: true})
+		r, err := applications.Run(applications.Config{System: p.testbed.FailoverSystem(false), Options: o, Losses: losses, Length: 24 * time.Hour, Seed: 1, Switch: takes, Traffic: true, Check: true})
 		if err != nil {
 			return err
 		}
-		z := envfailover.Summarize([]*envfailover.Result{r})
+		z := applications.Summarize([]*applications.Result{r})
 		if n := z.Requests; n.Sent != n.Answered+n.Lost+n.Open {
 			return fmt.Errorf("%s: %d requests were sent, and %d answered, %d lost, %d are open", policy, n.Sent, n.Answered, n.Lost, n.Open)
 		}

@@ -1,4 +1,4 @@
-package failover_test
+package applications_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	envfailover "gearshift/env/failover"
+	"gearshift/env/applications"
 	"gearshift/router/failover"
 )
 
@@ -18,7 +18,7 @@ func event(machine string, at float64, kind string) string {
 // TestReadFaults: pairs of events, in any order; a fault that ends as it begins is none.
 func TestReadFaults(t *testing.T) {
 	text := "[" + strings.Join([]string{event("a", 2, "fault_end"), event("a", 1, "fault_start"), event("b", 3, "fault_start"), event("b", 3, "fault_end"), event("b", 3, "fault_start"), event("b", 4, "fault_end"), event("c", 9, "fault_start")}, ",") + "]"
-	faults, err := envfailover.ReadFaults([]byte(text))
+	faults, err := applications.ReadFaults([]byte(text))
 	if err != nil || fmt.Sprint(faults) != "[{a 1 2} {b 3 4}]" {
 		t.Errorf("%v, %v", faults, err)
 	}
@@ -28,18 +28,18 @@ func TestReadFaults(t *testing.T) {
 		"[" + event("a", 1, "x") + "]":     `event 0: event_type "x"; want fault_start or fault_end`,
 		`[{"node_id": "a", "event_time":-`: "want a JSON list of events",
 	} {
-		if _, err := envfailover.ReadFaults([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := applications.ReadFaults([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
 }
 
 // made are faults of machines as often and as long as those recorded: 584 of 231 of 400 in 348 days.
-func made(seed uint64) (faults []envfailover.Fault) {
+func made(seed uint64) (faults []applications.Fault) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for range 584 {
 		from := 348 * random.Float64()
-		faults = append(faults, envfailover.Fault{Machine: fmt.Sprint(random.IntN(231)), From: from, To: from + 0.85*random.ExpFloat64()})
+		faults = append(faults, applications.Fault{Machine: fmt.Sprint(random.IntN(231)), From: from, To: from + 0.85*random.ExpFloat64()})
 	}
 	return faults
 }
@@ -49,13 +49,13 @@ func made(seed uint64) (faults []envfailover.Fault) {
 // listed with a reason (all of which the simulation checks), and each request is accounted for.
 func TestADayOfFaults(t *testing.T) {
 	for k, policy := range failover.Policies {
-		losses, err := envfailover.Fold(made(uint64(k)), 400, 4, 6, 348, uint64(k))
+		losses, err := applications.Fold(made(uint64(k)), 400, 4, 6, 348, uint64(k))
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := failover.DefaultOptions()
 		o.Policy = policy
-		r := run(t, envfailover.Config{System: drawn(t, 46, 6), Options: o, Losses: losses, Length: 24 * time.Hour, Seed: uint64(k), Switch: 50 * time.Millisecond, Traffic: k%2 == 0})
+		r := run(t, applications.Config{System: drawn(t, 46, 6), Options: o, Losses: losses, Length: 24 * time.Hour, Seed: uint64(k), Switch: 50 * time.Millisecond, Traffic: k%2 == 0})
 		if r.Losses < 20 || r.Requests.Sent < 1e7 {
 			t.Errorf("%s: %d losses, %d requests", policy, r.Losses, r.Requests.Sent)
 		}
@@ -65,11 +65,11 @@ func TestADayOfFaults(t *testing.T) {
 
 // TestFold: as many machines as asked for, time divided.
 func TestFold(t *testing.T) {
-	losses, err := envfailover.Fold([]envfailover.Fault{{Machine: "a", From: 10, To: 20}}, 4, 2, 2, 10, 7)
+	losses, err := applications.Fold([]applications.Fault{{Machine: "a", From: 10, To: 20}}, 4, 2, 2, 10, 7)
 	if err != nil || len(losses) != 1 || losses[0].From != 24*time.Hour || losses[0].To != 48*time.Hour {
 		t.Errorf("%v, %v", losses, err)
 	}
-	if _, err := envfailover.Fold(nil, 4, 2, 3, 1, 7); err == nil {
+	if _, err := applications.Fold(nil, 4, 2, 3, 1, 7); err == nil {
 		t.Error("six machines of four")
 	}
 }

@@ -1,11 +1,10 @@
-package failover
+package applications
 
 import (
 	"fmt"
 	"slices"
 	"time"
 
-	"gearshift/env"
 	"gearshift/router/control"
 )
 
@@ -22,27 +21,27 @@ func (sim *simulation) Act(a control.Action) error {
 		sim.activate(app, a.Replica)
 	case control.Load, control.Unload:
 		s := &sim.servers[on]
-		if s.down > 0 && !s.silent {
+		if s.down && s.gone {
 			sim.controller.Observe(control.Event{At: sim.now, Kind: control.ActionFailed, Replica: a.Replica, Host: on, Action: a, Reason: "its agent refuses connections"})
 			return nil
 		}
 		sim.actions = append(sim.actions, action{Action: a, server: on})
 		s.loads = append(s.loads, len(sim.actions)-1)
-		sim.begin(on)
+		sim.start(on)
 	}
 	return nil
 }
 
-// begin begins the actions for which the server has a loader.
-func (sim *simulation) begin(on int) {
+// start begins the actions for which the server has a loader.
+func (sim *simulation) start(on int) {
 	s := &sim.servers[on]
 	running := 0
 	for _, k := range s.loads {
 		a := &sim.actions[k]
 		if !a.began && running < sim.Options.Loaders {
 			a.began = true
-			if sim.prepare(a); s.down == 0 {
-				sim.schedule(k, a)
+			if sim.prepare(a); !s.down {
+				sim.ends(k, a)
 			}
 		}
 		if a.began {
@@ -51,10 +50,10 @@ func (sim *simulation) begin(on int) {
 	}
 }
 
-// schedule puts the end of an action on the agenda.
-func (sim *simulation) schedule(k int, a *action) {
+// ends has an action end in the time that it takes.
+func (sim *simulation) ends(k int, a *action) {
 	a.ends = sim.now + sim.takes(a)
-	sim.agenda.Add(env.Item{At: a.ends, Kind: actionEnds, Index: k})
+	sim.schedule(actionEnds, k, a.ends)
 }
 
 // prepare checks that the server has what the action needs.
@@ -121,7 +120,7 @@ func (sim *simulation) complete(k int) {
 		s.loaded[a.Replica] = true
 	}
 	sim.observe(a.Verb.Done(), a, "")
-	sim.begin(a.server)
+	sim.start(a.server)
 }
 
 func (sim *simulation) name(instance int) string {

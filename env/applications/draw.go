@@ -1,4 +1,4 @@
-package failover
+package applications
 
 import (
 	"fmt"

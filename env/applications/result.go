@@ -1,4 +1,4 @@
-package failover
+package applications
 
 import (
 	"cmp"
@@ -110,7 +110,7 @@ func (sim *simulation) step(s failover.Step) {
 		if a.known, a.took = s.At+sim.Switch, s.Took+sim.Switch; a.again {
 			a.took = a.known - a.since
 		}
-		if a.dead = sim.servers[s.Server].down > 0; a.dead {
+		if a.dead = sim.servers[s.Server].down; a.dead {
 			a.Why = cmp.Or(a.Why, "what was to take over was lost too")
 			break
 		}
@@ -147,7 +147,7 @@ func (sim *simulation) detected(s failover.Step) {
 	}
 	sim.number = s.Failover
 	f := Failover{Servers: []int{s.Server}, Detected: s.At}
-	if x := &sim.servers[s.Server]; x.down > 0 {
+	if x := &sim.servers[s.Server]; x.down {
 		f.After = s.At - x.since
 	}
 	sim.result.Failovers = append(sim.result.Failovers, f)
@@ -160,7 +160,7 @@ func (sim *simulation) check() error {
 		case a.Active < 0 && a.Unrecovered == "":
 			return fmt.Errorf("nothing answers %s, for no reason", a.Name)
 		case a.Active < 0:
-		case sim.servers[sim.serverOf(a.Active)].down == 0 && !sim.servers[sim.serverOf(a.Active)].loaded[a.Active]:
+		case !sim.servers[sim.serverOf(a.Active)].down && !sim.servers[sim.serverOf(a.Active)].loaded[a.Active]:
 			return fmt.Errorf("%s is to answer, and is not loaded", sim.name(a.Active))
 		case sim.apps[i].next != a.Active && sim.apps[i].target != a.Active:
 			return fmt.Errorf("%s is to answer, and its clients do not know", sim.name(a.Active))

@@ -1,29 +1,30 @@
-package failover_test
+package applications_test
 
 import (
 	"reflect"
 	"testing"
 	"time"
 
-	envfailover "gearshift/env/failover"
+	"gearshift/env"
+	"gearshift/env/applications"
 	"gearshift/router/failover"
 	"gearshift/workloads"
 )
 
 // drawn is a system of servers on three sites.
-func drawn(t *testing.T, applications, servers int) *failover.System {
+func drawn(t *testing.T, number, servers int) *failover.System {
 	t.Helper()
-	s, err := envfailover.Draw(envfailover.Drawing{Applications: applications, Servers: servers, Sites: 3, Utilisation: 0.5, Families: workloads.TorchvisionFamilies(), BoundMS: 100, Critical: 0.5, Seed: 1})
+	s, err := applications.Draw(applications.Drawing{Applications: number, Servers: servers, Sites: 3, Utilisation: 0.5, Families: workloads.TorchvisionFamilies(), BoundMS: 100, Critical: 0.5, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func run(t *testing.T, c envfailover.Config) *envfailover.Result {
+func run(t *testing.T, c applications.Config) *applications.Result {
 	t.Helper()
 	c.Check = true
-	r, err := envfailover.Run(c)
+	r, err := applications.Run(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestALoss(t *testing.T) {
 	for _, policy := range failover.Policies {
 		o := failover.DefaultOptions()
 		o.Policy = policy
-		c := envfailover.Config{System: s, Options: o, Losses: []envfailover.Loss{{Server: 2, From: 60 * time.Second, To: 120 * time.Second, Silent: true}}, Length: 180 * time.Second, Seed: 3, Switch: 50 * time.Millisecond}
+		c := applications.Config{System: s, Options: o, Losses: []env.HostLoss{{Host: 2, From: 60 * time.Second, To: 120 * time.Second, Silent: true}}, Length: 180 * time.Second, Seed: 3, Switch: 50 * time.Millisecond}
 		r := run(t, c)
 		if len(r.Failovers) != 1 || r.Losses != 1 {
 			t.Fatalf("%s: %d failovers of %d losses", policy, len(r.Failovers), r.Losses)
@@ -71,12 +72,12 @@ func TestStalls(t *testing.T) {
 	for _, confirm := range []time.Duration{0, 30 * time.Millisecond} {
 		o := failover.DefaultOptions()
 		o.Confirm = confirm
-		c := envfailover.Config{System: drawn(t, 46, 6), Options: o, Length: 11 * time.Minute, Seed: 3, Traffic: true}
+		c := applications.Config{System: drawn(t, 46, 6), Options: o, Length: 11 * time.Minute, Seed: 3, Traffic: true}
 		for i := range 100 {
 			from := time.Duration(i)*time.Second + time.Duration(i*7)*time.Millisecond
-			c.Losses = append(c.Losses, envfailover.Loss{Server: i % 6, From: from, To: from + time.Duration(i%40+1)*time.Millisecond, Silent: true})
+			c.Losses = append(c.Losses, env.HostLoss{Host: i % 6, From: from, To: from + time.Duration(i%40+1)*time.Millisecond, Silent: true})
 		}
-		c.Losses = append(c.Losses, envfailover.Loss{Server: 1, From: 10 * time.Minute, Silent: true})
+		c.Losses = append(c.Losses, env.HostLoss{Host: 1, From: 10 * time.Minute, Silent: true})
 		r := run(t, c)
 		if alarms := r.Counts.FalseAlarms; (alarms == 0) != (confirm > 0) || confirm > 0 && r.Counts.Suspicions < 10 {
 			t.Errorf("confirmed for %v: %d false alarms, %d suspicions", confirm, alarms, r.Counts.Suspicions)
@@ -89,12 +90,12 @@ func TestStalls(t *testing.T) {
 }
 
 func BenchmarkDay(b *testing.B) {
-	s, err := envfailover.Draw(envfailover.Drawing{Applications: 46, Servers: 6, Sites: 3, Utilisation: 0.5, Families: workloads.TorchvisionFamilies(), BoundMS: 100, Critical: 0.5, Seed: 1})
+	s, err := applications.Draw(applications.Drawing{Applications: 46, Servers: 6, Sites: 3, Utilisation: 0.5, Families: workloads.TorchvisionFamilies(), BoundMS: 100, Critical: 0.5, Seed: 1})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := envfailover.Run(envfailover.Config{System: s, Options: failover.DefaultOptions(), Length: 24 * time.Hour, Losses: []envfailover.Loss{{Server: 1, From: time.Hour, To: 2 * time.Hour}}}); err != nil {
+		if _, err := applications.Run(applications.Config{System: s, Options: failover.DefaultOptions(), Length: 24 * time.Hour, Losses: []env.HostLoss{{Host: 1, From: time.Hour, To: 2 * time.Hour}}}); err != nil {
 			b.Fatal(err)
 		}
 	}

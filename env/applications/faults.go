@@ -1,4 +1,4 @@
-package failover
+package applications
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/env"
 	"gearshift/internal/splitmix"
 )
 
@@ -62,7 +63,7 @@ func ReadFaults(text []byte) ([]Fault, error) {
 // Fold makes losses of servers out of recorded faults. Each server has the faults of a number of the
 // recorded machines, which are drawn; machines without a fault are among them, of which all tells how many
 // there are. Times are divided by rescale. Half of the losses, drawn too, come without a sign.
-func Fold(faults []Fault, all, each, servers int, rescale float64, seed uint64) ([]Loss, error) {
+func Fold(faults []Fault, all, each, servers int, rescale float64, seed uint64) ([]env.HostLoss, error) {
 	if each < 1 || each*servers > all || !(rescale > 0) {
 		return nil, fmt.Errorf("%d servers with the faults of %d machines each, of %d, rescaled by %v; want as many machines as that, and a factor above 0", servers, each, all, rescale)
 	}
@@ -82,13 +83,13 @@ func Fold(faults []Fault, all, each, servers int, rescale float64, seed uint64) 
 			of[names[machine]] = k / each
 		}
 	}
-	var losses []Loss
+	var losses []env.HostLoss
 	for _, f := range faults {
 		if server, ok := of[f.Machine]; ok {
 			at := func(days float64) time.Duration {
 				return time.Duration(days / rescale * 24 * float64(time.Hour))
 			}
-			losses = append(losses, Loss{Server: server, From: at(f.From), To: max(at(f.To), at(f.From)+time.Millisecond), Silent: random.IntN(2) == 0})
+			losses = append(losses, env.HostLoss{Host: server, From: at(f.From), To: max(at(f.To), at(f.From)+time.Millisecond), Silent: random.IntN(2) == 0})
 		}
 	}
 	return losses, nil

@@ -1,10 +1,9 @@
-package failover
+package applications
 
 import (
 	"math/rand/v2"
 	"time"
 
-	"gearshift/env"
 	"gearshift/router/control"
 )
 
@@ -115,7 +114,7 @@ func (sim *simulation) settle(i int) {
 
 // report reports a request that has failed on the target's server, whose process is gone.
 func (sim *simulation) report(i int, kind control.Kind) {
-	if s := sim.serverOf(sim.apps[i].target); sim.Traffic && sim.servers[s].down > 0 && !sim.servers[s].silent {
+	if s := sim.serverOf(sim.apps[i].target); sim.Traffic && sim.servers[s].down && sim.servers[s].gone {
 		sim.controller.Observe(control.Event{At: sim.now, Kind: kind, Replica: -1, Host: s, Began: sim.now})
 	}
 }
@@ -124,7 +123,7 @@ func (sim *simulation) report(i int, kind control.Kind) {
 func (sim *simulation) watch(i int) {
 	if a := &sim.apps[i]; sim.Traffic && !a.sends && !a.ok && a.target >= 0 {
 		a.sends = true
-		sim.agenda.Add(env.Item{At: max(a.arrival, sim.now), Kind: clientSends, Index: i})
+		sim.schedule(clientSends, i, max(a.arrival, sim.now))
 	}
 }
 
@@ -143,9 +142,9 @@ func (sim *simulation) send(i int) {
 func (sim *simulation) activate(i, instance int) {
 	a := &sim.apps[i]
 	a.next, a.at = instance, sim.now
-	if a.target < 0 || sim.servers[sim.serverOf(a.target)].down > 0 {
+	if a.target < 0 || sim.servers[sim.serverOf(a.target)].down {
 		a.at += sim.Switch
-		sim.agenda.Add(env.Item{At: a.at, Kind: clientsSwitch, Index: i})
+		sim.schedule(clientsSwitch, i, a.at)
 		return
 	}
 	sim.switchTo(i)
