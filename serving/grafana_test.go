@@ -81,7 +81,7 @@ func exposed(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hosts, err := os.ReadFile("control/tail/testdata/metrics.txt") // of modules that are made of a server
+	hosts, err := os.ReadFile("control/testdata/metrics.txt") // of modules that are made of a server
 	if err != nil {
 		t.Fatal(err)
 	}

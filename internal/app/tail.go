@@ -8,17 +8,14 @@ import (
 	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/admin/dashboard"
-	"gearshift/serving/control/rebalancing"
+	"gearshift/serving/control"
 	"gearshift/serving/control/rollout"
-	"gearshift/serving/control/scaling"
-	"gearshift/serving/control/tail"
-	"gearshift/serving/control/tiering"
 )
 
 // withTail adds what shows how busy the busiest hosts are, on the page too, with the replicas that
 // are moved and the versions that change, if any do.
-func withTail(modules []serving.Module, s *scenario.Scenario, t *fleet.Table, b *signals.Busy, moves *rebalancing.Module, versions *rollout.Module, counts *scaling.Module) ([]serving.Module, error) {
-	o := tail.Options{Table: t, Target: scenario.Of[scenario.Tail](s).Target.Share(), Busy: b}
+func withTail(modules []serving.Module, s *scenario.Scenario, t *fleet.Table, b *signals.Busy, moves *control.Rebalancing, versions *rollout.Module, counts *control.Scaling) ([]serving.Module, error) {
+	o := control.TailOptions{Table: t, Target: scenario.Of[scenario.Tail](s).Target.Share(), Busy: b}
 	if moves != nil {
 		o.Moves = func() any { return moves.Situation().Moves }
 	}
@@ -28,7 +25,7 @@ func withTail(modules []serving.Module, s *scenario.Scenario, t *fleet.Table, b 
 	if counts != nil {
 		o.Counts = func() any { return counts.Situation() }
 	}
-	m, err := tail.New(o)
+	m, err := control.NewTail(o)
 	if err != nil {
 		return nil, err
 	}
@@ -41,12 +38,12 @@ func withTail(modules []serving.Module, s *scenario.Scenario, t *fleet.Table, b 
 }
 
 // newScaling makes what counts replicas; nil where the scenario does not ask for it.
-func newScaling(s *scenario.Scenario, l *fleet.Ledger, b *signals.Busy, log *slog.Logger) (*scaling.Module, error) {
+func newScaling(s *scenario.Scenario, l *fleet.Ledger, b *signals.Busy, log *slog.Logger) (*control.Scaling, error) {
 	list, period := s.Counts(l.Table())
 	if period == 0 {
 		return nil, nil
 	}
-	return scaling.New(scaling.Options{Ledger: l, Busy: b, Counted: list, Period: period, Log: log})
+	return control.NewScaling(control.ScalingOptions{Ledger: l, Busy: b, Counted: list, Period: period, Log: log})
 }
 
 // withTiers adds what corrects the shares of tiers, if the scenario has any.
@@ -55,7 +52,7 @@ func withTiers(modules []serving.Module, s *scenario.Scenario, r *Reloader, b *s
 		return modules, nil
 	}
 	list, members, o := s.ServingTiers(r.core.Table())
-	m, err := tiering.New(tiering.Options{Busy: b, Tiers: list, Members: members, Controller: o, Balancer: r.tiers})
+	m, err := control.NewTiers(control.TiersOptions{Busy: b, Tiers: list, Members: members, Controller: o, Balancer: r.tiers})
 	if err != nil {
 		return nil, err
 	}

@@ -271,10 +271,7 @@ func (e engines) Driven(replica int) bool {
 	return e.Serving.Backend != Upstream || e.Serving.Upstreams[e.Ledger.Table().Replicas[replica].Name].Lifecycle != ""
 }
 
-// Moved implements [bands.Engines].
-func (e engines) Moved(control.Action, error) {}
-
-// Ordered implements [replicas.Engines].
+// Ordered implements [bands.Engines] and [replicas.Engines].
 func (e engines) Ordered(control.Action, error) {}
 
 // Busy returns a measurement of how busy the ledger's hosts are.

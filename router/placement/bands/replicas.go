@@ -38,8 +38,8 @@ type Replicas struct {
 type Engines interface {
 	// Driven reports whether anything loads and unloads the replica.
 	Driven(replica int) bool
-	// Moved follows what is ordered, and why it was not if it was not.
-	Moved(a control.Action, err error)
+	// Ordered follows what is ordered, and why it was not if it was not.
+	Ordered(a control.Action, err error)
 }
 
 // worth is the least share of one host that a move must bring below bands and limits. What a
@@ -108,7 +108,7 @@ func (x *Replicas) ended(e control.Event) {
 	case control.Loaded:
 		x.loaded[e.Replica] = e.At
 	case control.ActionFailed, control.Evicted:
-		x.engine.Moved(control.Action{Verb: control.Load, Replica: e.Replica}, errors.New(e.Reason))
+		x.engine.Ordered(control.Action{Verb: control.Load, Replica: e.Replica}, errors.New(e.Reason))
 	}
 	x.Controller.Observe(e)
 }
@@ -125,7 +125,7 @@ func (x measured) Act(a control.Action) error {
 		return errors.New("the fleet has no replica of the model on that host")
 	}
 	err := x.claims.Act(a)
-	x.engine.Moved(a, err)
+	x.engine.Ordered(a, err)
 	return err
 }
 

@@ -17,8 +17,8 @@ import (
 	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/config"
+	"gearshift/serving/control"
 	"gearshift/serving/control/failover"
-	"gearshift/serving/control/rebalancing"
 	"gearshift/serving/control/rollout"
 )
 
@@ -26,7 +26,7 @@ import (
 type fleetWithAll struct {
 	*rig
 	versions *rollout.Module
-	moves    *rebalancing.Module
+	moves    *control.Rebalancing
 	lost     atomic.Int64
 	asked    atomic.Int64
 }
@@ -95,7 +95,7 @@ func (f *fleetWithAll) join(o *failover.Options, s *serving.Options) {
 	if f.versions, err = rollout.New(rollout.Options{System: x, Controller: c, Ledger: s.Router.Ledger(), Names: names, Pattern: "{model}@{version}", Busy: s.Busy, Log: o.Log}); err != nil {
 		f.t.Fatal(err)
 	}
-	if f.moves, err = rebalancing.New(rebalancing.Options{
+	if f.moves, err = control.NewRebalancing(control.RebalancingOptions{
 		Ledger: s.Router.Ledger(), Busy: s.Busy, Log: o.Log,
 		Settings: bands.Settings{Options: bands.DefaultOptions(), Period: 5 * time.Second, AtOnce: 1, Threshold: 0.01, Newest: 1},
 	}); err != nil {

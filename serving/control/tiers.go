@@ -1,6 +1,4 @@
-// Package tiering runs the controller of tiers within the server: it measures how many requests
-// each tier has for what it computes, and divides the next ones so that all have as many.
-package tiering
+package control
 
 import (
 	"fmt"
@@ -16,8 +14,8 @@ import (
 	"gearshift/serving/admin/scrape"
 )
 
-// Options are what a Module is made of.
-type Options struct {
+// TiersOptions are what [Tiers] are made of.
+type TiersOptions struct {
 	Busy  *signals.Busy
 	Tiers []tiers.Tier
 	// Members has the tier of each replica.
@@ -27,9 +25,10 @@ type Options struct {
 	Balancer *tiers.Balancer
 }
 
-// Module corrects the shares of tiers. It implements [serving.Module], and joins one server.
-type Module struct {
-	options    Options
+// Tiers corrects the shares of tiers: it measures how many requests each has for what it computes,
+// and divides the next ones so that all have as many. It implements [serving.Module], and joins one server.
+type Tiers struct {
+	options    TiersOptions
 	controller *tiers.Controller
 	now        time.Duration
 	corrects   time.Duration
@@ -39,9 +38,9 @@ type Module struct {
 	used   []float64
 }
 
-// New makes a Module, and has the balancer send by what the tiers compute.
-func New(o Options) (*Module, error) {
-	m := &Module{options: o, used: make([]float64, len(o.Tiers))}
+// NewTiers makes the module, and has the balancer send by what the tiers compute.
+func NewTiers(o TiersOptions) (*Tiers, error) {
+	m := &Tiers{options: o, used: make([]float64, len(o.Tiers))}
 	var err error
 	if m.controller, err = tiers.New(o.Tiers, o.Controller, m, m); err != nil {
 		return nil, fmt.Errorf("cannot divide requests among tiers: %w", err)
@@ -51,13 +50,13 @@ func New(o Options) (*Module, error) {
 }
 
 // Join implements [serving.Module].
-func (m *Module) Join(s *serving.Server) serving.Parts {
+func (m *Tiers) Join(s *serving.Server) serving.Parts {
 	s.Engines().Join(m)
 	return serving.Parts{Metrics: m.metrics()}
 }
 
 // Weigh implements [tiers.Weigher].
-func (m *Module) Weigh(shares []float64) {
+func (m *Tiers) Weigh(shares []float64) {
 	m.options.Balancer.Weigh(shares)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +65,7 @@ func (m *Module) Weigh(shares []float64) {
 
 // Utilisation implements [tiers.Meter]: requests in flight, in the mean since the last correction, for each unit
 // of compute. Tiers that are slower than they say have more of them.
-func (m *Module) Utilisation(tier int) (sum float64, known bool) {
+func (m *Tiers) Utilisation(tier int) (sum float64, known bool) {
 	for i, p := range m.options.Members {
 		if p.Tier == tier {
 			sum += m.options.Busy.Replica(i, m.options.Controller.Period, m.now).InFlight
@@ -76,10 +75,10 @@ func (m *Module) Utilisation(tier int) (sum float64, known bool) {
 }
 
 // Observe implements [control.Controller].
-func (m *Module) Observe(control.Event) {}
+func (m *Tiers) Observe(control.Event) {}
 
 // Wake implements [control.Controller].
-func (m *Module) Wake(now time.Duration) time.Duration {
+func (m *Tiers) Wake(now time.Duration) time.Duration {
 	m.now = now
 	m.options.Busy.Sample(now)
 	if now >= m.corrects {
@@ -90,7 +89,7 @@ func (m *Module) Wake(now time.Duration) time.Duration {
 }
 
 // note keeps what the correction is made by, for the metrics.
-func (m *Module) note() {
+func (m *Tiers) note() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range m.used {
@@ -99,18 +98,18 @@ func (m *Module) note() {
 }
 
 var (
-	shareDesc = prometheus.NewDesc("gearshift_tier_share", "Share of the requests that the tier gets, of those that it can answer.", []string{"tier"}, nil)
-	usedDesc  = prometheus.NewDesc("gearshift_tier_load", "Requests in flight for each unit of the tier's compute, in the mean of the last period.", []string{"tier"}, nil)
+	tierShareDesc = prometheus.NewDesc("gearshift_tier_share", "Share of the requests that the tier gets, of those that it can answer.", []string{"tier"}, nil)
+	tierLoadDesc  = prometheus.NewDesc("gearshift_tier_load", "Requests in flight for each unit of the tier's compute, in the mean of the last period.", []string{"tier"}, nil)
 )
 
 // metrics are read as they are scraped.
-func (m *Module) metrics() []prometheus.Collector {
+func (m *Tiers) metrics() []prometheus.Collector {
 	return []prometheus.Collector{scrape.New(func(out scrape.Metrics) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for i, t := range m.options.Tiers {
-			out.Gauge(shareDesc, m.shares[i], t.Name)
-			out.Gauge(usedDesc, m.used[i], t.Name)
+			out.Gauge(tierShareDesc, m.shares[i], t.Name)
+			out.Gauge(tierLoadDesc, m.used[i], t.Name)
 		}
-	}, shareDesc, usedDesc)}
+	}, tierShareDesc, tierLoadDesc)}
 }

@@ -1,6 +1,4 @@
-// Package scaling runs the controller of replica counts within the server: it has replicas of variants loaded before
-// the load that needs them, and unloaded after it.
-package scaling
+package control
 
 import (
 	"log/slog"
@@ -8,17 +6,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/placement/replicas"
 	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/admin/scrape"
-	"gearshift/serving/engines"
 )
 
-// Options are what a Module is made of.
-type Options struct {
+// ScalingOptions are what a [Scaling] is made of.
+type ScalingOptions struct {
 	Ledger *fleet.Ledger
 	// Busy measures the load of replicas.
 	Busy *signals.Busy
@@ -28,47 +24,29 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Module counts the replicas of a server. It implements [serving.Module], and joins one server.
-type Module struct {
+// Scaling counts the replicas of a server. It implements [serving.Module], and joins one server.
+type Scaling struct {
+	ordered
 	*replicas.Replicas
-	table   *fleet.Table
-	engines *engines.Engines
-	log     *slog.Logger
 }
 
-// New makes a Module.
-func New(o Options) (m *Module, err error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	m = &Module{table: o.Ledger.Table(), log: o.Log}
+// NewScaling makes the module.
+func NewScaling(o ScalingOptions) (m *Scaling, err error) {
+	m = &Scaling{ordered: newOrdered(o.Ledger, o.Log, "counting replicas", "the number of replicas is not as wanted")}
 	m.Replicas, err = replicas.NewReplicas(o.Counted, o.Period, o.Ledger, o.Busy, m)
 	return m, err
 }
 
 // Join implements [serving.Module].
-func (m *Module) Join(s *serving.Server) serving.Parts {
+func (m *Scaling) Join(s *serving.Server) serving.Parts {
 	m.engines = s.Engines()
 	m.Claim(m.engines.Claim)
 	m.engines.Join(m)
 	return serving.Parts{Metrics: m.metrics()}
 }
 
-// Driven implements [replicas.Engines].
-func (m *Module) Driven(replica int) bool { return m.engines.Driven(replica) != "" }
-
-// Ordered implements [replicas.Engines].
-func (m *Module) Ordered(a control.Action, err error) {
-	name := m.table.Replicas[a.Replica].Name
-	if err != nil {
-		m.log.Warn("the number of replicas is not as wanted", "replica", name, "verb", a.Verb.String(), "error", err)
-		return
-	}
-	m.log.Info("counting replicas", "replica", name, "verb", a.Verb.String())
-}
-
-// Variant is how the replicas of one are counted.
-type Variant struct {
+// ScaledVariant is how the replicas of one are counted.
+type ScaledVariant struct {
 	Variant string `json:"variant"`
 	Up      int    `json:"up"`
 	Loading int    `json:"loading"`
@@ -80,10 +58,10 @@ type Variant struct {
 }
 
 // Situation returns how the replicas of each variant are counted.
-func (m *Module) Situation() (list []Variant) {
+func (m *Scaling) Situation() (list []ScaledVariant) {
 	m.engines.Look(func() {
 		for _, x := range m.Status() {
-			list = append(list, Variant{m.table.Variants[x.Variant].Name, x.Up, x.Loading, x.Wanted, x.Load, x.Expected})
+			list = append(list, ScaledVariant{m.table.Variants[x.Variant].Name, x.Up, x.Loading, x.Wanted, x.Load, x.Expected})
 		}
 	})
 	return list
@@ -96,7 +74,7 @@ var (
 )
 
 // metrics are read as they are scraped.
-func (m *Module) metrics() []prometheus.Collector {
+func (m *Scaling) metrics() []prometheus.Collector {
 	return []prometheus.Collector{scrape.New(func(out scrape.Metrics) {
 		for _, x := range m.Situation() {
 			out.Gauge(countDesc, float64(x.Up), x.Variant, "up")

@@ -1,4 +1,4 @@
-package tail_test
+package control_test
 
 import (
 	"errors"
@@ -20,20 +20,18 @@ import (
 	"gearshift/router/tiers"
 	"gearshift/serving"
 	"gearshift/serving/config"
-	"gearshift/serving/control/rebalancing"
+	"gearshift/serving/control"
 	"gearshift/serving/control/rollout"
-	"gearshift/serving/control/tail"
-	"gearshift/serving/control/tiering"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/metrics.txt")
 
-// first takes the first variant.
-type first struct{}
+// firstReplica takes the first variant.
+type firstReplica struct{}
 
-func (first) Name() string                                      { return "first@1" }
-func (first) Scratch() int                                      { return 0 }
-func (first) Decide(*fleet.View, *fleet.Request, []float32) int { return 0 }
+func (firstReplica) Name() string                                      { return "first@1" }
+func (firstReplica) Scratch() int                                      { return 0 }
+func (firstReplica) Decide(*fleet.View, *fleet.Request, []float32) int { return 0 }
 
 // absent is an engine that cannot be reached.
 type absent struct{}
@@ -51,16 +49,16 @@ func newServer(t *testing.T) *serving.Server {
 		t.Fatal(err)
 	}
 	ledger := fleet.NewLedger(table)
-	core, err := router.New(router.Config{Ledger: ledger, Fallback: first{}, Balancer: balance.SmallestBatch{}})
+	core, err := router.New(router.Config{Ledger: ledger, Fallback: firstReplica{}, Balancer: balance.SmallestBatch{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	use := signals.NewBusy(ledger, signals.BusyOptions{Takes: func(int, int) time.Duration { return time.Second }})
-	busy, err := tail.New(tail.Options{Table: table, Target: 0.7, Busy: use})
+	busy, err := control.NewTail(control.TailOptions{Table: table, Target: 0.7, Busy: use})
 	if err != nil {
 		t.Fatal(err)
 	}
-	moves, err := rebalancing.New(rebalancing.Options{Ledger: ledger, Busy: use, Settings: bands.Settings{Options: bands.DefaultOptions(), Period: time.Minute, AtOnce: 1}})
+	moves, err := control.NewRebalancing(control.RebalancingOptions{Ledger: ledger, Busy: use, Settings: bands.Settings{Options: bands.DefaultOptions(), Period: time.Minute, AtOnce: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +72,7 @@ func newServer(t *testing.T) *serving.Server {
 		t.Fatal(err)
 	}
 	groups, members := []tiers.Tier{{Name: "a", Compute: 1}, {Name: "b", Compute: 1}}, []tiers.Membership{{Tier: 0, Compute: 1}, {Tier: 1, Compute: 1}}
-	divides, err := tiering.New(tiering.Options{
+	divides, err := control.NewTiers(control.TiersOptions{
 		Busy: use, Tiers: groups, Members: members, Controller: tiers.Defaults, Balancer: tiers.NewBalancer(balance.SmallestBatch{}, members, groups),
 	})
 	if err != nil {
@@ -115,7 +113,7 @@ func TestMetrics(t *testing.T) {
 	}
 	want, err := os.ReadFile(file)
 	if err != nil || string(want) != text.String() {
-		t.Errorf("%v; the metrics are\n%sif that is meant: go test ./serving/control/tail -run TestMetrics -update", err, text.String())
+		t.Errorf("%v; the metrics are\n%sif that is meant: go test ./serving/control -run TestMetrics -update", err, text.String())
 	}
 }
 

@@ -1,7 +1,4 @@
-// Package tail shows how busy the busiest hosts of a router are. Requests are turned away, and time
-// out, where there is no room, so that the busiest hosts, and not the mean, say how much capacity a
-// fleet has left.
-package tail
+package control
 
 import (
 	"fmt"
@@ -14,8 +11,8 @@ import (
 	"gearshift/serving"
 )
 
-// Options are what a Module is made of.
-type Options struct {
+// TailOptions are what a [Tail] is made of.
+type TailOptions struct {
 	Table *fleet.Table
 	Busy  *signals.Busy
 	// Target is the utilisation up to which the busiest hosts are to be used.
@@ -25,10 +22,11 @@ type Options struct {
 	Moves, Versions, Counts func() any
 }
 
-// Module shows how busy hosts are, by the requests that they have answered. It implements [serving.Module], and joins
-// one server.
-type Module struct {
-	options Options
+// Tail shows how busy the busiest hosts are, by the requests that they have answered. Requests are
+// turned away, and time out, where there is no room, so that these, and not the mean, say how much
+// capacity a fleet has left. It implements [serving.Module], and joins one server.
+type Tail struct {
+	options TailOptions
 	clock   func() time.Duration
 	placed  func(replica int) fleet.State
 }
@@ -41,16 +39,16 @@ const (
 	kept = 90
 )
 
-// New makes a Module.
-func New(o Options) (*Module, error) {
+// NewTail makes the module.
+func NewTail(o TailOptions) (*Tail, error) {
 	if !(o.Target > 0 && o.Target <= 1) {
 		return nil, fmt.Errorf("cannot show the tail: a target of %v; want more than 0 and at most 1", o.Target)
 	}
-	return &Module{options: o}, nil
+	return &Tail{options: o}, nil
 }
 
 // Join implements [serving.Module].
-func (m *Module) Join(s *serving.Server) serving.Parts {
+func (m *Tail) Join(s *serving.Server) serving.Parts {
 	m.clock, m.placed = s.Clock(), s.Engines().Placed
 	return serving.Parts{Metrics: m.metrics(), Routes: []serving.Route{
 		{Method: http.MethodGet, Path: "/admin/tail", Access: serving.AdminRead, About: "how busy the busiest hosts are, and what capacity that asks for", Handler: m.serve},
@@ -58,7 +56,7 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 }
 
 // used returns the utilisation of each host over the window before a time.
-func (m *Module) used(now time.Duration) []float64 {
+func (m *Tail) used(now time.Duration) []float64 {
 	used := make([]float64, len(m.options.Table.Hosts))
 	for h := range used {
 		used[h] = m.options.Busy.Host(h, window, now).Answered
@@ -68,7 +66,7 @@ func (m *Module) used(now time.Duration) []float64 {
 
 // tailOf is what a distribution says: its middle, its twentieth-highest share, and the mean of the
 // busiest twentieth, of one host at least.
-func tailOf(used []float64) (t Tail) {
+func tailOf(used []float64) (t Utilisations) {
 	if len(used) == 0 {
 		return t
 	}

@@ -1,4 +1,4 @@
-package tiering_test
+package control_test
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
 	"gearshift/router/tiers"
-	"gearshift/serving/control/tiering"
+	"gearshift/serving/control"
 )
 
 // TestASlowTierGetsLess: of two tiers that are said to compute as much as each other, the one whose
@@ -24,7 +24,7 @@ func TestASlowTierGetsLess(t *testing.T) {
 	ledger := fleet.NewLedger(table)
 	list, members := []tiers.Tier{{Name: "fast", Compute: 10}, {Name: "slow", Compute: 10}}, []tiers.Membership{{Tier: 0, Compute: 10}, {Tier: 1, Compute: 10}}
 	b := tiers.NewBalancer(balance.SmallestBatch{}, members, list)
-	m, err := tiering.New(tiering.Options{
+	m, err := control.NewTiers(control.TiersOptions{
 		Busy: signals.NewBusy(ledger, signals.BusyOptions{}), Tiers: list, Members: members,
 		Controller: tiers.Defaults, Balancer: b,
 	})
@@ -73,7 +73,7 @@ func TestASlowTierGetsLess(t *testing.T) {
 }
 
 func TestBadTiers(t *testing.T) {
-	if _, err := tiering.New(tiering.Options{Tiers: []tiers.Tier{{Name: "a", Compute: 1}}, Controller: tiers.Defaults}); err == nil {
+	if _, err := control.NewTiers(control.TiersOptions{Tiers: []tiers.Tier{{Name: "a", Compute: 1}}, Controller: tiers.Defaults}); err == nil {
 		t.Error("a single tier is taken")
 	}
 }

@@ -1,4 +1,4 @@
-package rebalancing_test
+package control_test
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/balance"
-	"gearshift/router/control"
+	routercontrol "gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/lifecycle"
 	"gearshift/router/placement/bands"
@@ -25,7 +25,7 @@ import (
 	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/config"
-	"gearshift/serving/control/rebalancing"
+	"gearshift/serving/control"
 	"gearshift/serving/control/rollout"
 	"gearshift/serving/engines/agents"
 )
@@ -121,16 +121,16 @@ type rig struct {
 	versions *rollout.Module // nil: they do not change
 	engines  [2]*engine
 	server   *serving.Server
-	module   *rebalancing.Module
+	module   *control.Rebalancing
 }
 
-func newRig(t *testing.T, change func(*rebalancing.Options)) *rig {
+func newRig(t *testing.T, change func(*control.RebalancingOptions)) *rig {
 	t.Helper()
 	return newRigOf(t, change, false)
 }
 
 // newRigOf is a rig whose models change their versions, if that is asked for.
-func newRigOf(t *testing.T, change func(*rebalancing.Options), versions bool) *rig {
+func newRigOf(t *testing.T, change func(*control.RebalancingOptions), versions bool) *rig {
 	t.Helper()
 	var variants []fleet.Variant
 	var weights []fleet.Model
@@ -163,7 +163,7 @@ func newRigOf(t *testing.T, change func(*rebalancing.Options), versions bool) *r
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := rebalancing.Options{
+	o := control.RebalancingOptions{
 		Ledger: core.Ledger(), Busy: signals.NewBusy(core.Ledger(), signals.BusyOptions{
 			Takes:  func(int, int) time.Duration { return 50 * time.Millisecond },
 			AtOnce: slices.Repeat([]int{8}, len(replicas)),
@@ -172,7 +172,7 @@ func newRigOf(t *testing.T, change func(*rebalancing.Options), versions bool) *r
 	}
 	change(&o)
 	g := &rig{engines: [2]*engine{newEngine("h1", models...), newEngine("h2")}}
-	if g.module, err = rebalancing.New(o); err != nil {
+	if g.module, err = control.NewRebalancing(o); err != nil {
 		t.Fatal(err)
 	}
 	c := config.Default()
@@ -244,7 +244,7 @@ func (g *rig) load(t *testing.T, d time.Duration) (failed int) {
 }
 
 // on lists the replicas on a host that are loaded.
-func on(s rebalancing.Situation, host int) (names []string) {
+func on(s control.RebalancingSituation, host int) (names []string) {
 	for _, r := range s.Hosts[host].Replicas {
 		names = append(names, r.Name)
 	}
@@ -255,7 +255,7 @@ func on(s rebalancing.Situation, host int) (names []string) {
 // and no request fails.
 func TestAReplicaMovesWhileItAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, func(*rebalancing.Options) {})
+		g := newRig(t, func(*control.RebalancingOptions) {})
 		if failed := g.load(t, 45*time.Second); failed > 0 {
 			t.Errorf("%d requests failed", failed)
 		}
@@ -279,9 +279,9 @@ func TestAReplicaMovesWhileItAnswers(t *testing.T) {
 // TestWhatFailoverHoldsStays: what a controller of a higher rank holds is not moved.
 func TestWhatFailoverHoldsStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, func(*rebalancing.Options) {})
+		g := newRig(t, func(*control.RebalancingOptions) {})
 		e := g.server.Engines()
-		e.Do(func() { e.Claim(lifecycle.Failover, func(control.Event) {}).Hold([]int{0, 1, 2}, nil) })
+		e.Do(func() { e.Claim(lifecycle.Failover, func(routercontrol.Event) {}).Hold([]int{0, 1, 2}, nil) })
 		g.load(t, 45*time.Second)
 		if s := g.module.Situation(); !slices.Equal(on(s, 0), []string{"one@h1", "two@h1", "three@h1"}) || s.Moved+s.Failed > 0 {
 			t.Errorf("%+v", s)
@@ -293,7 +293,7 @@ func TestWhatFailoverHoldsStays(t *testing.T) {
 // replica moves, and the version that is wanted is loaded where it goes.
 func TestWhatHasAnotherVersionMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRigOf(t, func(*rebalancing.Options) {}, true)
+		g := newRigOf(t, func(*control.RebalancingOptions) {}, true)
 		for _, m := range models {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest(http.MethodPost, "http://localhost/admin/versions/"+m+"/roll", strings.NewReader(`{"to":"2"}`))
@@ -327,7 +327,7 @@ func TestWhatHasAnotherVersionMoves(t *testing.T) {
 // TestALoadThatFails: the replica goes on to answer where it was.
 func TestALoadThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, func(*rebalancing.Options) {})
+		g := newRig(t, func(*control.RebalancingOptions) {})
 		g.engines[1].broken = true
 		if failed := g.load(t, 35*time.Second); failed > 0 {
 			t.Errorf("%d requests failed", failed)

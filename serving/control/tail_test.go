@@ -1,4 +1,4 @@
-package tail
+package control
 
 import (
 	"fmt"
@@ -27,10 +27,10 @@ func hosts(t *testing.T, n int) *fleet.Table {
 	return table
 }
 
-func newModule(t *testing.T, n int, now *time.Duration) *Module {
+func newModule(t *testing.T, n int, now *time.Duration) *Tail {
 	t.Helper()
 	table := hosts(t, n)
-	m, err := New(Options{Table: table, Busy: signals.NewBusy(fleet.NewLedger(table), signals.BusyOptions{}), Target: 0.5})
+	m, err := NewTail(TailOptions{Table: table, Busy: signals.NewBusy(fleet.NewLedger(table), signals.BusyOptions{}), Target: 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestAYoungRouter(t *testing.T) {
 
 func TestBadTargets(t *testing.T) {
 	for _, target := range []float64{0, -1, 1.5, math.NaN()} {
-		if _, err := New(Options{Target: target}); err == nil || !strings.Contains(err.Error(), "a target of") {
+		if _, err := NewTail(TailOptions{Target: target}); err == nil || !strings.Contains(err.Error(), "a target of") {
 			t.Errorf("a target of %v: the error is %v", target, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package tail
+package control
 
 import (
 	"cmp"
@@ -13,18 +13,18 @@ import (
 	"gearshift/serving/admin/scrape"
 )
 
-// Tail is how busy hosts are: utilisations of the middle, of the 95th percentile, of the busiest
+// Utilisations is how busy hosts are: utilisations of the middle, of the 95th percentile, of the busiest
 // twentieth in the mean, and of all in the mean.
-type Tail struct {
+type Utilisations struct {
 	P50  float64 `json:"p50"`
 	P95  float64 `json:"p95"`
 	Top  float64 `json:"top"`
 	Mean float64 `json:"mean"`
 }
 
-// Situation is how busy hosts are, and what capacity that asks for.
-type Situation struct {
-	Tail
+// TailSituation is how busy hosts are, and what capacity that asks for.
+type TailSituation struct {
+	Utilisations
 	// Target is the utilisation up to which the busiest hosts are to be used.
 	Target float64 `json:"target"`
 	// Buy is the capacity to add to every host, as a share of it, so that the busiest are used up
@@ -33,30 +33,30 @@ type Situation struct {
 	Buy  float64 `json:"buy"`
 	Even float64 `json:"buy_if_even"`
 	// Hosts are in order of their utilisation, the busiest first.
-	Hosts []Host `json:"hosts"`
+	Hosts []TailHost `json:"hosts"`
 	// History is of the last 15 minutes, the earliest first.
-	History []Point `json:"history"`
+	History []TailPoint `json:"history"`
 	// Moves, Versions and Counts are left out where there are none.
 	Moves    any `json:"moves,omitempty"`
 	Versions any `json:"versions,omitempty"`
 	Counts   any `json:"counts,omitempty"`
 }
 
-// Host is one with the replicas that are loaded there.
-type Host struct {
+// TailHost is one with the replicas that are loaded there.
+type TailHost struct {
 	Name        string   `json:"name"`
 	Utilisation float64  `json:"utilisation"`
 	Replicas    []string `json:"replicas"`
 }
 
-// Point is the tail some seconds ago.
-type Point struct {
+// TailPoint is the tail some seconds ago.
+type TailPoint struct {
 	AgoS float64 `json:"ago_s"`
-	Tail
+	Utilisations
 }
 
 // Situation returns how busy hosts are.
-func (m *Module) Situation() Situation {
+func (m *Tail) Situation() TailSituation {
 	s := m.measured(m.clock())
 	for i := range s.Hosts {
 		s.Hosts[i].Replicas = m.loaded(s.Hosts[i].Name)
@@ -74,23 +74,23 @@ func (m *Module) Situation() Situation {
 }
 
 // measured is the part of the situation that is measured.
-func (m *Module) measured(now time.Duration) Situation {
+func (m *Tail) measured(now time.Duration) TailSituation {
 	used := m.used(now)
-	s := Situation{Tail: tailOf(used), Target: m.options.Target, Hosts: []Host{}, History: []Point{}}
+	s := TailSituation{Utilisations: tailOf(used), Target: m.options.Target, Hosts: []TailHost{}, History: []TailPoint{}}
 	s.Buy, s.Even = s.Top/s.Target-1, s.Mean/s.Target-1
 	for h, u := range used {
-		s.Hosts = append(s.Hosts, Host{Name: m.options.Table.Hosts[h].Name, Utilisation: u})
+		s.Hosts = append(s.Hosts, TailHost{Name: m.options.Table.Hosts[h].Name, Utilisation: u})
 	}
-	slices.SortStableFunc(s.Hosts, func(a, b Host) int { return cmp.Compare(b.Utilisation, a.Utilisation) })
+	slices.SortStableFunc(s.Hosts, func(a, b TailHost) int { return cmp.Compare(b.Utilisation, a.Utilisation) })
 	last := now / interval
 	for n := max(1, last-kept+1); n <= last; n++ {
-		s.History = append(s.History, Point{(now - n*interval).Seconds(), tailOf(m.used(n * interval))})
+		s.History = append(s.History, TailPoint{(now - n*interval).Seconds(), tailOf(m.used(n * interval))})
 	}
 	return s
 }
 
 // loaded names the replicas that take memory of a host.
-func (m *Module) loaded(host string) []string {
+func (m *Tail) loaded(host string) []string {
 	t, names := m.options.Table, []string{}
 	for i := range t.Replicas {
 		if t.Hosts[t.Replicas[i].Host].Name == host && m.placed(i) != fleet.Cold {
@@ -100,26 +100,26 @@ func (m *Module) loaded(host string) []string {
 	return names
 }
 
-func (m *Module) serve(w http.ResponseWriter, _ *http.Request) {
+func (m *Tail) serve(w http.ResponseWriter, _ *http.Request) {
 	_ = serving.Answer(w, http.StatusOK, m.Situation())
 }
 
 var (
-	hostDesc = prometheus.NewDesc("gearshift_tail_host_utilisation", "Share of what it can answer in time that a host answered in the last minute.", []string{"host"}, nil)
-	tailDesc = prometheus.NewDesc("gearshift_tail_utilisation", "Utilisation of hosts: the middle (p50), the 95th percentile (p95), the mean of the busiest twentieth (top) and of all (mean).", []string{"of"}, nil)
-	buyDesc  = prometheus.NewDesc("gearshift_tail_capacity_to_add", "Capacity to add to every host, as a share of it, so that the busiest twentieth is used up to the target; negative if there is room.", nil, nil)
+	tailHostDesc = prometheus.NewDesc("gearshift_tail_host_utilisation", "Share of what it can answer in time that a host answered in the last minute.", []string{"host"}, nil)
+	tailDesc     = prometheus.NewDesc("gearshift_tail_utilisation", "Utilisation of hosts: the middle (p50), the 95th percentile (p95), the mean of the busiest twentieth (top) and of all (mean).", []string{"of"}, nil)
+	buyDesc      = prometheus.NewDesc("gearshift_tail_capacity_to_add", "Capacity to add to every host, as a share of it, so that the busiest twentieth is used up to the target; negative if there is room.", nil, nil)
 )
 
 // metrics are read as they are scraped.
-func (m *Module) metrics() []prometheus.Collector {
+func (m *Tail) metrics() []prometheus.Collector {
 	return []prometheus.Collector{scrape.New(func(out scrape.Metrics) {
 		s := m.measured(m.clock())
 		for _, h := range s.Hosts {
-			out.Gauge(hostDesc, h.Utilisation, h.Name)
+			out.Gauge(tailHostDesc, h.Utilisation, h.Name)
 		}
 		for of, u := range map[string]float64{"p50": s.P50, "p95": s.P95, "top": s.Top, "mean": s.Mean} {
 			out.Gauge(tailDesc, u, of)
 		}
 		out.Gauge(buyDesc, s.Buy)
-	}, hostDesc, tailDesc, buyDesc)}
+	}, tailHostDesc, tailDesc, buyDesc)}
 }

@@ -1,4 +1,4 @@
-package scaling_test
+package control_test
 
 import (
 	"bytes"
@@ -16,20 +16,19 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/balance"
-	"gearshift/router/control"
+	routercontrol "gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/lifecycle"
 	"gearshift/router/placement/replicas"
 	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/config"
-	"gearshift/serving/control/scaling"
-	"gearshift/serving/control/tail"
+	"gearshift/serving/control"
 	"gearshift/serving/engines/agents"
 )
 
-// engine is one in memory, whose model loads within five seconds and answers at once.
-type engine struct {
+// scaledEngine is one in memory, whose model loads within five seconds and answers at once.
+type scaledEngine struct {
 	base *url.URL
 
 	mu     sync.Mutex
@@ -37,15 +36,15 @@ type engine struct {
 }
 
 // Base implements [engines.Server].
-func (e *engine) Base() *url.URL { return e.base }
+func (e *scaledEngine) Base() *url.URL { return e.base }
 
 // Get implements [engines.Server].
-func (e *engine) Get(ctx context.Context, path string) (*http.Response, error) {
+func (e *scaledEngine) Get(ctx context.Context, path string) (*http.Response, error) {
 	return e.Ask(ctx, http.MethodGet, path, nil, nil)
 }
 
 // Ask implements [agents.Engine].
-func (e *engine) Ask(_ context.Context, _, path string, _ http.Header, _ []byte) (*http.Response, error) {
+func (e *scaledEngine) Ask(_ context.Context, _, path string, _ http.Header, _ []byte) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	switch {
 	case path == "/v2/repository/index":
@@ -65,20 +64,20 @@ func (e *engine) Ask(_ context.Context, _, path string, _ http.Header, _ []byte)
 	return w.Result(), nil
 }
 
-func (e *engine) is() bool {
+func (e *scaledEngine) is() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.loaded
 }
 
-func (e *engine) set(loaded bool) {
+func (e *scaledEngine) set(loaded bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.loaded = loaded
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (e *engine) RoundTrip(*http.Request) (*http.Response, error) {
+func (e *scaledEngine) RoundTrip(*http.Request) (*http.Response, error) {
 	status, body := http.StatusOK, `{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
 	if !e.is() {
 		status, body = http.StatusNotFound, `{"error":{"message":"the model is not loaded","param":"model"}}`
@@ -86,11 +85,11 @@ func (e *engine) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, ContentLength: -1, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// rig is a router before four engines, the first of which has the model loaded.
-type rig struct {
-	engines [4]*engine
+// scalingRig is a router before four engines, the first of which has the model loaded.
+type scalingRig struct {
+	engines [4]*scaledEngine
 	server  *serving.Server
-	counts  *scaling.Module
+	counts  *control.Scaling
 }
 
 // only decides for the one variant.
@@ -100,9 +99,9 @@ func (only) Name() string                                      { return "only@1"
 func (only) Scratch() int                                      { return 0 }
 func (only) Decide(*fleet.View, *fleet.Request, []float32) int { return 0 }
 
-func newRig(t *testing.T) *rig {
+func newScalingRig(t *testing.T) *scalingRig {
 	t.Helper()
-	g := &rig{}
+	g := &scalingRig{}
 	var hosts []fleet.Host
 	var list []fleet.Replica
 	own, err := agents.DialectNamed("gearshift")
@@ -112,7 +111,7 @@ func newRig(t *testing.T) *rig {
 	var backends []serving.Backend
 	for i, host := range []string{"h1", "h2", "h3", "h4"} {
 		base, _ := url.Parse("http://" + host + ":9001")
-		g.engines[i] = &engine{base: base, loaded: i == 0}
+		g.engines[i] = &scaledEngine{base: base, loaded: i == 0}
 		r := fleet.Replica{Name: "m@" + host, Host: i, Initial: fleet.Cold}
 		if i == 0 {
 			r.Initial = fleet.Up
@@ -130,14 +129,14 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	busy := signals.NewBusy(ledger, signals.BusyOptions{Takes: func(int, int) time.Duration { return 200 * time.Millisecond }})
-	g.counts, err = scaling.New(scaling.Options{Ledger: ledger, Busy: busy, Period: 10 * time.Second, Counted: []replicas.Counted{{Least: 1, Plan: replicas.Plan{
+	g.counts, err = control.NewScaling(control.ScalingOptions{Ledger: ledger, Busy: busy, Period: 10 * time.Second, Counted: []replicas.Counted{{Least: 1, Plan: replicas.Plan{
 		Forecast: replicas.Daily(time.Minute), Interval: time.Minute, Capacity: 1, WarmUp: 5 * time.Second, Keep: time.Minute,
 		Target: 0.8, Guard: 0.8, Stabilisation: time.Minute, Least: 1,
 	}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown, err := tail.New(tail.Options{Table: table, Busy: busy, Target: 0.7, Counts: func() any { return g.counts.Situation() }})
+	shown, err := control.NewTail(control.TailOptions{Table: table, Busy: busy, Target: 0.7, Counts: func() any { return g.counts.Situation() }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +151,7 @@ func newRig(t *testing.T) *rig {
 }
 
 // load has requests come, each of which keeps a host busy for 200 ms, and returns how many were not answered.
-func (g *rig) load(hosts float64, d time.Duration) (failed int) {
+func (g *scalingRig) load(hosts float64, d time.Duration) (failed int) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Duration(0.2 / hosts * float64(time.Second))) {
 		r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", bytes.NewReader([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`)))
 		r.Header.Set("Content-Type", "application/json")
@@ -164,7 +163,7 @@ func (g *rig) load(hosts float64, d time.Duration) (failed int) {
 	return failed
 }
 
-func (g *rig) loaded() (n int) {
+func (g *scalingRig) loaded() (n int) {
 	for _, e := range g.engines {
 		if e.is() {
 			n++
@@ -177,7 +176,7 @@ func (g *rig) loaded() (n int) {
 // operators see it.
 func TestReplicasFollowTheLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t)
+		g := newScalingRig(t)
 		for _, x := range []struct {
 			load float64
 			want int
@@ -207,10 +206,10 @@ func TestReplicasFollowTheLoad(t *testing.T) {
 // TestWhatFailoverHoldsStaysUp: of what is up, what failover holds is not unloaded.
 func TestWhatFailoverHoldsStaysUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t)
+		g := newScalingRig(t)
 		g.load(2.8, 2*time.Minute)
 		e := g.server.Engines()
-		e.Do(func() { e.Claim(lifecycle.Failover, func(control.Event) {}).Hold([]int{1, 3}, nil) })
+		e.Do(func() { e.Claim(lifecycle.Failover, func(routercontrol.Event) {}).Hold([]int{1, 3}, nil) })
 		g.load(0.3, 5*time.Minute)
 		if g.loaded() != 2 || !g.engines[1].is() || !g.engines[3].is() {
 			t.Errorf("%d engines have the model loaded, want the second and the last, which failover holds", g.loaded())
