@@ -124,7 +124,7 @@ func (s *Simulator) do(x Item, dst []Outcome) ([]Outcome, error) {
 			s.agenda.Add(Item{At: x.At + s.period, Kind: loadsMeasured})
 		}
 	case jobArrives:
-		s.source.arrive(x.At)
+		s.source.arrive(x.At, x.Index == 1)
 	case hostRefuses:
 		if s.down[x.Index] > 0 {
 			s.gone[x.Index] = true
@@ -155,10 +155,8 @@ func (s *Simulator) do(x Item, dst []Outcome) ([]Outcome, error) {
 // Drain processes what is due until every request has ended.
 func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
 	before := len(dst)
-	s.agenda.Change(func(x *Item) bool {
-		return x.Kind != gaugesRead && x.Kind != beliefsFade && x.Kind != jobArrives
-	}) // no decision follows that would read them, and no job
-	for s.began != s.ended {
+	s.agenda.Change(func(x *Item) bool { return x.Kind != gaugesRead && x.Kind != beliefsFade }) // no decision follows that would read them
+	for s.began != s.ended || s.source.open() {
 		at, busy := s.order.first()
 		x, due := s.due()
 		var err error
@@ -169,7 +167,7 @@ func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
 				until = x.At
 			}
 			dst, err = s.runEngines(until, dst)
-		case due && (busy || s.breaking > 0):
+		case due && (busy || s.breaking > 0 || s.source.open()):
 			dst, err = s.do(x, dst)
 		default:
 			err = s.lostRequests()
@@ -178,6 +176,7 @@ func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
 			return dst, err
 		}
 	}
+	dst = s.source.flush(dst)
 	for i := range dst[before:] {
 		s.now = max(s.now, dst[before+i].Finished)
 	}

@@ -86,7 +86,7 @@ type Config struct {
 	// AsServed, if set, makes requests wait and be refused as in the router that serves.
 	AsServed *AsServed
 	// Jobs, if set, makes those of an episode, which share the fleet with the requests that are routed.
-	// There is one router then, and no jobs come after the last request.
+	// There is one router then. No jobs come after a truncation.
 	Jobs func(seed uint64) (*Jobs, error)
 	// Limit truncates an episode after so many decisions. Zero is no limit.
 	Limit int
@@ -136,7 +136,7 @@ func (c *Config) validate() error {
 		err := s.Validate()
 		found.If(err != nil && s != (engine.Slowdown{}), "host %d: %w", i, err)
 	}
-	found.If(c.Jobs != nil && (c.Declared != nil || c.Marginal || c.Routers.Number > 1), "jobs with declared profiles, marginal rewards or several routers, which follow requests that are routed alone")
+	found.If(c.Jobs != nil && (c.Marginal || c.Routers.Number > 1), "jobs with marginal rewards or several routers, which follow requests that are routed alone")
 	c.checkControl(&found)
 	found.If(c.Limit < 0, "a limit of %d decisions", c.Limit)
 	found.If(c.AsServed != nil && c.Routers.Number > 1, "%d routers, of which each would have requests that wait; as served there is one", c.Routers.Number)

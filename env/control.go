@@ -141,6 +141,9 @@ func (s *Simulator) observeAnswers(outcomes []Outcome) {
 	}
 	for i := range outcomes {
 		o := &outcomes[i]
+		if o.Refused != "" { // of a job
+			continue
+		}
 		s.observe(control.Event{At: o.Finished, Kind: control.Answered, Replica: o.Replica, Began: o.sent()})
 		s.tell(o)
 	}

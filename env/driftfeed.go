@@ -63,6 +63,9 @@ func (p *driftFeed) advance(s *Simulator, host int, now time.Duration) {
 	}
 	for i := range s.table.ReplicasOn(host) {
 		s.hosts[host].Each(i, func(id uint64, generated int) {
+			if id&ofJobs != 0 {
+				return
+			}
 			if generated > 1 {
 				p.monitor.Advance(&p.stays[id], now, s.jobs[id].outcome.Request.PromptTokens, generated)
 			}

@@ -171,19 +171,20 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 		sim.attach(j, e.ledger)
 	}
 	e.decisions, e.over = 0, false
-	e.served = newServed(e)
-	arrival, ok := stream.Next()
-	if ok && e.served != nil {
-		if ok, err = e.served.start(arrival); err != nil {
+	if e.served = newServed(e); e.served != nil {
+		ok, err := e.served.start()
+		if err == nil && !ok {
+			e.over, err = true, ErrNoRequest
+		}
+		if err != nil {
 			return nil, err
 		}
+		return e.observation, nil
 	}
+	arrival, ok := stream.Next()
 	if !ok {
 		e.over = true
 		return nil, ErrNoRequest
-	}
-	if e.served != nil {
-		return e.observation, nil
 	}
 	if _, err := e.sim.Advance(arrival.At, nil); err != nil { // hosts may be lost before
 		return nil, err
@@ -350,6 +351,9 @@ func (e *Environment) dispatch(choice router.Choice) error {
 // finish ends the episode: what is in flight runs to its end.
 func (e *Environment) finish(s Step, since time.Duration) (Step, error) {
 	e.over = true
+	if s.Truncated {
+		e.sim.source.cease()
+	}
 	elapsed := e.now - since
 	before := len(e.outcomes)
 	var err error

@@ -48,7 +48,7 @@ func playLosses(t *testing.T, c env.Config, see func(e *env.Environment)) (all [
 			t.Fatal(err)
 		}
 		all = append(all, step.Info.Outcomes...)
-		if step.Terminated {
+		if step.Terminated || step.Truncated {
 			return all
 		}
 	}

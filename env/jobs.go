@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gearshift/env/engine"
+	"gearshift/router"
+	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/modality"
 	"gearshift/workloads"
@@ -24,6 +26,10 @@ type Jobs struct {
 	Arrivals []workloads.JobArrival
 	// Task is that of the table which their requests are of.
 	Task int
+	// Answers has a bit for each option that answers requests of a task, by task. As served, requests of
+	// tasks with one come as jobs of one request, planned in place of routed, and are outcomes without a
+	// decision. Nil is none.
+	Answers []uint64
 	// Window is the time of a sample; 0 takes none.
 	Window time.Duration
 	// Ended is called with each job's end, if set.
@@ -34,6 +40,9 @@ type Jobs struct {
 	sim    *Simulator
 	ledger *fleet.Ledger // nil without a router
 	come   int           // of the arrivals
+	single []*jobState   // those of the stream that are still to come, in order
+	out    []Outcome     // of such, that the steps have not reported yet
+	first  time.Duration // when the first job has come
 	now    time.Duration
 	runs   []jobRun // by worker
 	result JobsResult
@@ -42,7 +51,7 @@ type Jobs struct {
 // JobsWorker answers one batch at a time.
 type JobsWorker struct {
 	// Replicas answer batches, by option of the worker's table, and Kinds are the kinds of their input as
-	// their profiles number them.
+	// their profiles number them. Nil kinds are the first.
 	Replicas, Kinds []int
 }
 
@@ -102,12 +111,13 @@ func (r *JobsResult) MeanQuality() float64 { return r.Quality / float64(max(1, r
 
 // jobRun is a job that a worker runs.
 type jobRun struct {
-	commit *modality.Commit // nil while the worker is free
-	option int              // of the present batch
-	left   int              // its requests that have not ended
-	broken bool             // it was lost with its replica
-	began  time.Duration
-	lease  fleet.Lease
+	commit  *modality.Commit // nil while the worker is free
+	option  int              // of the present batch
+	left    int              // its requests that have not ended
+	broken  bool             // it was lost with its replica
+	refused bool             // its replica did not take it
+	began   time.Duration
+	lease   fleet.Lease
 }
 
 // jobState is what is known of a job until its end.
@@ -115,8 +125,11 @@ type jobState struct {
 	modality.Entry
 	arrival *workloads.JobArrival
 	batches []int
-	earned  float64 // quality of the requests answered by a worker that has been lost since
-	parts   bool    // there was one
+	earned  float64        // quality of the requests answered by a worker that has been lost since
+	parts   bool           // there was one
+	request *fleet.Request // of a job that is one of the stream's; its batch is on replica, and began at that time
+	replica int
+	began   time.Duration
 }
 
 // NewJobs makes jobs for one worker, alone in its world, whose batches take what the options say, and if
@@ -175,6 +188,9 @@ func (s *Simulator) attach(j *Jobs, l *fleet.Ledger) {
 			return !slices.ContainsFunc(j.Workers[worker].Replicas, func(r int) bool { return l.State(r) != fleet.Up })
 		}
 	}
+	if j.Answers != nil {
+		s.counters = append(s.counters, j)
+	}
 	if len(j.Arrivals) > 0 {
 		s.agenda.Add(Item{At: j.Arrivals[0].At, Kind: jobArrives})
 	}
@@ -204,16 +220,58 @@ func (j *Jobs) Plan(worker int) (*modality.Plan, []modality.Job) {
 // Now returns the time of what happened last.
 func (j *Jobs) Now() time.Duration { return j.now }
 
-// arrive has the next job wait.
-func (j *Jobs) arrive(now time.Duration) {
-	a := &j.Arrivals[j.come]
-	if j.come++; j.come < len(j.Arrivals) {
-		j.sim.agenda.Add(Item{At: j.Arrivals[j.come].At, Kind: jobArrives})
+// takes reports whether requests of the task come as jobs.
+func (j *Jobs) takes(task int) bool { return j != nil && j.Answers != nil && j.Answers[task] != 0 }
+
+// divert has a request of the stream come as a job.
+func (j *Jobs) divert(r fleet.Request) {
+	total := j.sim.table.Tasks[r.Task].Deadlines(&r).Total
+	if total == 0 {
+		total = time.Second
 	}
+	x := &jobState{request: &r, arrival: &workloads.JobArrival{At: r.Arrival, Size: 1, Deadline: r.Arrival + total}}
+	x.Allowed = j.Answers[r.Task]
+	j.single = append(j.single, x)
+	j.sim.agenda.Add(Item{At: r.Arrival, Kind: jobArrives, Index: 1})
+}
+
+// open reports whether more jobs come.
+func (j *Jobs) open() bool { return j != nil && (j.come < len(j.Arrivals) || len(j.single) > 0) }
+
+// cease has no more jobs come.
+func (j *Jobs) cease() {
+	if j != nil {
+		j.come, j.single = len(j.Arrivals), nil
+		j.sim.agenda.Change(func(x *Item) bool { return x.Kind != jobArrives })
+	}
+}
+
+// flush appends to dst the outcomes of requests that came as jobs.
+func (j *Jobs) flush(dst []Outcome) []Outcome {
+	if j != nil {
+		dst, j.out = append(dst, j.out...), j.out[:0]
+	}
+	return dst
+}
+
+// arrive has the next job wait, of the stream or of the arrivals.
+func (j *Jobs) arrive(now time.Duration, ofStream bool) {
 	j.now = now
+	var x *jobState
+	if ofStream {
+		x, j.single = j.single[0], j.single[1:]
+	} else {
+		x = &jobState{arrival: &j.Arrivals[j.come]}
+		if j.come++; j.come < len(j.Arrivals) {
+			j.sim.agenda.Add(Item{At: j.Arrivals[j.come].At, Kind: jobArrives})
+		}
+	}
+	a := x.arrival
+	if j.result.Requests == 0 {
+		j.first = now
+	}
 	j.result.Requests += a.Size
-	x := &jobState{arrival: a}
-	x.Job, x.Of = modality.Job{Size: a.Size, MinQuality: a.Floor, Deadline: milliseconds(a.Deadline)}, x
+	x.Of, x.Size, x.MinQuality, x.Deadline = x, a.Size, a.Floor, milliseconds(a.Deadline)
 	if j.Pool.Add(&x.Entry, milliseconds(now)) != nil {
 		j.drop(&x.Entry)
 		return
@@ -262,10 +320,15 @@ func (j *Jobs) batch(worker int) bool {
 	r := &j.runs[worker]
 	for r.option++; r.option < len(r.commit.Batches); r.option++ {
 		if r.left = r.commit.Batches[r.option]; r.left > 0 {
-			w := &j.Workers[worker]
-			j.sim.beginBatch(w.Replicas[r.option], w.Kinds[r.option], r.left, jobSequence(worker), j.now)
+			w, st := &j.Workers[worker], r.commit.Of.(*jobState)
+			st.replica, st.began = w.Replicas[r.option], j.now
+			kind := 0
+			if w.Kinds != nil {
+				kind = w.Kinds[r.option]
+			}
+			r.refused = j.sim.beginBatch(st.replica, kind, r.left, jobSequence(worker), j.now)
 			if j.ledger != nil {
-				r.lease = j.lease(w.Replicas[r.option])
+				r.lease = j.lease(st)
 			}
 			return true
 		}
@@ -274,13 +337,17 @@ func (j *Jobs) batch(worker int) bool {
 }
 
 // lease takes a place for a batch, which waits in the engine where all are taken.
-func (j *Jobs) lease(replica int) fleet.Lease {
-	lease, ok := j.ledger.Begin(replica, j.Task)
+func (j *Jobs) lease(st *jobState) fleet.Lease {
+	replica, task := st.replica, j.Task
+	if st.request != nil {
+		task = st.request.Task
+	}
+	lease, ok := j.ledger.Begin(replica, task)
 	for v := new(fleet.View); !ok; {
 		if j.ledger.View(j.now, v); !v.Uncapped(replica) {
 			break
 		}
-		lease, ok = j.ledger.BeginOver(v, fleet.Lease{}, replica, j.Task)
+		lease, ok = j.ledger.BeginOver(v, fleet.Lease{}, replica, task)
 	}
 	return lease
 }
@@ -302,6 +369,13 @@ func (j *Jobs) follow(id uint64, at time.Duration, broken bool) {
 		}
 	}
 	c := r.commit
+	if r.broken {
+		kind := control.Broken
+		if r.refused {
+			kind = control.Refused
+		}
+		j.sim.observe(control.Event{At: at, Kind: kind, Replica: c.Of.(*jobState).replica, Began: r.began})
+	}
 	x, broke := c.Entry, *r
 	*r = jobRun{}
 	j.Pool.Ended(worker, milliseconds(at))
@@ -314,6 +388,7 @@ func (j *Jobs) follow(id uint64, at time.Duration, broken bool) {
 			o.Quality = (st.earned + c.Quality*float64(x.Size)) / float64(o.Size)
 		}
 		j.end(o)
+		j.report(st, false)
 	}
 	j.wake()
 }
@@ -347,13 +422,35 @@ func (st *jobState) add(batches []int) {
 
 // drop ends a job that is not answered.
 func (j *Jobs) drop(x *modality.Entry) {
-	j.end(JobOutcome{JobArrival: *x.Of.(*jobState).arrival, Finished: j.now, Dropped: true})
+	st := x.Of.(*jobState)
+	j.end(JobOutcome{JobArrival: *st.arrival, Finished: j.now, Dropped: true})
+	j.report(st, true)
+}
+
+// report makes the outcome of a request of the stream that came as a job.
+func (j *Jobs) report(st *jobState, dropped bool) {
+	if st.request == nil {
+		return
+	}
+	o := Outcome{Decision: -1, Request: *st.request, Variant: -1, Replica: -1, FirstToken: j.now, Finished: j.now, Waited: j.now - st.request.Arrival, Refused: router.RefusedLate}
+	if !dropped {
+		task := &j.sim.table.Tasks[o.Request.Task]
+		o.Replica, o.Variant = st.replica, j.sim.table.Replicas[st.replica].Variant
+		o.Refused, o.Waited = "", st.began-o.Request.Arrival
+		o.Utility, o.Met = j.sim.utility(&o), o.Deadlines(task).Met(o.Took())
+	}
+	j.out = append(j.out, o)
+}
+
+// Counts implements [Counter].
+func (j *Jobs) Counts() []Count {
+	return []Count{{"jobs in time", j.result.InTime}, {"jobs late", j.result.Late}, {"jobs dropped", j.result.Dropped}}
 }
 
 // end counts a job.
 func (j *Jobs) end(o JobOutcome) {
 	r := &j.result
-	r.Length = max(r.Length, o.Finished-j.Arrivals[0].At)
+	r.Length = max(r.Length, o.Finished-j.first)
 	in := &JobSample{}
 	if j.Window > 0 {
 		for at := int(o.Finished / j.Window); len(r.Samples) <= at; {
@@ -399,10 +496,10 @@ type manyAtOnce interface {
 	SubmitAll(slot int, s []engine.Sequence, now time.Duration)
 }
 
-// beginBatch submits so many requests of a job to a replica.
-func (s *Simulator) beginBatch(replica, kind, n int, first uint64, now time.Duration) {
+// beginBatch submits so many requests of a job to a replica. It reports whether they are refused.
+func (s *Simulator) beginBatch(replica, kind, n int, first uint64, now time.Duration) (down bool) {
 	s.began += n
-	down := s.unreachable(replica, now)
+	down = s.unreachable(replica, now)
 	p := s.locations[replica]
 	breaks := now
 	if down && lost(s.losses, p.host, now) {
@@ -417,7 +514,7 @@ func (s *Simulator) beginBatch(replica, kind, n int, first uint64, now time.Dura
 		}
 	}
 	if down {
-		return
+		return true
 	}
 	if law, ok := s.laws[p.host].(manyAtOnce); ok {
 		law.SubmitAll(p.engine, s.batch, now)
@@ -427,6 +524,7 @@ func (s *Simulator) beginBatch(replica, kind, n int, first uint64, now time.Dura
 		}
 	}
 	s.order.fix(p.host)
+	return false
 }
 
 // endJob ends a request of a job.

@@ -7,6 +7,7 @@ import (
 
 	"gearshift/env"
 	"gearshift/env/envtest"
+	"gearshift/router"
 	"gearshift/router/modality"
 	"gearshift/workloads"
 )
@@ -38,7 +39,7 @@ func withJobs(t *testing.T, pass func(j *env.Jobs)) env.Config {
 				return nil, err
 			}
 			j.Pool.Workers = append(j.Pool.Workers, modality.NewWorker(modality.NewDispatcher(table, modality.NewForesighted(table, 5))))
-			j.Workers = append(j.Workers, env.JobsWorker{Replicas: c.Table.ReplicasOn(h), Kinds: []int{0, 0}})
+			j.Workers = append(j.Workers, env.JobsWorker{Replicas: c.Table.ReplicasOn(h)})
 		}
 		pass(j)
 		return j, nil
@@ -97,5 +98,38 @@ func TestJobsBesideRequests(t *testing.T) {
 	}
 	if seen < 100 {
 		t.Errorf("%d requests have met a batch", seen)
+	}
+}
+
+// TestRequestsThatComeAsJobs: as served, requests of a task whose requests come as jobs have no decision, and
+// every request of the stream is one outcome, with a host lost and with an episode that is truncated.
+func TestRequestsThatComeAsJobs(t *testing.T) {
+	var made *env.Jobs
+	c := withJobs(t, func(j *env.Jobs) {
+		j.Arrivals, j.Answers = nil, []uint64{0, 3}
+		made = j
+	})
+	c.AsServed = &env.AsServed{Limits: router.Limits{MaxQueue: 100, MaxWait: time.Second}}
+	c.Losses = []env.HostLoss{{Host: 0, From: 3 * time.Second, To: 6 * time.Second}}
+	for _, limit := range []int{0, 500} {
+		c.Limit = limit
+		decided, ended := 0, map[uint64]bool{}
+		for _, o := range playLosses(t, c, func(e *env.Environment) {
+			if decided++; e.Request().Task != 0 {
+				t.Fatalf("a decision about %+v", *e.Request())
+			}
+		}) {
+			if ended[o.Request.ID] {
+				t.Errorf("request %d ended twice", o.Request.ID)
+			}
+			ended[o.Request.ID] = true
+			if job := o.Request.Task == 1; job != (o.Decision < 0) && o.Refused == "" || job && o.Refused == "" && (o.Replica < 0 || o.Utility <= 0 && o.Met) {
+				t.Errorf("%+v", o)
+			}
+		}
+		r := made.Result()
+		if limit == 0 && len(ended) != 2400 || limit > 0 && decided != limit || r.InTime < r.Requests*9/10 || r.InTime+r.Late+r.Dropped != r.Requests || r.Requests < decided/2 {
+			t.Errorf("limit %d: %d decisions, %d requests ended, jobs %+v", limit, decided, len(ended), *r)
+		}
 	}
 }

@@ -31,6 +31,7 @@ type served struct {
 	free    []*arrived
 
 	next     workloads.Arrival // the next arrival, unless over is set
+	number   int               // of it
 	over     bool
 	arrivals int
 	now      time.Duration
@@ -80,8 +81,10 @@ func (s *served) try(a *arrived) error {
 }
 
 // start runs to the first decision. It reports false if there is none.
-func (s *served) start(first workloads.Arrival) (ok bool, err error) {
-	s.next = first
+func (s *served) start() (ok bool, err error) {
+	if s.read(); s.over {
+		return false, nil
+	}
 	s.early, ok, err = s.advance(nil)
 	return ok, err
 }
@@ -184,8 +187,7 @@ func (s *served) wait(dst []Outcome) (*arrived, []Outcome, error) {
 func (s *served) arrive(dst []Outcome) (*arrived, []Outcome, error) {
 	a := s.fresh()
 	s.env.note(&a.arrival)
-	next, more := s.env.stream.Next()
-	s.next, s.over = next, !more
+	s.read()
 	if s.backlog.Len() == 0 {
 		if a.Err = s.try(a); a.Err == nil {
 			return a, dst, nil
@@ -208,10 +210,24 @@ func (s *served) fresh() *arrived {
 	} else {
 		a = new(arrived)
 	}
-	*a = arrived{arrival: s.next, request: s.env.requestOf(&s.next, s.arrivals)}
+	*a = arrived{arrival: s.next, request: s.env.requestOf(&s.next, s.number)}
 	a.Waiter = router.Waiter[*arrived]{Value: a, Request: &a.request, Variant: -1}
-	s.arrivals++
 	return a
+}
+
+// read takes the next arrival from the stream. Those before it that come as jobs it passes on.
+func (s *served) read() {
+	for {
+		next, more := s.env.stream.Next()
+		if s.next, s.number, s.over = next, s.arrivals, !more; s.over {
+			return
+		}
+		s.arrivals++
+		if !s.env.sim.source.takes(next.Task) {
+			return
+		}
+		s.env.sim.source.divert(s.env.requestOf(&s.next, s.number))
+	}
 }
 
 // present makes the request, for which the view was just brought up to date, the
@@ -248,6 +264,9 @@ func (s *served) begun(decision int, c *router.Choice) {
 func (s *served) ended(outcomes []Outcome) {
 	for i := range outcomes {
 		o := &outcomes[i]
+		if o.Decision < 0 { // of a job
+			continue
+		}
 		b := &s.begins[o.Decision]
 		s.bounds[b.replica].Remove(b.deadline)
 		o.Degraded = b.degraded

@@ -275,6 +275,7 @@ func (s *Simulator) runEngines(until time.Duration, dst []Outcome) ([]Outcome, e
 	if until < idle-1 {
 		s.reached = max(s.reached, until)
 	}
+	dst = s.source.flush(dst)
 	s.sort(dst[before:])
 	s.observeAnswers(dst[before:])
 	return dst, nil
@@ -287,8 +288,16 @@ func (s *Simulator) sort(outcomes []Outcome) {
 		return
 	}
 	slices.SortStableFunc(outcomes, func(a, b Outcome) int {
-		return cmp.Or(cmp.Compare(a.Finished, b.Finished), cmp.Compare(s.locations[a.Replica].host, s.locations[b.Replica].host))
+		return cmp.Or(cmp.Compare(a.Finished, b.Finished), cmp.Compare(s.hostOf(&a), s.hostOf(&b)))
 	})
+}
+
+// hostOf returns the host of an outcome; −1 of a request that was refused.
+func (s *Simulator) hostOf(o *Outcome) int {
+	if o.Replica < 0 {
+		return -1
+	}
+	return s.locations[o.Replica].host
 }
 
 // run processes one host's events up to and including time until. Hosts affect one another

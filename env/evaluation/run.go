@@ -376,7 +376,7 @@ func Samples(ctx context.Context, c *Contestant, w *Workload, seed uint64) ([]Sa
 			})
 		},
 		ended: func(o *env.Outcome) {
-			if o.Refused != "" {
+			if o.Decision < 0 {
 				return
 			}
 			s := &samples[o.Decision]

@@ -45,7 +45,7 @@ func (s *Scenario) leftOut(r *report) {
 		s.Workload.Output = assumedOutput
 	}
 	s.failing = given("failover")
-	s.rolling = given("rollout")
+	s.rolling, s.plans = given("rollout"), given("modality")
 	if d := s.drawn(); d != nil {
 		d.drawDefaults(func(key string) bool { return given(child("failover.drawn", key)) })
 	}

@@ -8,7 +8,11 @@ import (
 	"strconv"
 	"strings"
 
+	"gearshift/env"
+	"gearshift/router/fleet"
+	"gearshift/router/modality"
 	"gearshift/router/profile"
+	"gearshift/serving/jobs"
 	"gearshift/workloads"
 )
 
@@ -214,4 +218,120 @@ func (s *Scenario) batchTime(p *profile.Profile, mix []float64) (time func(n int
 		}
 		return ms
 	}, most
+}
+
+// Jobs returns how jobs are planned: the models with modalities, and the workers that answer for them in a
+// fleet. The seed is that of policies that draw.
+func (s *Scenario) Jobs(t *fleet.Table, seed uint64) jobs.Config {
+	planning := Of[JobPlanning](s)
+	c := jobs.Config{Policy: planning.Policy, Mixing: planning.Mixing, Largest: planning.Table, Fixed: planning.FixedEstimates, Seed: seed}
+	for i := range s.Weights {
+		if m := s.jobsModel(&s.Weights[i], t); len(m.Workers) > 0 && len(m.Tasks) > 0 {
+			c.Models = append(c.Models, m)
+		}
+	}
+	return c
+}
+
+// planJobs has requests of the tasks that only one model with modalities answers come as jobs of one request
+// in a simulation as served, if the file has a section about jobs: of the first such model whose variants share
+// an engine on each host, and only where other tasks are left to route. A stored policy, which a file only
+// names, is foresight here.
+func (s *Scenario) planJobs(c *env.Config) {
+	if !s.plans || s.alone {
+		return
+	}
+	all := s.Jobs(c.Table, 0)
+	all.Models = slices.DeleteFunc(all.Models, func(m jobs.Model) bool {
+		return slices.ContainsFunc(m.Workers, func(w jobs.Worker) bool { return c.Table.Replicas[w.Replicas[0]].Worker == 0 })
+	})
+	if len(all.Models) == 0 {
+		return
+	}
+	if modality.IsStored(all.Policy) {
+		all.Policy = modality.Names[0]
+	}
+	m := &all.Models[0]
+	var tasks []int // of the model, those of the table
+	for i := range m.Tasks {
+		at := slices.IndexFunc(s.Tasks, func(t Task) bool { return t.Name == m.Tasks[i].Name })
+		if len(s.Tasks[at].Quality) > len(m.Tasks[i].Quality) { // other models answer it too
+			at = -1
+		}
+		tasks = append(tasks, at)
+	}
+	if !slices.ContainsFunc(tasks, func(t int) bool { return t >= 0 }) || len(s.Tasks) == len(tasks) && !slices.Contains(tasks, -1) {
+		return
+	}
+	tables := map[string]*modality.Table{} // of strategies, which episodes share
+	all.NewTable = func(_, worker string, options []modality.Option, mixing modality.Mixing, size int) (t *modality.Table, err error) {
+		if t = tables[worker]; t == nil {
+			t, err = modality.NewTable(options, mixing, size)
+		}
+		return t, err
+	}
+	if pool, _, err := all.Pool(m); err == nil { // the error is the first episode's
+		for i, w := range pool.Workers {
+			tables[m.Workers[i].Name] = w.Table()
+		}
+	}
+	c.Jobs = func(uint64) (*env.Jobs, error) {
+		pool, options, err := all.Pool(m)
+		j := &env.Jobs{Pool: pool, Answers: make([]uint64, len(s.Tasks))}
+		for i, o := range options {
+			if t := tasks[o.Task]; t >= 0 {
+				j.Answers[t] |= 1 << i
+			}
+		}
+		for w := range m.Workers {
+			x := env.JobsWorker{}
+			for _, o := range options {
+				x.Replicas = append(x.Replicas, m.Workers[w].Replicas[o.Option])
+			}
+			j.Workers = append(j.Workers, x)
+		}
+		return j, err
+	}
+}
+
+// jobsModel is a model with what answers it. Hosts that have not all of its combinations get no
+// jobs.
+func (s *Scenario) jobsModel(weights *Model, t *fleet.Table) jobs.Model {
+	m := jobs.Model{Name: weights.Name, Modalities: weights.Modalities}
+	var most []Combination
+	for _, h := range s.Hosts {
+		if list := s.Combinations(m.Name, h.Name); len(list) > len(most) {
+			most = list
+		}
+	}
+	for _, o := range most {
+		m.Options = append(m.Options, jobs.Option{Variant: o.Variant, Modalities: o.Modalities})
+	}
+	for i := range s.Tasks {
+		task := jobs.Task{Name: s.Tasks[i].Name, Quality: map[string]float64{}, Total: profile.Duration(s.Tasks[i].TotalMS)}
+		for _, o := range most {
+			if q, answers := o.Quality[task.Name]; answers {
+				task.Quality[o.Variant] = q
+			}
+		}
+		if len(task.Quality) > 0 {
+			m.Tasks = append(m.Tasks, task)
+		}
+	}
+	for _, h := range s.Hosts {
+		if list := s.Combinations(m.Name, h.Name); slices.EqualFunc(list, most, func(a, b Combination) bool { return a.Variant == b.Variant }) && len(list) > 0 {
+			m.Workers = append(m.Workers, jobsWorker(h.Name, list, t))
+		}
+	}
+	return m
+}
+
+// jobsWorker is the engine on the host, with the times of its profile.
+func jobsWorker(host string, list []Combination, t *fleet.Table) jobs.Worker {
+	w := jobs.Worker{Name: host}
+	for _, o := range list {
+		w.Latency = append(w.Latency, o.Latency)
+		w.Replicas = append(w.Replicas, slices.IndexFunc(t.Replicas, func(r fleet.Replica) bool { return r.Name == o.Variant+"@"+host }))
+	}
+	return w
 }

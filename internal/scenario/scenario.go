@@ -53,6 +53,7 @@ type Scenario struct {
 	failing   bool // the file has the section failover
 	checked   bool // replicas that take turns with others are among them
 	rolling   bool // the file has the section rollout
+	plans     bool // the file has the section modality
 
 	sections []registered
 	kept     map[string]any // the values of sections without a field, by key; see Of

@@ -34,6 +34,7 @@ func (s *Scenario) Simulation() (env.Config, error) {
 	}
 	if s.Served || s.Training.AsServed || s.Controlled() {
 		c.Table, c.AsServed = s.ServingTable(), s.asServed()
+		s.planJobs(&c)
 	}
 	if s.Controlled() {
 		controllers{Scenario: s, all: true}.act(&c)

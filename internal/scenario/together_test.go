@@ -1,10 +1,13 @@
 package scenario_test
 
 import (
+	"math"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
+	"gearshift/env/evaluation"
 	"gearshift/router/fleet"
 )
 
@@ -44,5 +47,38 @@ func TestAllSystemsInOneScenario(t *testing.T) {
 	x, _ := s.RolloutSystem()
 	if len(x.Models) != 2 || len(x.Models[0].Locations) != 3 {
 		t.Errorf("versions: %+v", x.Models)
+	}
+}
+
+// In a run of that file a policy routes chat, and requests of digits come as jobs, which the controllers that serve
+// move no more than they need: while a host is lost the others answer them, and every request is accounted for.
+func TestJobsInOneRun(t *testing.T) {
+	const requests = 1500
+	text, err := os.ReadFile("testdata/together.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := parse(t, string(text))
+	play := func() []evaluation.Result {
+		return played(t, s, "threshold", requests, 2, "poisson:40", "poisson:40+lost:h1@10-20+version:small=2@25", "poisson:2000")
+	}
+	results := play()
+	for i, r := range results {
+		c := r.Served.Controllers
+		digits := (r.Share["digits-image"] + r.Share["digits-audio"] + r.Share["digits-image-audio"]) * requests
+		if answered := c["jobs in time"] + c["jobs late"]; r.Requests != 2*requests || math.Abs(answered-digits) > 0.5 || answered < 500 || i < 2 && c["jobs dropped"] > 0 {
+			t.Errorf("%s: %d requests, %v by digits, and %v", r.Workload, r.Requests, digits, r.Served.Acted())
+		}
+	}
+	if best, little := results[0].Share["digits-image-audio"], results[2].Share["digits-image"]; best < 0.6 || little < 0.1 {
+		t.Errorf("shares %v with time for all inputs, and %v without", results[0].Share, results[2].Share)
+	}
+	if c := results[1].Served.Controllers; c["failovers"] != 1 {
+		t.Errorf("with a host lost: %v", results[1].Served.Acted())
+	}
+	for i, again := range play() {
+		if again.SimRequestsPerS = results[i].SimRequestsPerS; !reflect.DeepEqual(again, results[i]) {
+			t.Errorf("%s comes to something else a second time", again.Workload)
+		}
 	}
 }

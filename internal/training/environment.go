@@ -141,7 +141,7 @@ func (t *Environment) Step(action int) rl.Step {
 	t.completed = t.completed[:0]
 	for i := range step.Info.Outcomes {
 		o := &step.Info.Outcomes[i]
-		if o.Refused != "" { // it had no decision
+		if o.Decision < 0 { // it was refused, or a job
 			continue
 		}
 		t.credit.Ended(o.Decision, t.earned(o))

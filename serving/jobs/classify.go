@@ -297,7 +297,7 @@ func (r *Result) Classification(id string) ([]byte, error) {
 			return nil, fmt.Errorf("input %d has no answer", i)
 		}
 		out.WriteByte(before)
-		if err := writeRow(&out, row, i, &r.work.model.Options[r.work.model.entries[a.option].option]); err != nil {
+		if err := writeRow(&out, row, i, &r.work.model.Options[r.work.model.entries[a.option].Option]); err != nil {
 			return nil, err
 		}
 		before = ','

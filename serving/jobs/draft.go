@@ -173,7 +173,7 @@ func (s *Service) plan(j *Job) *Plan {
 		sum += list[k].Quality * float64(len(rows))
 		out.FinishMS = max(out.FinishMS, short(list[k].Finish-now))
 		for option, n := range list[k].Batches {
-			o := &m.Options[m.entries[option].option]
+			o := &m.Options[m.entries[option].Option]
 			for _, row := range rows[:n] {
 				out.Inputs[row] = PlannedInput{row, o.Variant, o.Modalities}
 				out.Strategy[o.Variant]++

@@ -169,7 +169,7 @@ func (s *Service) start(a *Asked, f form, there []uint64) (*Job, *Refused) {
 // only has the bits of the option.
 func (s *model) only(option int) (bits uint64) {
 	for i, e := range s.entries {
-		if e.option == option {
+		if e.Option == option {
 			bits |= 1 << i
 		}
 	}
@@ -196,9 +196,9 @@ func (j *Job) lacks(row, option int, may func(string) bool) *Refused {
 	}
 	var want []string
 	for i, e := range j.model.entries {
-		o := &j.model.Options[e.option]
-		if e.task == j.task && (option < 0 || e.option == option) && (may == nil || may(o.Variant)) && !slices.Contains(want, o.Variant) {
-			want = append(want, o.Variant+" ("+strings.Join(j.model.named(j.model.masks[j.model.entries[i].option]), ", ")+")")
+		o := &j.model.Options[e.Option]
+		if e.Task == j.task && (option < 0 || e.Option == option) && (may == nil || may(o.Variant)) && !slices.Contains(want, o.Variant) {
+			want = append(want, o.Variant+" ("+strings.Join(j.model.named(j.model.masks[j.model.entries[i].Option]), ", ")+")")
 		}
 	}
 	if len(want) == 0 {

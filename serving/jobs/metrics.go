@@ -115,7 +115,7 @@ func (s *model) line(batches []int) string {
 	var list []string
 	for option, n := range batches {
 		if n > 0 {
-			list = append(list, fmt.Sprintf("%s=%d", s.Options[s.entries[option].option].Variant, n))
+			list = append(list, fmt.Sprintf("%s=%d", s.Options[s.entries[option].Option].Variant, n))
 		}
 	}
 	return strings.Join(list, ", ")

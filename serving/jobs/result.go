@@ -121,7 +121,7 @@ func (s *Service) result(w *work, err error) *Result {
 	var sum float64
 	for _, a := range w.answered {
 		if a.row != nil {
-			o := &m.Options[m.entries[a.option].option]
+			o := &m.Options[m.entries[a.option].Option]
 			r.Strategy[o.Variant]++
 			sum += m.Tasks[w.task].Quality[o.Variant]
 		}
@@ -168,12 +168,12 @@ func (w *work) explain() *Explanation {
 	}
 	slowness := m.pool.Workers[c.Worker].Slowness()
 	for i, e := range m.entries {
-		if e.task != w.task {
+		if e.Task != w.task {
 			continue
 		}
-		o := &m.Options[e.option]
-		a := Alternative{Variant: o.Variant, Quality: m.Tasks[e.task].Quality[o.Variant], Possible: c.Allowed>>i&1 == 1}
-		if times := m.Workers[c.Worker].Latency[e.option]; n <= len(times) {
+		o := &m.Options[e.Option]
+		a := Alternative{Variant: o.Variant, Quality: m.Tasks[e.Task].Quality[o.Variant], Possible: c.Allowed>>i&1 == 1}
+		if times := m.Workers[c.Worker].Latency[e.Option]; n <= len(times) {
 			ms := times[n-1] * slowness
 			a.BatchMS, a.InTime = short(ms), w.at+ms <= c.Deadline
 		}

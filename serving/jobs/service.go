@@ -316,7 +316,7 @@ const (
 // send has a batch answered. The error is [ErrDown], or why the job ends.
 func (s *Service) send(m *model, worker int, x *part, b batch) (err error) {
 	var r reply
-	w, option := x.of, m.entries[b.option].option
+	w, option := x.of, m.entries[b.option].Option
 	q := proxy.Batch{
 		Endpoint: w.form.endpoint(), Header: w.Header,
 		Most: min(wholeAnswer+int64(len(b.rows))*rowAnswer, s.Memory.Usage().Limit/answerShare),
@@ -387,7 +387,7 @@ func (x *part) answer(m *model, b *batch, r *reply) {
 		w.first = r.rest
 	}
 	e := m.entries[b.option]
-	quality := m.Tasks[e.task].Quality[m.Options[e.option].Variant]
+	quality := m.Tasks[e.Task].Quality[m.Options[e.Option].Variant]
 	for i, row := range b.rows {
 		w.answered[row] = answered{r.rows[i], b.option}
 	}

@@ -13,21 +13,21 @@ import (
 	"gearshift/serving/openai/inference"
 )
 
-// model is a model as it is planned and served: each option of each task is one of the planner's.
+// model is a model as it is planned and served.
 type model struct {
 	*Model
-	entries []entry
+	entries []Planned
 	masks   []uint64        // by option: its modalities, by their index in the model
 	largest int             // job; zero is that of the longest batch
 	wake    []chan struct{} // by worker: there may be something to run
 
 	mu     sync.Mutex // protects the pool, the parts of jobs, and closed
-	pool   rm.Pool
+	pool   *rm.Pool
 	closed bool
 }
 
-// entry is an option of the planner.
-type entry struct{ task, option int }
+// Planned is one of the planner's options: an option of the model for a task, as indices.
+type Planned struct{ Task, Option int }
 
 // defaultTotal is the time of a job where neither it nor its task says, and defaultWaiting how many wait
 // for a worker.
@@ -36,8 +36,8 @@ const (
 	defaultWaiting = 1000
 )
 
-func newModel(c *Config, m *Model) (*model, error) {
-	s := &model{Model: m, largest: c.Largest, pool: rm.Pool{Most: cmp.Or(c.MaxWaiting, defaultWaiting)}}
+func newModel(c *Config, m *Model) (s *model, err error) {
+	s = &model{Model: m, largest: c.Largest}
 	for i := range m.Options {
 		var mask uint64
 		for _, name := range m.Options[i].Modalities {
@@ -45,44 +45,55 @@ func newModel(c *Config, m *Model) (*model, error) {
 		}
 		s.masks = append(s.masks, mask)
 	}
+	for range m.Workers {
+		s.wake = append(s.wake, make(chan struct{}, 1))
+	}
+	s.pool, s.entries, err = c.Pool(m)
+	return s, err
+}
+
+// Pool makes the pool of a model's workers, and lists the options that their plans choose from.
+func (c *Config) Pool(m *Model) (*rm.Pool, []Planned, error) {
+	p := &rm.Pool{Most: cmp.Or(c.MaxWaiting, defaultWaiting)}
+	var options []Planned
 	for t := range m.Tasks {
 		for o := range m.Options {
 			if _, ok := m.Tasks[t].Quality[m.Options[o].Variant]; ok {
-				s.entries = append(s.entries, entry{t, o})
+				options = append(options, Planned{t, o})
 			}
 		}
 	}
 	for i := range m.Workers {
-		table, err := s.table(c, &m.Workers[i])
+		table, err := c.table(m, &m.Workers[i], options)
 		var policy rm.Policy
 		if err == nil {
 			policy, err = c.policy(table)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("model %q, worker %q: %w", m.Name, m.Workers[i].Name, err)
+			return nil, nil, fmt.Errorf("model %q, worker %q: %w", m.Name, m.Workers[i].Name, err)
 		}
 		d := rm.NewDispatcher(table, policy)
 		d.Fixed = c.Fixed
-		s.pool.Workers, s.wake = append(s.pool.Workers, rm.NewWorker(d)), append(s.wake, make(chan struct{}, 1))
+		p.Workers = append(p.Workers, rm.NewWorker(d))
 	}
-	return s, nil
+	return p, options, nil
 }
 
 // table is the planner's for a worker.
-func (s *model) table(c *Config, w *Worker) (*rm.Table, error) {
+func (c *Config) table(m *Model, w *Worker, planned []Planned) (*rm.Table, error) {
 	var options []rm.Option
 	size := 0
-	for _, e := range s.entries {
-		t, o := &s.Tasks[e.task], &s.Options[e.option]
-		options = append(options, rm.Option{Name: o.Variant + " for " + t.Name, Quality: t.Quality[o.Variant], Latency: w.Latency[e.option]})
-		size = max(size, len(w.Latency[e.option]))
+	for _, e := range planned {
+		t, o := &m.Tasks[e.Task], &m.Options[e.Option]
+		options = append(options, rm.Option{Name: o.Variant + " for " + t.Name, Quality: t.Quality[o.Variant], Latency: w.Latency[e.Option]})
+		size = max(size, len(w.Latency[e.Option]))
 	}
-	if s.largest > 0 {
-		size = min(size, s.largest)
+	if c.Largest > 0 {
+		size = min(size, c.Largest)
 	}
 	mixing := cmp.Or(c.Mixing, rm.Mixed)
 	if c.NewTable != nil {
-		return c.NewTable(s.Name, w.Name, options, mixing, size)
+		return c.NewTable(m.Name, w.Name, options, mixing, size)
 	}
 	return rm.NewTable(options, mixing, size)
 }
@@ -99,7 +110,7 @@ func (c *Config) policy(t *rm.Table) (rm.Policy, error) {
 // that are there, and that the client may use.
 func (s *model) allowed(task int, there uint64, may func(variant string) bool) (bits uint64) {
 	for i, e := range s.entries {
-		if e.task == task && s.masks[e.option]&^there == 0 && (may == nil || may(s.Options[e.option].Variant)) {
+		if e.Task == task && s.masks[e.Option]&^there == 0 && (may == nil || may(s.Options[e.Option].Variant)) {
 			bits |= 1 << i
 		}
 	}
@@ -110,8 +121,8 @@ func (s *model) allowed(task int, there uint64, may func(variant string) bool) (
 func (s *model) best(bits uint64) (quality float64, variant string) {
 	quality = math.Inf(-1)
 	for i, e := range s.entries {
-		name := s.Options[e.option].Variant
-		if q := s.Tasks[e.task].Quality[name]; bits>>i&1 == 1 && q > quality {
+		name := s.Options[e.Option].Variant
+		if q := s.Tasks[e.Task].Quality[name]; bits>>i&1 == 1 && q > quality {
 			quality, variant = q, name
 		}
 	}
@@ -123,7 +134,7 @@ func (s *model) longest(bits uint64) (most int) {
 	for w := range s.Workers {
 		for i, e := range s.entries {
 			if bits>>i&1 == 1 {
-				most = max(most, len(s.Workers[w].Latency[e.option]))
+				most = max(most, len(s.Workers[w].Latency[e.Option]))
 			}
 		}
 	}
