@@ -101,7 +101,7 @@ func TestMeasuringOnTheProcessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	table, err := profiling.Read(file, path)
+	table, err := profiling.ReadGPUTable(file, path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -171,8 +171,8 @@ func each(ctx context.Context, n int, f func(i int) error) error {
 	return errors.Join(append(faults, ctx.Err())...)
 }
 
-// Usual counts the decisions that a policy learns from by default, and Quick those of a first look.
+// UsualJobs counts the decisions that a policy learns from by default, and QuickJobs those of a first look.
 const (
 	UsualJobs = 200_000
-	Quick     = 40_000
+	QuickJobs = 40_000
 )

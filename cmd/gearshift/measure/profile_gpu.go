@@ -52,7 +52,7 @@ func profileGPU(path string, o gpuOptions, stdout, stderr io.Writer) error {
 		return fmt.Errorf("cannot read the table: %w", err)
 	}
 	defer file.Close()
-	table, err := profiling.Read(file, filepath.Base(path))
+	table, err := profiling.ReadGPUTable(file, filepath.Base(path))
 	if err != nil {
 		return err
 	}

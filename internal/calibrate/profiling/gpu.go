@@ -17,7 +17,7 @@ const turns = 1e-9
 // GPU is what follows from a table of an accelerator: a profile of each model and the law by which
 // they slow each other.
 type GPU struct {
-	Table *Table
+	Table *GPUTable
 	Fits  []GPUFit
 	// Laws are compared over all loads beside neighbours; nil if there were too few, and
 	// Unjudged says so then.
@@ -51,10 +51,10 @@ type GPUQuality struct {
 
 // gpuLoad is the mean of a load's blocks, alone or in one situation beside neighbours.
 type gpuLoad struct {
-	Load
+	GPULoad
 	prefill       bool
 	ms, device    float64
-	blocks        []Step
+	blocks        []GPUStep
 	beside        string // neighbours, in words; "": alone
 	work, waiting float64
 }
@@ -72,11 +72,11 @@ func (l *gpuLoad) kind() string {
 	return kind
 }
 
-func (l *gpuLoad) String() string { return l.Load.String() + l.beside }
+func (l *gpuLoad) String() string { return l.GPULoad.String() + l.beside }
 
 // OfTable fits profiles to a table, and finds the law of contention. Seed is that of the
 // refits which intervals come from.
-func OfTable(t *Table, resamples int, seed uint64) (*GPU, error) {
+func OfTable(t *GPUTable, resamples int, seed uint64) (*GPU, error) {
 	g := &GPU{Table: t}
 	for _, m := range t.Models {
 		f, err := fitAlone(t, m, resamples, seed)
@@ -104,7 +104,7 @@ func OfTable(t *Table, resamples int, seed uint64) (*GPU, error) {
 
 // fitAlone fits the device's part of steps alone to the latency model, and the rest of them,
 // which was measured as well, to what a step and each of its sequences take.
-func fitAlone(t *Table, m Model, resamples int, seed uint64) (*GPUFit, error) {
+func fitAlone(t *GPUTable, m GPUModel, resamples int, seed uint64) (*GPUFit, error) {
 	f := &GPUFit{Model: m.Name, loads: loadsOf(t, m.Name)}
 	var samples []steady.Sample
 	for i := range f.loads {
@@ -134,16 +134,16 @@ func fitAlone(t *Table, m Model, resamples int, seed uint64) (*GPUFit, error) {
 }
 
 // loadsOf gathers a model's blocks by load and situation.
-func loadsOf(t *Table, model string) []gpuLoad {
+func loadsOf(t *GPUTable, model string) []gpuLoad {
 	var list []gpuLoad
 	for _, s := range t.Steps {
 		if s.Model != model || s.Graph != t.Machine.Graphs {
 			continue
 		}
 		words := besideWords(s.Beside)
-		i := slices.IndexFunc(list, func(l gpuLoad) bool { return l.Load == s.Load && l.beside == words })
+		i := slices.IndexFunc(list, func(l gpuLoad) bool { return l.GPULoad == s.GPULoad && l.beside == words })
 		if i < 0 {
-			list = append(list, gpuLoad{Load: s.Load, prefill: s.Prefill, beside: words})
+			list = append(list, gpuLoad{GPULoad: s.GPULoad, prefill: s.Prefill, beside: words})
 			i = len(list) - 1
 		}
 		list[i].blocks = append(list[i].blocks, s)
@@ -158,7 +158,7 @@ func loadsOf(t *Table, model string) []gpuLoad {
 	return list
 }
 
-func besideWords(beside []Activity) (words string) {
+func besideWords(beside []GPUActivity) (words string) {
 	for i, a := range beside {
 		join := " beside "
 		if i > 0 {
@@ -193,14 +193,14 @@ func hostPart(loads []gpuLoad) (overhead, sequence float64) {
 
 // eagerOverGraph returns the mean ratio of steps with kernels launched one by one to those of the
 // same decode loads as graphs.
-func eagerOverGraph(t *Table, model string, loads []gpuLoad) float64 {
+func eagerOverGraph(t *GPUTable, model string, loads []gpuLoad) float64 {
 	var sum, n float64
 	for _, s := range t.Steps {
 		if s.Model != model || s.Prefill || s.Graph || !t.Machine.Graphs || len(s.Beside) > 0 {
 			continue
 		}
 		for i := range loads {
-			if l := &loads[i]; l.Load == s.Load && l.beside == "" {
+			if l := &loads[i]; l.GPULoad == s.GPULoad && l.beside == "" {
 				sum, n = sum+s.MS/l.ms, n+1
 			}
 		}
@@ -227,7 +227,7 @@ func (g *GPU) addBeside(f *GPUFit) {
 				l.waiting += min(1, a.PerSecond*max(a.DeviceMS, a.MS-host)/1e3) / n
 			}
 		}
-		alone := slices.IndexFunc(f.loads, func(o gpuLoad) bool { return o.beside == "" && o.Load == l.Load })
+		alone := slices.IndexFunc(f.loads, func(o gpuLoad) bool { return o.beside == "" && o.GPULoad == l.GPULoad })
 		if alone < 0 {
 			continue
 		}
@@ -240,9 +240,9 @@ func (g *GPU) addBeside(f *GPUFit) {
 
 // alone returns the device's part and the rest of a neighbour's step, in ms, as they are alone:
 // measured, or by its profile where they were not.
-func (g *GPU) alone(a Activity) (device, host float64) {
+func (g *GPU) alone(a GPUActivity) (device, host float64) {
 	f := &g.Fits[slices.IndexFunc(g.Fits, func(f GPUFit) bool { return f.Model == a.Model })]
-	if i := slices.IndexFunc(f.loads, func(l gpuLoad) bool { return l.beside == "" && l.Load == a.Load }); i >= 0 {
+	if i := slices.IndexFunc(f.loads, func(l gpuLoad) bool { return l.beside == "" && l.GPULoad == a.GPULoad }); i >= 0 {
 		return f.loads[i].device, f.loads[i].ms - f.loads[i].device
 	}
 	return f.Profile.GPU(max(a.Batch, a.Tokens), a.Batch*a.Context), f.Profile.Overhead + float64(max(1, a.Batch))*f.Profile.Sequence

@@ -70,7 +70,7 @@ func (g *GPU) Text(i int) ([]byte, error) {
 }
 
 // MachineWords describes the machine of a table on one line.
-func MachineWords(t *Table) string {
+func MachineWords(t *GPUTable) string {
 	m := &t.Machine
 	var parts []string
 	add := func(format, value string) {
@@ -128,7 +128,7 @@ const (
 )
 
 // movesOf gathers how a model's weights moved, in the order of the table.
-func movesOf(t *Table, model string) []GPUMove {
+func movesOf(t *GPUTable, model string) []GPUMove {
 	var list []GPUMove
 	whole := t.Model(model).WeightBytes
 	for _, m := range t.Moves {
@@ -157,7 +157,7 @@ func movesOf(t *Table, model string) []GPUMove {
 	return list
 }
 
-func moveWords(m *Transfer) string {
+func moveWords(m *GPUTransfer) string {
 	switch {
 	case m.Kind == "sleep" && m.Pinned:
 		return putSleep + ", pinned"
@@ -187,7 +187,7 @@ func moveWords(m *Transfer) string {
 
 // loadMS returns what loading a model's weights from disk takes, in ms, as far as it was measured
 // past the page cache or after a request to drop it; 0 if it was not.
-func loadMS(t *Table, model string) float64 {
+func loadMS(t *GPUTable, model string) float64 {
 	for _, m := range movesOf(t, model) {
 		if strings.HasPrefix(m.What, fromDisk) {
 			return max(m.MS, m.WholeMS)

@@ -51,7 +51,7 @@ type engineIn struct {
 	host, step   float64 // the rest without pauses; the step with them
 }
 
-func (d *device) engine(name string, l Load, duty float64) engineIn {
+func (d *device) engine(name string, l GPULoad, duty float64) engineIn {
 	p := d.profiles[name]
 	gpu := p.GPU(max(l.Batch, l.Tokens), l.Batch*l.Context)
 	rest := p.Overhead + float64(max(1, l.Batch))*p.Sequence
@@ -74,7 +74,7 @@ func (d *device) settle(engines []engineIn) {
 	}
 }
 
-func (d *device) measure(name string, l Load, duty float64, busy Load, others ...string) {
+func (d *device) measure(name string, l GPULoad, duty float64, busy GPULoad, others ...string) {
 	engines := []engineIn{d.engine(name, l, 1)}
 	for _, o := range others {
 		engines = append(engines, d.engine(o, busy, duty))
@@ -102,7 +102,7 @@ func (d *device) measure(name string, l Load, duty float64, busy Load, others ..
 }
 
 // table is what scripts/gpu would write of the device.
-func (d *device) table(t *testing.T) *Table {
+func (d *device) table(t *testing.T) *GPUTable {
 	t.Helper()
 	d.add(map[string]any{"kind": "machine", "version": 1, "date": "2026-01-02", "device": "cuda", "gpu": "made up", "graphs": true, "cores": 8, "dtype": "float16"})
 	d.add(map[string]any{"kind": "memory", "gpu_memory_bytes": 80 << 30})
@@ -110,22 +110,22 @@ func (d *device) table(t *testing.T) *Table {
 		p := d.profiles[name]
 		d.add(map[string]any{"kind": "model", "model": name, "weight_bytes": p.WeightBytes, "kv_bytes_per_token": p.KVBytes})
 	}
-	busy := Load{Batch: 8, Context: 512}
+	busy := GPULoad{Batch: 8, Context: 512}
 	for _, name := range d.names {
 		for _, n := range []int{1, 2, 4, 8, 16, 32, 64} {
 			for _, context := range []int{128, 512, 1024} {
-				d.measure(name, Load{Batch: n, Context: context}, 1, busy)
+				d.measure(name, GPULoad{Batch: n, Context: context}, 1, busy)
 			}
 		}
 		for _, n := range []int{16, 64, 128, 256, 512, 1024, 2048} {
-			d.measure(name, Load{Tokens: n}, 1, busy)
+			d.measure(name, GPULoad{Tokens: n}, 1, busy)
 		}
 	}
 	for i, name := range d.names {
 		a, b := d.names[(i+1)%3], d.names[(i+2)%3]
 		for _, duty := range []float64{1, 0.5} {
 			for _, others := range [][]string{{a}, {b}, {a, b}} {
-				for _, l := range []Load{busy, {Tokens: 512}, {Batch: 1, Context: 128}, {Batch: 32, Context: 512}} {
+				for _, l := range []GPULoad{busy, {Tokens: 512}, {Batch: 1, Context: 128}, {Batch: 32, Context: 512}} {
 					d.measure(name, l, duty, busy, others...)
 				}
 			}
@@ -135,7 +135,7 @@ func (d *device) table(t *testing.T) *Table {
 		d.add(map[string]any{"kind": "wake", "model": name, "pinned": true, "bytes": d.profiles[name].WeightBytes, "wake_ms": 300})
 	}
 	d.add(map[string]any{"kind": "end", "seconds": 200, "complete": true})
-	table, err := Read(strings.NewReader(strings.Join(d.lines, "\n")+"\n"), "made-up.jsonl")
+	table, err := ReadGPUTable(strings.NewReader(strings.Join(d.lines, "\n")+"\n"), "made-up.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestEagerStepsAreApart(t *testing.T) {
 	p := d.profiles["opt-125m"]
 	ms, _ := p.Step(8, 8, 8*512, 0)
 	table := d.table(t)
-	table.Steps = append(table.Steps, Step{Model: "opt-125m", Load: Load{Batch: 8, Context: 512}, MS: 3 * ms, DeviceMS: 2 * ms})
+	table.Steps = append(table.Steps, GPUStep{Model: "opt-125m", GPULoad: GPULoad{Batch: 8, Context: 512}, MS: 3 * ms, DeviceMS: 2 * ms})
 	g, err := OfTable(table, 0, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ func (p *paper) study() reports.Study {
 func (p *paper) check() (err error) {
 	p.day, p.decisions = 10*time.Minute, training.UsualJobs
 	if p.Quick {
-		p.day, p.decisions, p.comparisons = 2*time.Minute, training.Quick, 400
+		p.day, p.decisions, p.comparisons = 2*time.Minute, training.QuickJobs, 400
 	}
 	if p.recordings == "" {
 		return nil

@@ -10,16 +10,16 @@ import (
 	"slices"
 )
 
-// Version of the format that is read.
-const Version = 1
+// gpuTableVersion of the format that is read.
+const gpuTableVersion = 1
 
-// Table is all that was measured.
-type Table struct {
+// GPUTable is all that was measured.
+type GPUTable struct {
 	Name    string
-	Machine Machine
-	Models  []Model
-	Steps   []Step
-	Moves   []Transfer
+	Machine GPUMachine
+	Models  []GPUModel
+	Steps   []GPUStep
+	Moves   []GPUTransfer
 	// Notes say what was left out, and why.
 	Notes []string
 	// MemoryBytes is the device's memory; 0 if it was not reported.
@@ -29,8 +29,8 @@ type Table struct {
 	Seconds       float64
 }
 
-// Machine is what the table was measured on. What the machine did not report is empty.
-type Machine struct {
+// GPUMachine is what the table was measured on. What the machine did not report is empty.
+type GPUMachine struct {
 	Version int    `json:"version"`
 	Date    string `json:"date"`
 	Device  string `json:"device"`
@@ -53,8 +53,8 @@ type Machine struct {
 	Budget float64 `json:"budget_s"`
 }
 
-// Model is a decoder that was measured.
-type Model struct {
+// GPUModel is a decoder that was measured.
+type GPUModel struct {
 	Name        string `json:"model"`
 	Layers      int    `json:"layers"`
 	Hidden      int    `json:"hidden"`
@@ -65,40 +65,40 @@ type Model struct {
 	ActivationBytes int64 `json:"activation_bytes"`
 }
 
-// Step is a block of steps of one load.
-type Step struct {
+// GPUStep is a block of steps of one load.
+type GPUStep struct {
 	Line    int
 	Prefill bool
 	Model   string `json:"model"`
-	Load
+	GPULoad
 	MS float64 `json:"step_ms"`
 	// DeviceMS is the device's part of a step.
-	DeviceMS float64    `json:"gpu_ms"`
-	Steps    int        `json:"steps"`
-	Repeat   int        `json:"repeat"`
-	Graph    bool       `json:"graph"`
-	Beside   []Activity `json:"beside"`
+	DeviceMS float64       `json:"gpu_ms"`
+	Steps    int           `json:"steps"`
+	Repeat   int           `json:"repeat"`
+	Graph    bool          `json:"graph"`
+	Beside   []GPUActivity `json:"beside"`
 }
 
-// Load is what a step has to do: decode so many sequences with so many tokens of context
+// GPULoad is what a step has to do: decode so many sequences with so many tokens of context
 // each, or read a prompt of so many tokens.
-type Load struct {
+type GPULoad struct {
 	Batch   int `json:"batch"`
 	Context int `json:"context"`
 	Tokens  int `json:"tokens"`
 }
 
-func (l Load) String() string {
+func (l GPULoad) String() string {
 	if l.Tokens > 0 {
 		return fmt.Sprintf("a prompt of %d", l.Tokens)
 	}
 	return fmt.Sprintf("%d with %d each", l.Batch, l.Context)
 }
 
-// Activity is what a neighbour did meanwhile.
-type Activity struct {
+// GPUActivity is what a neighbour did meanwhile.
+type GPUActivity struct {
 	Model string `json:"model"`
-	Load
+	GPULoad
 	AskedDuty float64 `json:"asked_duty"`
 	// PerSecond is its steps, MS what one took, and DeviceMS the device's part of it. Of the
 	// wait for the device, the latter has what came after the step had begun there.
@@ -107,8 +107,8 @@ type Activity struct {
 	DeviceMS  float64 `json:"gpu_ms"`
 }
 
-// Transfer is weights on the way: a load, a sleep, a wake, or the writing of the file to load.
-type Transfer struct {
+// GPUTransfer is weights on the way: a load, a sleep, a wake, or the writing of the file to load.
+type GPUTransfer struct {
 	Line  int
 	Kind  string
 	Model string `json:"model"`
@@ -124,12 +124,12 @@ type Transfer struct {
 }
 
 // MS returns how long it took.
-func (m *Transfer) MS() float64 { return m.Load + m.Sleep + m.Wake + m.Write }
+func (m *GPUTransfer) MS() float64 { return m.Load + m.Sleep + m.Wake + m.Write }
 
-// Read reads a table. A last line without an end is left out: the run was cut while it was
+// ReadGPUTable reads a table. A last line without an end is left out: the run was cut while it was
 // written.
-func Read(r io.Reader, name string) (*Table, error) {
-	t := &Table{Name: name, Cut: true}
+func ReadGPUTable(r io.Reader, name string) (*GPUTable, error) {
+	t := &GPUTable{Name: name, Cut: true}
 	lines := bufio.NewReader(r)
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
@@ -150,7 +150,7 @@ func Read(r io.Reader, name string) (*Table, error) {
 }
 
 // row adds a line to the table.
-func (t *Table) row(n int, line []byte) error {
+func (t *GPUTable) row(n int, line []byte) error {
 	var head struct {
 		Kind string `json:"kind"`
 	}
@@ -165,22 +165,22 @@ func (t *Table) row(n int, line []byte) error {
 		if err := json.Unmarshal(line, &t.Machine); err != nil {
 			return err
 		}
-		if t.Machine.Version != Version {
-			return fmt.Errorf("version %d of the table's format; this program reads version %d", t.Machine.Version, Version)
+		if t.Machine.Version != gpuTableVersion {
+			return fmt.Errorf("version %d of the table's format; this program reads version %d", t.Machine.Version, gpuTableVersion)
 		}
 		return nil
 	case "model":
 		return t.model(line)
 	case "decode", "prefill":
-		return t.step(Step{Line: n, Prefill: head.Kind == "prefill"}, line)
+		return t.step(GPUStep{Line: n, Prefill: head.Kind == "prefill"}, line)
 	case "load", "sleep", "wake", "write":
-		return t.move(Transfer{Line: n, Kind: head.Kind}, line)
+		return t.move(GPUTransfer{Line: n, Kind: head.Kind}, line)
 	}
 	return t.other(head.Kind, line)
 }
 
-func (t *Table) model(line []byte) error {
-	var m Model
+func (t *GPUTable) model(line []byte) error {
+	var m GPUModel
 	if err := json.Unmarshal(line, &m); err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (t *Table) model(line []byte) error {
 	return nil
 }
 
-func (t *Table) step(s Step, line []byte) error {
+func (t *GPUTable) step(s GPUStep, line []byte) error {
 	if err := json.Unmarshal(line, &s); err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (t *Table) step(s Step, line []byte) error {
 	return nil
 }
 
-func (t *Table) move(m Transfer, line []byte) error {
+func (t *GPUTable) move(m GPUTransfer, line []byte) error {
 	if err := json.Unmarshal(line, &m); err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (t *Table) move(m Transfer, line []byte) error {
 }
 
 // other returns what the rest of the kinds say.
-func (t *Table) other(kind string, line []byte) error {
+func (t *GPUTable) other(kind string, line []byte) error {
 	var row struct {
 		Model      string  `json:"model"`
 		Words      string  `json:"words"`
@@ -267,7 +267,7 @@ func (t *Table) other(kind string, line []byte) error {
 	return nil
 }
 
-func (t *Table) known(model string) error {
+func (t *GPUTable) known(model string) error {
 	if t.Model(model) == nil {
 		return fmt.Errorf("model %q has no row of kind model before", model)
 	}
@@ -275,15 +275,15 @@ func (t *Table) known(model string) error {
 }
 
 // Model returns the model of a name, or nil.
-func (t *Table) Model(name string) *Model {
-	if i := slices.IndexFunc(t.Models, func(m Model) bool { return m.Name == name }); i >= 0 {
+func (t *GPUTable) Model(name string) *GPUModel {
+	if i := slices.IndexFunc(t.Models, func(m GPUModel) bool { return m.Name == name }); i >= 0 {
 		return &t.Models[i]
 	}
 	return nil
 }
 
 // check refuses a table that nothing can be made of.
-func (t *Table) check() error {
+func (t *GPUTable) check() error {
 	switch {
 	case t.Machine.Version == 0:
 		return fmt.Errorf("%s: the table is empty; want JSON lines as make gpu writes them", t.Name)

@@ -11,7 +11,7 @@ const (
 	large = `{"kind":"model","model":"large","layers":4,"hidden":96,"weight_bytes":300,"kv_bytes_per_token":16}` + "\n"
 )
 
-func read(text string) (*Table, error) { return Read(strings.NewReader(text), "t.jsonl") }
+func read(text string) (*GPUTable, error) { return ReadGPUTable(strings.NewReader(text), "t.jsonl") }
 
 func TestATableIsRead(t *testing.T) {
 	got, err := read(head + `{"kind":"memory","gpu_memory_bytes":5000}` + "\n" + small + large +
