@@ -93,7 +93,7 @@ func (x controllers) sections(w env.ControlAccess, life *lifecycle.Controller, m
 	list = append(list, answers{busy})
 	if x.rolling {
 		system, _ := x.RolloutSystem()
-		v, err := rollout.NewReplicas(system, x.RolloutOptions(), w.Ledger, busy, func(int, *rollout.Model, string) {})
+		v, err := rollout.NewReplicas(system, x.RolloutOptions(), w.Ledger, busy, func(int, *rollout.Versioned, string) {})
 		if err != nil {
 			return nil, err
 		}
@@ -330,7 +330,7 @@ func (s *Scenario) versioned(step workloads.Step) error {
 	}
 	name, version, _ := strings.Cut(step.Replica, "=")
 	system, _ := s.RolloutSystem()
-	if !slices.ContainsFunc(system.Models, func(m rollout.Model) bool { return m.Name == name && !m.RealTime }) {
+	if !slices.ContainsFunc(system.Models, func(m rollout.Versioned) bool { return m.Name == name && !m.RealTime }) {
 		return fmt.Errorf("no model %q changes its version; %s", name, hint(name, s.modelNames()))
 	}
 	return rollout.CheckVersion(version)

@@ -184,7 +184,7 @@ func (s *Scenario) RolloutSystem() (x *rollout.System, named []bool) {
 		index[s.replicaName(p)] = i
 	}
 	for i, w := range s.Weights {
-		m := rollout.Model{Name: w.Name, Version: w.Version, RealTime: w.RealTime, Keep: Of[Rollout](s).Keep[w.Name]}
+		m := rollout.Versioned{Name: w.Name, Version: w.Version, RealTime: w.RealTime, Keep: Of[Rollout](s).Keep[w.Name]}
 		if m.Version == "" {
 			m.Version = "1"
 		}

@@ -42,11 +42,11 @@ func (c *Controller) problem(asks []ask, rooms [][]float64, alpha float64, kept 
 			for r, x := range rooms[i] {
 				free[r] = max(0, x)
 			}
-			p.Servers = append(p.Servers, placement.Server{Name: s.Name, Site: s.Site, Free: free, Loaded: c.models(i, kept)})
+			p.Bins = append(p.Bins, placement.Bin{Name: s.Name, Site: s.Site, Free: free, Loaded: c.models(i, kept)})
 		}
 	}
 	for k := range asks {
-		p.Applications = append(p.Applications, c.formulate(&asks[k]))
+		p.Items = append(p.Items, c.formulate(&asks[k]))
 	}
 	return p, use
 }
@@ -90,9 +90,9 @@ func (c *Controller) need(app, variant, server int) []float64 {
 }
 
 // formulate is the ask as an application of a problem.
-func (c *Controller) formulate(q *ask) placement.Application {
+func (c *Controller) formulate(q *ask) placement.Item {
 	s := &c.system.Applications[q.app]
-	a := placement.Application{Name: s.Name, Rate: s.Rate, MaxLatencyMS: s.MaxLatencyMS}
+	a := placement.Item{Name: s.Name, Rate: s.Rate, MaxLatencyMS: s.MaxLatencyMS}
 	if q.apart != nil {
 		a.Primary, a.Site = c.system.Servers[q.apart.server].Name, c.system.Servers[q.apart.server].Site
 	}

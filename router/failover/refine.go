@@ -103,11 +103,11 @@ func (c *Controller) prepareSearch() {
 // until the one that replaces it is there, so those for which there is no room yet follow after the others.
 func (c *Controller) moveBackups() bool {
 	r := &c.refining
-	from := make([]placement.Spot, len(r.asks))
+	from := make([]placement.Choice, len(r.asks))
 	for k, x := range r.from {
-		from[k] = placement.Spot{Variant: -1, Server: -1}
+		from[k] = placement.Choice{Variant: -1, Server: -1}
 		if x != nil {
-			from[k] = placement.Spot{Variant: slices.Index(r.asks[k].variants, x.variant), Server: slices.Index(r.use, x.server)}
+			from[k] = placement.Choice{Variant: slices.Index(r.asks[k].variants, x.variant), Server: slices.Index(r.use, x.server)}
 		}
 	}
 	now := r.problem.Of(from)

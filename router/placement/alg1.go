@@ -12,16 +12,16 @@ func (p *Problem) Algorithm1(printed bool) *Plan {
 	q := *p
 	if printed {
 		q.Alpha, q.SiteIndependent = 0, false
-		q.Applications = slices.Clone(p.Applications)
-		for i := range q.Applications {
-			q.Applications[i].Primary, q.Applications[i].Site, q.Applications[i].MaxLatencyMS = "", "", 0
+		q.Items = slices.Clone(p.Items)
+		for i := range q.Items {
+			q.Items[i].Primary, q.Items[i].Site, q.Items[i].MaxLatencyMS = "", "", 0
 		}
 	}
 	l, delta := q.ledger(), q.delta()
-	spots := make([]Spot, len(q.Applications))
-	sorted := make([][]int, len(q.Applications))
-	for i := range q.Applications {
-		a := &q.Applications[i]
+	spots := make([]Choice, len(q.Items))
+	sorted := make([][]int, len(q.Items))
+	for i := range q.Items {
+		a := &q.Items[i]
 		sorted[i] = l.bySize(a)
 		spots[i] = none
 		for k := match(a, sorted[i], delta, l); k >= 0; k-- {
@@ -31,12 +31,12 @@ func (p *Problem) Algorithm1(printed bool) *Plan {
 			}
 			if s := l.worst(i, v); s >= 0 {
 				l.add(i, v, s)
-				spots[i] = Spot{v, s}
+				spots[i] = Choice{v, s}
 				break
 			}
 		}
 	}
-	for i := range q.Applications {
+	for i := range q.Items {
 		l.upgrade(i, &spots[i])
 	}
 	return p.plan(spots)
@@ -47,8 +47,8 @@ func (p *Problem) delta() float64 {
 	l, share := p.ledger(), 1.0
 	for r := range p.Resources {
 		var full float64
-		for i := range p.Applications {
-			a := &p.Applications[i]
+		for i := range p.Items {
+			a := &p.Items[i]
 			full += slices.MaxFunc(a.Variants, func(v, w Alternative) int { return cmp.Compare(v.Demand[r], w.Demand[r]) }).Demand[r]
 		}
 		if full > 0 {
@@ -60,7 +60,7 @@ func (p *Problem) delta() float64 {
 
 // match is the largest variant, by index in the sorted list, that takes at most delta of what
 // the largest does; else the smallest.
-func match(a *Application, sorted []int, delta float64, l *ledger) int {
+func match(a *Item, sorted []int, delta float64, l *ledger) int {
 	full := l.size(a.Variants[sorted[len(sorted)-1]].Demand)
 	for k := len(sorted) - 1; k > 0; k-- {
 		if l.size(a.Variants[sorted[k]].Demand) <= delta*full*(1+slack) {
@@ -84,7 +84,7 @@ func (l *ledger) size(demand []float64) (most float64) {
 }
 
 // bySize lists the application's variants from the smallest on.
-func (l *ledger) bySize(a *Application) []int {
+func (l *ledger) bySize(a *Item) []int {
 	list := make([]int, len(a.Variants))
 	for v := range list {
 		list[v] = v
@@ -94,11 +94,11 @@ func (l *ledger) bySize(a *Application) []int {
 }
 
 // upgrade gives the application the best variant that its server still fits.
-func (l *ledger) upgrade(i int, spot *Spot) {
+func (l *ledger) upgrade(i int, spot *Choice) {
 	if *spot == none {
 		return
 	}
-	a := &l.p.Applications[i]
+	a := &l.p.Items[i]
 	l.drop(i, spot.Variant, spot.Server)
 	for v := range a.Variants {
 		if w := &a.Variants[v]; w.Quality > a.Variants[spot.Variant].Quality && a.quick(w) && l.has(i, v, spot.Server) {

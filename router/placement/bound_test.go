@@ -7,12 +7,12 @@ import "math"
 func lagrangian(p *Problem, placed int) float64 {
 	l, budget := p.ledger(), p.budget()
 	n := len(budget)
-	fits := make([][]bool, len(p.Applications)) // any server, by application and variant
-	for i := range p.Applications {
-		for v := range p.Applications[i].Variants {
+	fits := make([][]bool, len(p.Items)) // any server, by application and variant
+	for i := range p.Items {
+		for v := range p.Items[i].Variants {
 			any := false
-			for s := range p.Servers {
-				any = any || p.May(&p.Applications[i], s) && l.has(i, v, s)
+			for s := range p.Bins {
+				any = any || p.May(&p.Items[i], s) && l.has(i, v, s)
 			}
 			fits[i] = append(fits[i], any)
 		}
@@ -21,14 +21,14 @@ func lagrangian(p *Problem, placed int) float64 {
 	used := make([]float64, n+1)
 	const steps = 20000
 	for step := range steps {
-		bound := prices[n] * float64(len(p.Applications)-placed)
+		bound := prices[n] * float64(len(p.Items)-placed)
 		for r := range budget {
 			bound += prices[r]
 			used[r] = -1
 		}
-		used[n] = -float64(len(p.Applications) - placed)
-		for i := range p.Applications {
-			a := &p.Applications[i]
+		used[n] = -float64(len(p.Items) - placed)
+		for i := range p.Items {
+			a := &p.Items[i]
 			most, at := -prices[n], -1
 			for v := range a.Variants {
 				w := &a.Variants[v]
@@ -57,7 +57,7 @@ func lagrangian(p *Problem, placed int) float64 {
 			length += x * x
 		}
 		for k, x := range used {
-			prices[k] = max(0, prices[k]+float64(len(p.Applications))*math.Pow(0.9993, float64(step))*x/math.Sqrt(length))
+			prices[k] = max(0, prices[k]+float64(len(p.Items))*math.Pow(0.9993, float64(step))*x/math.Sqrt(length))
 		}
 	}
 	return best

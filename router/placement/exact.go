@@ -20,14 +20,14 @@ func (p *Problem) Exact(start *Plan, stop func() bool) *Plan {
 	}
 	b := newBranching(p, stop)
 	// How many: each placed application counts one.
-	b.prepare(1, 0, len(p.Applications))
+	b.prepare(1, 0, len(p.Items))
 	b.best, b.found = float64(start.Placed), slices.Clone(start.Spots)
 	b.integral = true
 	b.search()
 	placed, stopped := int(math.Round(b.best)), b.stopped
 	spots := b.found
 	// How good: with so many.
-	b.prepare(0, 1, len(p.Applications)-placed)
+	b.prepare(0, 1, len(p.Items)-placed)
 	b.best, b.found, b.integral = p.plan(spots).Objective, spots, false
 	if start.Placed == placed && start.Objective > b.best {
 		b.best, b.found = start.Objective, slices.Clone(start.Spots)
@@ -58,8 +58,8 @@ type branching struct {
 	options  [][]option
 	prices   []float64 // by constraint: server × resource, then resources, then skips
 	skips    int       // applications that may still go without
-	spots    []Spot
-	found    []Spot
+	spots    []Choice
+	found    []Choice
 	best     float64
 	root     float64 // the bound of all plans
 	integral bool    // values are whole numbers
@@ -69,7 +69,7 @@ type branching struct {
 
 // option is a spot of an application and its value.
 type option struct {
-	Spot
+	Choice
 	value  float64
 	demand []float64
 }
@@ -82,10 +82,10 @@ func newBranching(p *Problem, stop func() bool) *branching {
 func (b *branching) prepare(count, quality float64, skips int) {
 	p := b.p
 	b.ledger, b.skips, b.nodes, b.stopped = p.ledger(), skips, 0, false
-	b.spots, b.order, b.options = make([]Spot, len(p.Applications)), nil, nil
-	least := make([]float64, len(p.Applications))
-	for i := range p.Applications {
-		a := &p.Applications[i]
+	b.spots, b.order, b.options = make([]Choice, len(p.Items)), nil, nil
+	least := make([]float64, len(p.Items))
+	for i := range p.Items {
+		a := &p.Items[i]
 		b.spots[i] = none
 		var list []option
 		least[i] = math.Inf(1)
@@ -95,13 +95,13 @@ func (b *branching) prepare(count, quality float64, skips int) {
 				continue
 			}
 			least[i] = min(least[i], b.ledger.size(w.Demand))
-			for s := range p.Servers {
+			for s := range p.Bins {
 				if p.May(a, s) && b.ledger.fits(w.Demand, s) {
-					list = append(list, option{Spot{v, s}, count + quality*w.Quality*a.Rate, w.Demand})
+					list = append(list, option{Choice{v, s}, count + quality*w.Quality*a.Rate, w.Demand})
 				}
 			}
 		}
-		b.options, b.order = append(b.options, append(list, option{Spot: none})), append(b.order, i)
+		b.options, b.order = append(b.options, append(list, option{Choice: none})), append(b.order, i)
 	}
 	slices.SortStableFunc(b.order, func(i, j int) int {
 		if n := cmp.Compare(len(b.options[i]), len(b.options[j])); n != 0 && min(len(b.options[i]), len(b.options[j])) <= 2 {
@@ -109,12 +109,12 @@ func (b *branching) prepare(count, quality float64, skips int) {
 		}
 		return cmp.Compare(least[j], least[i])
 	})
-	b.prices = make([]float64, (len(p.Servers)+1)*len(p.Resources)+1)
+	b.prices = make([]float64, (len(p.Bins)+1)*len(p.Resources)+1)
 }
 
 // dominated reports whether another variant is no worse in anything. Without quality only
 // demands count.
-func dominated(a *Application, v int, quality bool) bool {
+func dominated(a *Item, v int, quality bool) bool {
 	x := &a.Variants[v]
 	for w := range a.Variants {
 		y := &a.Variants[w]
@@ -177,14 +177,14 @@ func (b *branching) visit(depth int, worth float64) {
 
 // set enters the option, or removes it.
 func (b *branching) set(i int, o *option, times float64) {
-	if o.Spot == none {
+	if o.Choice == none {
 		b.skips -= int(times)
 		b.spots[i] = none
 		return
 	}
 	b.ledger.take(o.demand, o.Server, times)
 	if times > 0 {
-		b.spots[i] = o.Spot
+		b.spots[i] = o.Choice
 	}
 }
 
@@ -215,22 +215,22 @@ func (b *branching) promising(i int) []option {
 // repeated reports whether the list has the variant on a server that is the same for all
 // that are not placed: as much is free, and none of their primaries or sites is concerned.
 func (b *branching) repeated(i int, o *option, list []option) bool {
-	if o.Spot == none || !slices.Equal(b.ledger.free[o.Server], b.p.Servers[o.Server].Free) || b.named(o.Server) {
+	if o.Choice == none || !slices.Equal(b.ledger.free[o.Server], b.p.Bins[o.Server].Free) || b.named(o.Server) {
 		return false
 	}
 	return slices.ContainsFunc(list, func(x option) bool {
-		return x.Spot != none && x.Variant == o.Variant && !b.named(x.Server) && slices.Equal(b.ledger.free[x.Server], b.ledger.free[o.Server]) &&
-			slices.Equal(b.p.Servers[x.Server].Free, b.p.Servers[o.Server].Free)
+		return x.Choice != none && x.Variant == o.Variant && !b.named(x.Server) && slices.Equal(b.ledger.free[x.Server], b.ledger.free[o.Server]) &&
+			slices.Equal(b.p.Bins[x.Server].Free, b.p.Bins[o.Server].Free)
 	})
 }
 
 // named reports whether the server is the primary of an application, or on the site of one.
 func (b *branching) named(server int) bool {
-	return slices.ContainsFunc(b.p.Applications, func(a Application) bool { return !b.p.May(&a, server) })
+	return slices.ContainsFunc(b.p.Items, func(a Item) bool { return !b.p.May(&a, server) })
 }
 
 func (b *branching) possible(o *option) bool {
-	if o.Spot == none {
+	if o.Choice == none {
 		return b.skips > 0
 	}
 	return b.ledger.fits(o.demand, o.Server)
@@ -239,10 +239,10 @@ func (b *branching) possible(o *option) bool {
 // reduced is the option's value at the present prices.
 func (b *branching) reduced(o *option) float64 {
 	resources := len(b.p.Resources)
-	if o.Spot == none {
+	if o.Choice == none {
 		return -b.prices[len(b.prices)-1]
 	}
-	value, all := o.value, len(b.p.Servers)*resources
+	value, all := o.value, len(b.p.Bins)*resources
 	for r, d := range o.demand {
 		value -= d * (b.prices[o.Server*resources+r] + b.prices[all+r])
 	}
@@ -281,7 +281,7 @@ func (b *branching) bound(depth int, worth float64, steps int) float64 {
 // application has no option.
 func (b *branching) lagrange(depth int, used []float64) (bound float64, ok bool) {
 	resources := len(b.p.Resources)
-	all := len(b.p.Servers) * resources
+	all := len(b.p.Bins) * resources
 	for s, free := range b.ledger.free {
 		for r, x := range free {
 			used[s*resources+r] = -x
@@ -309,7 +309,7 @@ func (b *branching) lagrange(depth int, used []float64) (bound float64, ok bool)
 			return 0, false
 		}
 		bound += most
-		if best.Spot == none {
+		if best.Choice == none {
 			used[last]++
 			continue
 		}
@@ -342,9 +342,9 @@ func (b *branching) improve(used []float64, by float64) {
 // scale is the size of a constraint, so that prices of all are alike.
 func (b *branching) scale(k int) float64 {
 	resources := len(b.p.Resources)
-	switch all := len(b.p.Servers) * resources; {
+	switch all := len(b.p.Bins) * resources; {
 	case k < all:
-		return max(1e-12, b.p.Servers[k/resources].Free[k%resources])
+		return max(1e-12, b.p.Bins[k/resources].Free[k%resources])
 	case k < all+resources:
 		return max(1e-12, b.ledger.most[k-all])
 	}

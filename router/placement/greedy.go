@@ -12,7 +12,7 @@ import (
 // for as long as there is time. Plans of the same problem and the same work are the same.
 type Search struct {
 	*ledger
-	spots   []Spot
+	spots   []Choice
 	order   []int     // of applications, by their smallest variant
 	choices [][]int   // by application, the variants that are worth it, from the smallest on
 	best    []float64 // by application, what its best variant is worth
@@ -35,9 +35,9 @@ type Search struct {
 // gets it where others move, for which a quarter of the work is spent at most; then upgrades by what they gain per unit of
 // capacity, on another server where their own is full. The rest of the work makes it better.
 func (p *Problem) Search(work int) *Search {
-	n := len(p.Applications)
-	g := &Search{ledger: p.ledger(), spots: slices.Repeat([]Spot{none}, n), choices: make([][]int, n), best: make([]float64, n),
-		level: make([]int, n), on: make([][]int, len(p.Servers)), random: rand.New(rand.NewPCG(1, 2)), draft: draft{keys: make([]float64, n)}}
+	n := len(p.Items)
+	g := &Search{ledger: p.ledger(), spots: slices.Repeat([]Choice{none}, n), choices: make([][]int, n), best: make([]float64, n),
+		level: make([]int, n), on: make([][]int, len(p.Bins)), random: rand.New(rand.NewPCG(1, 2)), draft: draft{keys: make([]float64, n)}}
 	g.prepare()
 	g.placeSmallest()
 	for _, i := range g.order {
@@ -61,9 +61,9 @@ func (p *Problem) Plan(work int) *Plan { return p.Search(work).Plan() }
 // prepare sorts the variants and the applications.
 func (g *Search) prepare() {
 	p := g.p
-	smallest := make([]float64, len(p.Applications))
-	for i := range p.Applications {
-		a := &p.Applications[i]
+	smallest := make([]float64, len(p.Items))
+	for i := range p.Items {
+		a := &p.Items[i]
 		g.order = append(g.order, i)
 		for _, v := range g.bySize(a) {
 			// A variant that is no better in anything may share memory with what is there.
@@ -80,7 +80,7 @@ func (g *Search) prepare() {
 	}
 	slices.SortStableFunc(g.order, func(i, j int) int { return cmp.Compare(smallest[i], smallest[j]) })
 	g.order = slices.DeleteFunc(g.order, func(i int) bool { return !g.possible(i) })
-	all := make([]int, len(p.Servers))
+	all := make([]int, len(p.Bins))
 	for s := range all {
 		all[s] = s
 	}
@@ -92,7 +92,7 @@ func (g *Search) prepare() {
 func (g *Search) possible(i int) bool {
 	for s := range g.on {
 		for _, v := range g.choices[i] {
-			if g.p.May(&g.p.Applications[i], s) && g.has(i, v, s) {
+			if g.p.May(&g.p.Items[i], s) && g.has(i, v, s) {
 				return true
 			}
 		}
@@ -110,19 +110,19 @@ func (g *Search) among(list []int) {
 }
 
 func (g *Search) demand(i, level int) []float64 {
-	return g.p.Applications[i].Variants[g.choices[i][level]].Demand
+	return g.p.Items[i].Variants[g.choices[i][level]].Demand
 }
 
 // worth is quality × rate of the application at a level.
 func (g *Search) worth(i, level int) float64 {
-	a := &g.p.Applications[i]
+	a := &g.p.Items[i]
 	return a.Variants[g.choices[i][level]].Quality * a.Rate
 }
 
 // put places the application.
 func (g *Search) put(i, level, server int) {
 	g.add(i, g.choices[i][level], server)
-	g.spots[i], g.level[i] = Spot{g.choices[i][level], server}, level
+	g.spots[i], g.level[i] = Choice{g.choices[i][level], server}, level
 	g.on[server] = append(g.on[server], i)
 	g.heap.changed(server, g.room(server))
 }
@@ -141,8 +141,8 @@ func (g *Search) remove(i int) {
 // does; −1 if none does. Where memory is shared, a server that has the model comes first.
 func (g *Search) roomiest(i, level, except int) int {
 	v := g.choices[i][level]
-	demand := g.p.Applications[i].Variants[v].Demand
-	may := func(s int) bool { return s != except && g.p.May(&g.p.Applications[i], s) }
+	demand := g.p.Items[i].Variants[v].Demand
+	may := func(s int) bool { return s != except && g.p.May(&g.p.Items[i], s) }
 	if g.model != nil && g.model[i][v] >= 0 {
 		best := -1
 		for _, s := range g.heap.list {
@@ -198,7 +198,7 @@ func (g *Search) placeSmallest() {
 		return
 	}
 	before := slices.Clone(g.spots)
-	g.restore(slices.Repeat([]Spot{none}, len(g.spots)))
+	g.restore(slices.Repeat([]Choice{none}, len(g.spots)))
 	order := slices.Clone(g.order)
 	slices.Reverse(order[:possible])
 	if g.placeAll(order) >= missing {
@@ -244,7 +244,7 @@ func (g *Search) inSum(order []int) int {
 }
 
 // restore goes back to the spots.
-func (g *Search) restore(spots []Spot) {
+func (g *Search) restore(spots []Choice) {
 	for i, spot := range spots {
 		if g.spots[i] != spot && g.spots[i] != none {
 			g.remove(i)

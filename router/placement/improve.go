@@ -10,7 +10,7 @@ type draft struct {
 	servers []int
 	list    []int     // applications, in the order in which they are placed
 	keys    []float64 // by application, of that order
-	before  []Spot    // of the list
+	before  []Choice  // of the list
 	// wanted is an application that is placed at a level on the first of the servers before all others; −1 if none is.
 	wanted, level int
 }
@@ -182,7 +182,7 @@ func (g *Search) want() {
 		}
 	}
 	s := g.random.IntN(len(g.on))
-	if i < 0 || !g.p.May(&g.p.Applications[i], s) {
+	if i < 0 || !g.p.May(&g.p.Items[i], s) {
 		return
 	}
 	level := 0
@@ -209,7 +209,7 @@ func (g *Search) now(i int) float64 {
 
 // AtOnce returns the work that is put into a plan that is waited for: some milliseconds, and less where there is little
 // to plan.
-func (p *Problem) AtOnce() int { return min(1<<15, len(p.Applications)<<11) }
+func (p *Problem) AtOnce() int { return min(1<<15, len(p.Items)<<11) }
 
 // Thorough returns the work that is put into a plan that is not: some 30 times as much.
 func (p *Problem) Thorough() int { return p.AtOnce() << 5 }

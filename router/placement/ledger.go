@@ -18,11 +18,11 @@ type ledger struct {
 
 func (p *Problem) ledger() *ledger {
 	l := &ledger{p: p, left: p.budget(), most: make([]float64, len(p.Resources))}
-	all := make([]float64, len(p.Servers)*len(p.Resources))
-	for i := range p.Servers {
+	all := make([]float64, len(p.Bins)*len(p.Resources))
+	for i := range p.Bins {
 		own := all[:len(p.Resources):len(p.Resources)]
 		all = all[len(p.Resources):]
-		copy(own, p.Servers[i].Free)
+		copy(own, p.Bins[i].Free)
 		l.free = append(l.free, own)
 		for r, x := range own {
 			l.most[r] += x
@@ -45,24 +45,24 @@ func (l *ledger) number() {
 		}
 		return n
 	}
-	for i := range l.p.Applications {
-		list := make([]int, len(l.p.Applications[i].Variants))
+	for i := range l.p.Items {
+		list := make([]int, len(l.p.Items[i].Variants))
 		for v := range list {
 			list[v] = -1
-			if name := l.p.Applications[i].Variants[v].Model; name != "" {
+			if name := l.p.Items[i].Variants[v].Model; name != "" {
 				list[v] = of(name)
 			}
 		}
 		l.model = append(l.model, list)
 	}
-	for i := range l.p.Servers {
-		for _, name := range l.p.Servers[i].Loaded {
+	for i := range l.p.Bins {
+		for _, name := range l.p.Bins[i].Loaded {
 			of(name)
 		}
 	}
-	for i := range l.p.Servers {
+	for i := range l.p.Bins {
 		held := make([]int, len(numbers))
-		for _, name := range l.p.Servers[i].Loaded {
+		for _, name := range l.p.Bins[i].Loaded {
 			held[of(name)]++
 		}
 		l.held = append(l.held, held)
@@ -78,7 +78,7 @@ func (l *ledger) holds(i, v, server int) bool {
 
 // cost is what the variant takes on the server. It holds until the next call.
 func (l *ledger) cost(i, v, server int) []float64 {
-	demand := l.p.Applications[i].Variants[v].Demand
+	demand := l.p.Items[i].Variants[v].Demand
 	if !l.holds(i, v, server) {
 		return demand
 	}
@@ -111,7 +111,7 @@ func (l *ledger) has(i, v, server int) bool { return l.fits(l.cost(i, v, server)
 // fitsServer reports whether the server has room for the demand.
 func (l *ledger) fitsServer(demand []float64, server int) bool {
 	for r, d := range demand {
-		if d > l.free[server][r]+slack*(1+l.p.Servers[server].Free[r]) {
+		if d > l.free[server][r]+slack*(1+l.p.Bins[server].Free[r]) {
 			return false
 		}
 	}
@@ -159,7 +159,7 @@ func (l *ledger) worst(i, v int) int {
 	best, most, shares := -1, math.Inf(-1), false
 	for s := range l.free {
 		held := l.holds(i, v, s)
-		if room := l.room(s); (held && !shares || held == shares && room > most) && l.p.May(&l.p.Applications[i], s) && l.has(i, v, s) {
+		if room := l.room(s); (held && !shares || held == shares && room > most) && l.p.May(&l.p.Items[i], s) && l.has(i, v, s) {
 			best, most, shares = s, room, held
 		}
 	}

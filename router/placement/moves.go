@@ -3,13 +3,13 @@ package placement
 import "slices"
 
 // Of returns the plan with these spots.
-func (p *Problem) Of(spots []Spot) *Plan { return p.plan(spots) }
+func (p *Problem) Of(spots []Choice) *Plan { return p.plan(spots) }
 
 // Moves makes the moves from one plan to another for which there is room while each backup stays until its successor
 // is there: those that fit at once, then, round by round, those that fit once the ones that were replaced have gone. It
 // returns the applications that move in the first round, and the plan that is reached. Where the other plan has no backup the
 // present one stays. Alpha is not kept on the way.
-func (p *Problem) Moves(from, to []Spot) (first []int, reached *Plan) {
+func (p *Problem) Moves(from, to []Choice) (first []int, reached *Plan) {
 	l, spots := p.ledger(), slices.Clone(from)
 	for i, s := range from {
 		if s != none {

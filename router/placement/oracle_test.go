@@ -18,18 +18,18 @@ import (
 // server takes it, and is at least as large as those of the variants that run it.
 func program(p *Problem, placed int) string {
 	var objective, rows, binaries, every []string
-	terms := make([][]string, (len(p.Servers)+1)*len(p.Resources)) // by server and resource, then of all
+	terms := make([][]string, (len(p.Bins)+1)*len(p.Resources)) // by server and resource, then of all
 	takes := func(s, r int, amount float64, x string) {
-		for _, at := range []int{s, len(p.Servers)} {
+		for _, at := range []int{s, len(p.Bins)} {
 			terms[at*len(p.Resources)+r] = append(terms[at*len(p.Resources)+r], fmt.Sprintf("%v %s", amount, x))
 		}
 	}
 	models := map[string]string{} // binaries, by model and server
-	for i := range p.Applications {
-		a, once := &p.Applications[i], []string{}
+	for i := range p.Items {
+		a, once := &p.Items[i], []string{}
 		for v := range a.Variants {
 			w := &a.Variants[v]
-			for s := range p.Servers {
+			for s := range p.Bins {
 				if !a.quick(w) || !p.May(a, s) {
 					continue
 				}
@@ -40,7 +40,7 @@ func program(p *Problem, placed int) string {
 					switch key := fmt.Sprint(w.Model, " ", s); {
 					case r > 0 || !p.Shared || w.Model == "":
 						takes(s, r, d, x)
-					case slices.Contains(p.Servers[s].Loaded, w.Model):
+					case slices.Contains(p.Bins[s].Loaded, w.Model):
 					default:
 						if models[key] == "" {
 							models[key] = fmt.Sprintf("y_%d_%d", len(models), s)
@@ -63,8 +63,8 @@ func program(p *Problem, placed int) string {
 	for k, list := range terms {
 		s, r := k/len(p.Resources), k%len(p.Resources)
 		limit := p.budget()[r]
-		if s < len(p.Servers) {
-			limit = p.Servers[s].Free[r]
+		if s < len(p.Bins) {
+			limit = p.Bins[s].Free[r]
 		}
 		if len(list) > 0 {
 			rows = append(rows, fmt.Sprintf("free_%d: %s <= %.15g", k, strings.Join(list, " + "), limit))
@@ -166,7 +166,7 @@ func TestServedPlansAgainstHiGHS(t *testing.T) {
 			share = x.Objective / best.objective
 		}
 		if worst, sum = min(worst, share), sum+share; x.Placed < best.placed || x.Placed == best.placed && share < 0.97 {
-			t.Errorf("problem %d, %d × %d, shared %v: %d placed, worth %.4f, of %d, worth %.4f (proved: %v)", k, len(p.Applications), len(p.Servers), p.Shared, x.Placed, x.Objective, best.placed, best.objective, best.proved)
+			t.Errorf("problem %d, %d × %d, shared %v: %d placed, worth %.4f, of %d, worth %.4f (proved: %v)", k, len(p.Items), len(p.Bins), p.Shared, x.Placed, x.Objective, best.placed, best.objective, best.proved)
 		}
 	}
 	t.Logf("%d problems: %.5f of the best in the mean, %.4f at worst", n, sum/float64(n), worst)

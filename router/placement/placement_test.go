@@ -19,10 +19,10 @@ var convnext = []Alternative{
 func family(applications int, free ...float64) *Problem {
 	p := &Problem{Resources: []string{"memory"}}
 	for i, f := range free {
-		p.Servers = append(p.Servers, Server{Name: fmt.Sprintf("S%d", i+1), Free: []float64{f}})
+		p.Bins = append(p.Bins, Bin{Name: fmt.Sprintf("S%d", i+1), Free: []float64{f}})
 	}
 	for i := range applications {
-		p.Applications = append(p.Applications, Application{Name: string(rune('A' + i)), Primary: "lost", Rate: 1, Variants: convnext})
+		p.Items = append(p.Items, Item{Name: string(rune('A' + i)), Primary: "lost", Rate: 1, Variants: convnext})
 	}
 	return p
 }
@@ -35,7 +35,7 @@ func written(p *Problem, x *Plan) string {
 			list = append(list, "-")
 			continue
 		}
-		list = append(list, p.Applications[i].Variants[s.Variant].Name+"@"+p.Servers[s.Server].Name)
+		list = append(list, p.Items[i].Variants[s.Variant].Name+"@"+p.Bins[s.Server].Name)
 	}
 	return strings.Join(list, " ")
 }
@@ -63,7 +63,7 @@ func TestAlgorithm1(t *testing.T) {
 // primary is (FL-7, second reading).
 func TestAlgorithm1AsPrintedIgnoresWhatItIsFor(t *testing.T) {
 	p := family(1, 400, 300)
-	p.Applications[0].Primary = "S1"
+	p.Items[0].Primary = "S1"
 	if got := written(p, p.Algorithm1(true)); got != "B@S1" {
 		t.Errorf("printed: %s", got)
 	}
@@ -78,9 +78,9 @@ func TestProactiveProgram(t *testing.T) {
 		p := family(3, 400, 300, 500)
 		p.Alpha = alpha
 		for i, primary := range []string{"S1", "S2", "S3"} {
-			p.Applications[i].Primary = primary
+			p.Items[i].Primary = primary
 		}
-		p.Applications[1].Rate = 2
+		p.Items[1].Rate = 2
 		x := p.Exact(nil, nil)
 		held(t, p, x)
 		// Several plans are as good: two applications have B, of which one is that of rate 2.
@@ -96,7 +96,7 @@ func TestProactiveProgram(t *testing.T) {
 // exhaustive is the best of all plans.
 func exhaustive(p *Problem) *Plan {
 	var best *Plan
-	spots, l := make([]Spot, len(p.Applications)), p.ledger()
+	spots, l := make([]Choice, len(p.Items)), p.ledger()
 	var visit func(i int)
 	visit = func(i int) {
 		if i == len(spots) {
@@ -108,12 +108,12 @@ func exhaustive(p *Problem) *Plan {
 		}
 		spots[i] = none
 		visit(i + 1)
-		a := &p.Applications[i]
+		a := &p.Items[i]
 		for v := range a.Variants {
-			for s := range p.Servers {
+			for s := range p.Bins {
 				if w := &a.Variants[v]; a.quick(w) && p.May(a, s) && l.has(i, v, s) {
 					l.add(i, v, s)
-					spots[i] = Spot{v, s}
+					spots[i] = Choice{v, s}
 					visit(i + 1)
 					l.drop(i, v, s)
 				}
@@ -134,7 +134,7 @@ func drawn(seed uint64, applications, servers, resources, variants int, room flo
 	}
 	full := make([]float64, resources)
 	for i := range applications {
-		a := Application{Name: fmt.Sprintf("a%d", i), Rate: 0.5 + 2*rng.Float64(), MaxLatencyMS: float64(20 * rng.IntN(3))}
+		a := Item{Name: fmt.Sprintf("a%d", i), Rate: 0.5 + 2*rng.Float64(), MaxLatencyMS: float64(20 * rng.IntN(3))}
 		a.Primary = fmt.Sprintf("s%d", rng.IntN(servers))
 		a.Site = fmt.Sprintf("site%d", (i+int(seed))%3)
 		quality, size := 0.5+0.3*rng.Float64(), 10+60*rng.Float64()
@@ -149,14 +149,14 @@ func drawn(seed uint64, applications, servers, resources, variants int, room flo
 		for r, d := range a.Variants[variants-1].Demand {
 			full[r] += d
 		}
-		p.Applications = append(p.Applications, a)
+		p.Items = append(p.Items, a)
 	}
 	for s := range servers {
-		x := Server{Name: fmt.Sprintf("s%d", s), Site: fmt.Sprintf("site%d", s%3)}
+		x := Bin{Name: fmt.Sprintf("s%d", s), Site: fmt.Sprintf("site%d", s%3)}
 		for r := range resources {
 			x.Free = append(x.Free, math.Round(full[r]*room/float64(servers)*(0.6+0.8*rng.Float64())))
 		}
-		p.Servers = append(p.Servers, x)
+		p.Bins = append(p.Bins, x)
 	}
 	return p
 }
@@ -164,12 +164,12 @@ func drawn(seed uint64, applications, servers, resources, variants int, room flo
 // TestRatesSayWhoIsKept: where not all find room, those of the highest rates do, on one server too.
 func TestRatesSayWhoIsKept(t *testing.T) {
 	for _, shared := range []bool{false, true} {
-		p := &Problem{Resources: []string{"memory"}, Shared: shared, Servers: []Server{{Name: "S1", Free: []float64{100}}}}
+		p := &Problem{Resources: []string{"memory"}, Shared: shared, Bins: []Bin{{Name: "S1", Free: []float64{100}}}}
 		for _, a := range []struct {
 			name         string
 			rate, demand float64
 		}{{"A", 0.001, 90}, {"B", 100, 95}} {
-			p.Applications = append(p.Applications, Application{Name: a.name, Primary: "lost", Rate: a.rate,
+			p.Items = append(p.Items, Item{Name: a.name, Primary: "lost", Rate: a.rate,
 				Variants: []Alternative{{Name: "v", Model: a.name, Quality: 0.9, Demand: []float64{a.demand}}}})
 		}
 		if got := written(p, p.Plan(p.AtOnce())); got != "- v@S1" {
@@ -206,15 +206,15 @@ func TestSearchesAreTheSame(t *testing.T) {
 // has room only once another has moved is no part of the first round.
 func TestMoves(t *testing.T) {
 	p := family(3, 800, 400, 250)
-	from := []Spot{{2, 0}, {2, 1}, none}
+	from := []Choice{{2, 0}, {2, 1}, none}
 	for _, c := range []struct {
-		to    []Spot
+		to    []Choice
 		first []int
 		want  string
 	}{
-		{[]Spot{{2, 1}, {2, 0}, {1, 2}}, []int{1, 2}, "B@S2 B@S1 S@S3"}, // B moves to S1, then A to S2
-		{[]Spot{{3, 0}, {2, 1}, none}, nil, "B@S1 B@S2 -"},              // L has no room beside B
-		{[]Spot{none, {1, 1}, none}, nil, "B@S1 B@S2 -"},                // nor S; what would be given up stays
+		{[]Choice{{2, 1}, {2, 0}, {1, 2}}, []int{1, 2}, "B@S2 B@S1 S@S3"}, // B moves to S1, then A to S2
+		{[]Choice{{3, 0}, {2, 1}, none}, nil, "B@S1 B@S2 -"},              // L has no room beside B
+		{[]Choice{none, {1, 1}, none}, nil, "B@S1 B@S2 -"},                // nor S; what would be given up stays
 	} {
 		first, reached := p.Moves(from, c.to)
 		if got := written(p, reached); got != c.want || !slices.Equal(first, c.first) {
@@ -231,8 +231,8 @@ func varied(seed uint64, applications, servers int, least float64) *Problem {
 	p.Alpha = []float64{0, 0.1, 0.1, 0.3}[rng.IntN(4)]
 	p.SiteIndependent = rng.IntN(3) == 0
 	spread := 1.5 * rng.Float64()
-	for i := range p.Applications {
-		a := &p.Applications[i]
+	for i := range p.Items {
+		a := &p.Items[i]
 		if a.Rate = math.Exp(spread * rng.NormFloat64()); rng.IntN(4) == 0 {
 			a.Primary, a.Site = "lost", ""
 		}
@@ -240,9 +240,9 @@ func varied(seed uint64, applications, servers int, least float64) *Problem {
 			a.Excluded = []string{fmt.Sprintf("s%d", rng.IntN(servers))}
 		}
 	}
-	for s := range p.Servers {
-		for r := range p.Servers[s].Free {
-			p.Servers[s].Free[r] *= 0.5 + rng.Float64()
+	for s := range p.Bins {
+		for r := range p.Bins[s].Free {
+			p.Bins[s].Free[r] *= 0.5 + rng.Float64()
 		}
 	}
 	return p
@@ -256,9 +256,9 @@ func held(t *testing.T, p *Problem, x *Plan) {
 		if s == none {
 			continue
 		}
-		a := &p.Applications[i]
+		a := &p.Items[i]
 		if v := &a.Variants[s.Variant]; !a.quick(v) || !p.May(a, s.Server) || !l.has(i, s.Variant, s.Server) {
-			t.Fatalf("%s has the backup %s on %s, which breaks a rule", a.Name, v.Name, p.Servers[s.Server].Name)
+			t.Fatalf("%s has the backup %s on %s, which breaks a rule", a.Name, v.Name, p.Bins[s.Server].Name)
 		}
 		l.add(i, s.Variant, s.Server)
 	}
@@ -274,7 +274,7 @@ func TestExactAgainstAllPlans(t *testing.T) {
 		if got.Placed != want.Placed || math.Abs(got.Objective-want.Objective) > 1e-9 || !got.Optimal {
 			t.Errorf("seed %d: %d placed, worth %v; the best has %d, worth %v", seed, got.Placed, got.Objective, want.Placed, want.Objective)
 		}
-		unplaced += len(p.Applications) - got.Placed
+		unplaced += len(p.Items) - got.Placed
 	}
 	if unplaced == 0 {
 		t.Error("every application was placed: the test lost its load")

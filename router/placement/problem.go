@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Server is a machine with room for backups.
-type Server struct {
+// Bin is a host with room for backups, as numbers.
+type Bin struct {
 	Name string
 	// Site is what fails together with it; empty is a site of its own.
 	Site string
@@ -34,8 +34,8 @@ type Alternative struct {
 	LatencyMS float64
 }
 
-// Application is what needs a backup.
-type Application struct {
+// Item is an application that needs a backup, as numbers.
+type Item struct {
 	Name string
 	// Primary is the server that runs it, which holds no backup of it; Site is that server's.
 	// It need not be among the servers.
@@ -57,18 +57,18 @@ type Problem struct {
 	SiteIndependent bool
 	// Shared has the first resource be taken once for each model on a server. [Problem.Exact]
 	// does not know it.
-	Shared       bool
-	Servers      []Server
-	Applications []Application
+	Shared bool
+	Bins   []Bin
+	Items  []Item
 }
 
-// Spot is where an application's backup is: indices of a variant and a server, −1 where it
+// Choice is where an application's backup is: indices of a variant and a server, −1 where it
 // has none.
-type Spot struct{ Variant, Server int }
+type Choice struct{ Variant, Server int }
 
 // Plan is a placement of backups.
 type Plan struct {
-	Spots     []Spot // by application
+	Spots     []Choice // by application
 	Placed    int
 	Objective float64 // Σ quality × rate
 	// Bound is the most that the objective can be with as many placed, where Optimal is false.
@@ -77,7 +77,7 @@ type Plan struct {
 }
 
 // none is the spot of an application without a backup.
-var none = Spot{-1, -1}
+var none = Choice{-1, -1}
 
 // slack is how much more than there is may be used, relative to it: what sums lose to
 // rounding.
@@ -92,8 +92,8 @@ func (p *Problem) Validate() error {
 		return fmt.Errorf("alpha: %v must be a share from 0 to below 1", p.Alpha)
 	}
 	named := map[string]bool{}
-	for i := range p.Servers {
-		s := &p.Servers[i]
+	for i := range p.Bins {
+		s := &p.Bins[i]
 		if s.Name == "" || named[s.Name] {
 			return fmt.Errorf("servers[%d]: the name %q is empty or there twice", i, s.Name)
 		}
@@ -103,8 +103,8 @@ func (p *Problem) Validate() error {
 		}
 	}
 	clear(named)
-	for i := range p.Applications {
-		a := &p.Applications[i]
+	for i := range p.Items {
+		a := &p.Items[i]
 		if a.Name == "" || named[a.Name] {
 			return fmt.Errorf("applications[%d]: the name %q is empty or there twice", i, a.Name)
 		}
@@ -116,7 +116,7 @@ func (p *Problem) Validate() error {
 	return nil
 }
 
-func (p *Problem) application(a *Application) error {
+func (p *Problem) application(a *Item) error {
 	switch {
 	case !(a.Rate > 0 && a.Rate <= largest):
 		return fmt.Errorf("rate: %v must be a number above 0", a.Rate)
@@ -157,22 +157,22 @@ func (p *Problem) amounts(list []float64) error {
 
 // May reports whether the server may hold a backup of the application: it is neither its
 // primary's server, nor excluded, nor, where that is asked for, on the primary's site.
-func (p *Problem) May(a *Application, server int) bool {
-	s := &p.Servers[server]
+func (p *Problem) May(a *Item, server int) bool {
+	s := &p.Bins[server]
 	return s.Name != a.Primary && !(p.SiteIndependent && a.Site != "" && s.Site == a.Site) &&
 		(len(a.Excluded) == 0 || !slices.Contains(a.Excluded, s.Name))
 }
 
 // quick reports whether the variant answers within the application's bound.
-func (a *Application) quick(v *Alternative) bool {
+func (a *Item) quick(v *Alternative) bool {
 	return a.MaxLatencyMS == 0 || v.LatencyMS <= a.MaxLatencyMS
 }
 
 // budget is how much of each resource backups may use in all.
 func (p *Problem) budget() []float64 {
 	all := make([]float64, len(p.Resources))
-	for i := range p.Servers {
-		for r, x := range p.Servers[i].Free {
+	for i := range p.Bins {
+		for r, x := range p.Bins[i].Free {
 			all[r] += (1 - p.Alpha) * x
 		}
 	}
@@ -180,12 +180,12 @@ func (p *Problem) budget() []float64 {
 }
 
 // plan is the placement of the spots.
-func (p *Problem) plan(spots []Spot) *Plan {
+func (p *Problem) plan(spots []Choice) *Plan {
 	x := &Plan{Spots: spots}
 	for i, s := range spots {
 		if s != none {
 			x.Placed++
-			x.Objective += p.Applications[i].Variants[s.Variant].Quality * p.Applications[i].Rate
+			x.Objective += p.Items[i].Variants[s.Variant].Quality * p.Items[i].Rate
 		}
 	}
 	return x

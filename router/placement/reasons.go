@@ -36,12 +36,12 @@ func (p *Problem) left(x *Plan) *ledger {
 
 // why says why the application has no backup, by what is free without any and what is left.
 func (p *Problem) why(empty, left *ledger, application int) string {
-	a := &p.Applications[application]
+	a := &p.Items[application]
 	if !slices.ContainsFunc(a.Variants, func(v Alternative) bool { return a.quick(&v) }) {
 		return fmt.Sprintf("no variant answers within %v ms", math.Round(10*a.MaxLatencyMS)/10)
 	}
 	ever, now, server := false, false, false
-	for s := range p.Servers {
+	for s := range p.Bins {
 		if !p.May(a, s) {
 			continue
 		}

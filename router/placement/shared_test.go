@@ -12,16 +12,16 @@ func drawnShared(seed uint64, applications, servers int, room float64) *Problem 
 	rng := rand.New(rand.NewPCG(seed, 6))
 	p := drawn(seed, applications, servers, 1+int(seed%2), 3, room)
 	p.Shared = true
-	for i := range p.Applications {
+	for i := range p.Items {
 		family := rng.IntN(3)
-		for v := range p.Applications[i].Variants {
-			w := &p.Applications[i].Variants[v]
+		for v := range p.Items[i].Variants {
+			w := &p.Items[i].Variants[v]
 			w.Model, w.Demand[0] = fmt.Sprintf("m%d-%d", family, v), float64(20*(family+1)*(v+1))
 		}
 	}
-	for s := range p.Servers {
+	for s := range p.Bins {
 		if rng.IntN(2) == 0 {
-			p.Servers[s].Loaded = []string{fmt.Sprintf("m%d-%d", rng.IntN(3), rng.IntN(3))}
+			p.Bins[s].Loaded = []string{fmt.Sprintf("m%d-%d", rng.IntN(3), rng.IntN(3))}
 		}
 	}
 	return p
@@ -32,22 +32,22 @@ func drawnShared(seed uint64, applications, servers int, room float64) *Problem 
 func keptShared(t *testing.T, p *Problem, x *Plan) {
 	t.Helper()
 	var all float64
-	for s := range p.Servers {
+	for s := range p.Bins {
 		models, taken := map[string]bool{}, 0.0
-		for _, m := range p.Servers[s].Loaded {
+		for _, m := range p.Bins[s].Loaded {
 			models[m] = true
 		}
 		for i, spot := range x.Spots {
 			if spot.Server != s {
 				continue
 			}
-			if v := &p.Applications[i].Variants[spot.Variant]; !models[v.Model] {
+			if v := &p.Items[i].Variants[spot.Variant]; !models[v.Model] {
 				models[v.Model] = true
 				taken += v.Demand[0]
 			}
 		}
-		if all += taken; taken > p.Servers[s].Free[0]+1e-6 {
-			t.Fatalf("%v of %v are taken on server %d", taken, p.Servers[s].Free[0], s)
+		if all += taken; taken > p.Bins[s].Free[0]+1e-6 {
+			t.Fatalf("%v of %v are taken on server %d", taken, p.Bins[s].Free[0], s)
 		}
 	}
 	if all > p.budget()[0]+1e-6 {
@@ -87,19 +87,19 @@ func TestSharedMemory(t *testing.T) {
 func TestSharedLedger(t *testing.T) {
 	p := drawnShared(3, 8, 3, 2)
 	l, rng := p.ledger(), rand.New(rand.NewPCG(1, 1))
-	x := &Plan{Spots: make([]Spot, len(p.Applications))}
+	x := &Plan{Spots: make([]Choice, len(p.Items))}
 	for i := range x.Spots {
 		x.Spots[i] = none
 	}
 	for range 2000 {
 		i := rng.IntN(len(x.Spots))
-		a := &p.Applications[i]
+		a := &p.Items[i]
 		if spot := x.Spots[i]; spot != none {
 			l.drop(i, spot.Variant, spot.Server)
 			x.Spots[i] = none
 			continue
 		}
-		spot := Spot{rng.IntN(len(a.Variants)), rng.IntN(len(p.Servers))}
+		spot := Choice{rng.IntN(len(a.Variants)), rng.IntN(len(p.Bins))}
 		if l.has(i, spot.Variant, spot.Server) {
 			l.add(i, spot.Variant, spot.Server)
 			x.Spots[i] = spot
@@ -111,8 +111,8 @@ func TestSharedLedger(t *testing.T) {
 			l.drop(i, spot.Variant, spot.Server)
 		}
 	}
-	for s := range p.Servers {
-		for r, free := range p.Servers[s].Free {
+	for s := range p.Bins {
+		for r, free := range p.Bins[s].Free {
 			if d := l.free[s][r] - free; d > 1e-6 || d < -1e-6 {
 				t.Errorf("server %d has %v of %v after all have gone", s, l.free[s][r], free)
 			}
@@ -123,8 +123,8 @@ func TestSharedLedger(t *testing.T) {
 // TestExcluded keeps backups off the servers of an application's list.
 func TestExcluded(t *testing.T) {
 	p := family(2, 400, 300)
-	p.Applications[0].Excluded = []string{"S1"}
-	p.Applications[1].Excluded = []string{"S1", "S2"}
+	p.Items[0].Excluded = []string{"S1"}
+	p.Items[1].Excluded = []string{"S1", "S2"}
 	for _, x := range []*Plan{p.Plan(1 << 18), p.Algorithm1(false), p.Exact(nil, nil)} {
 		if got := written(p, x); got != "S@S2 -" {
 			t.Errorf("%s, want S@S2 -", got)

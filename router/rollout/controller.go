@@ -121,7 +121,7 @@ func New(s *System, o Options, w Fleet) (*Controller, error) {
 
 // Index returns the index of the named model, or −1.
 func (c *Controller) Index(name string) int {
-	return slices.IndexFunc(c.system.Models, func(m Model) bool { return m.Name == name })
+	return slices.IndexFunc(c.system.Models, func(m Versioned) bool { return m.Name == name })
 }
 
 // known returns the model, or why it takes no orders.

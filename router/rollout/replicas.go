@@ -20,7 +20,7 @@ type Replicas struct {
 	*Controller
 	ledger    *fleet.Ledger
 	table     *fleet.Table
-	name      func(replica int, m *Model, version string)
+	name      func(replica int, m *Versioned, version string)
 	use       *signals.Busy
 	now       time.Duration
 	claims    *lifecycle.Claims
@@ -36,7 +36,7 @@ type Replicas struct {
 
 // turns is a location as its requests see it.
 type turns struct {
-	model    *Model
+	model    *Versioned
 	replicas [2]int
 	others   []int // replicas of other locations of the model
 }
@@ -44,7 +44,7 @@ type turns struct {
 // NewReplicas makes a controller of a system whose replicas are those of the ledger, and of hosts that are as busy
 // as measured. Name has a replica's model be called by a version from its next load on; empty: it has none.
 // [Replicas.Claim] follows before the first Wake.
-func NewReplicas(s *System, o Options, l *fleet.Ledger, use *signals.Busy, name func(replica int, m *Model, version string)) (*Replicas, error) {
+func NewReplicas(s *System, o Options, l *fleet.Ledger, use *signals.Busy, name func(replica int, m *Versioned, version string)) (*Replicas, error) {
 	t := l.Table()
 	n := len(t.Replicas)
 	x := &Replicas{ledger: l, table: t, use: use, name: name, counts: make([]counter, n), versioned: make([]bool, n), parts: make([]float64, n)}
@@ -64,7 +64,7 @@ func NewReplicas(s *System, o Options, l *fleet.Ledger, use *signals.Busy, name 
 }
 
 // find notes where a model answers.
-func (x *Replicas) find(m *Model) {
+func (x *Replicas) find(m *Versioned) {
 	var all []int
 	for _, at := range m.Locations {
 		all = append(all, at.Replicas[0], at.Replicas[1])

@@ -125,7 +125,7 @@ func TestUtilisationAndStaleness(t *testing.T) {
 
 func TestRealTimeModelsAndFaultyOrders(t *testing.T) {
 	w := newSimulation(t, 1, 1, 100, 40, quick())
-	c, err := rollout.New(&rollout.System{Models: []rollout.Model{
+	c, err := rollout.New(&rollout.System{Models: []rollout.Versioned{
 		{Name: "live", Version: "1", RealTime: true, Locations: []rollout.Location{{Replicas: [2]int{0, 1}}}},
 	}}, quick(), w)
 	if err != nil {
@@ -302,7 +302,7 @@ func TestResume(t *testing.T) {
 			w.tick()
 		}
 		state := w.control.State(w.now)
-		system := &rollout.System{Models: []rollout.Model{{Name: "a", Version: "1", Locations: []rollout.Location{{Host: 0, Replicas: [2]int{0, 1}}, {Host: 1, Replicas: [2]int{2, 3}}}}}}
+		system := &rollout.System{Models: []rollout.Versioned{{Name: "a", Version: "1", Locations: []rollout.Location{{Host: 0, Replicas: [2]int{0, 1}}, {Host: 1, Replicas: [2]int{2, 3}}}}}}
 		next, err := rollout.New(system, quick(), w)
 		if err != nil {
 			t.Fatal(err)
@@ -328,7 +328,7 @@ func TestResumeFromOlderState(t *testing.T) {
 	w.until(time.Minute, func() bool { return w.control.Status(0, w.now).Locations[0].Phase == "shifting" })
 	state := w.control.State(w.now) // the first replica is the active one
 	w.until(time.Minute, w.settled(0))
-	system := &rollout.System{Models: []rollout.Model{{Name: "a", Version: "1", Locations: []rollout.Location{{Replicas: [2]int{0, 1}}}}}}
+	system := &rollout.System{Models: []rollout.Versioned{{Name: "a", Version: "1", Locations: []rollout.Location{{Replicas: [2]int{0, 1}}}}}}
 	next, err := rollout.New(system, quick(), w)
 	if err != nil {
 		t.Fatal(err)
@@ -362,9 +362,9 @@ func TestEngineThatComesBackWithAnOlderVersion(t *testing.T) {
 
 func TestFaultySystems(t *testing.T) {
 	for want, s := range map[string]*rollout.System{
-		"has no location": {Models: []rollout.Model{{Name: "a"}}},
-		"is of":           {Models: []rollout.Model{{Name: "a", Locations: []rollout.Location{{Replicas: [2]int{0, 0}}}}}},
-		"needs 2":         {Models: []rollout.Model{{Name: "a", Keep: 2, Locations: []rollout.Location{{Replicas: [2]int{0, 1}}}}}},
+		"has no location": {Models: []rollout.Versioned{{Name: "a"}}},
+		"is of":           {Models: []rollout.Versioned{{Name: "a", Locations: []rollout.Location{{Replicas: [2]int{0, 0}}}}}},
+		"needs 2":         {Models: []rollout.Versioned{{Name: "a", Keep: 2, Locations: []rollout.Location{{Replicas: [2]int{0, 1}}}}}},
 	} {
 		if _, err := rollout.New(s, quick(), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

@@ -168,7 +168,7 @@ func newSimulation(t testing.TB, models, hosts, memory, size int, o rollout.Opti
 		_ = h
 	}
 	for m := range models {
-		x := rollout.Model{Name: string(rune('a' + m)), Version: "1"}
+		x := rollout.Versioned{Name: string(rune('a' + m)), Version: "1"}
 		for h := range hosts {
 			x.Locations = append(x.Locations, rollout.Location{Host: h, Replicas: [2]int{w.replica(h, size, fleet.Up), w.replica(h, size, fleet.Cold)}})
 		}

@@ -17,11 +17,11 @@ import (
 
 // System is the models whose versions a [Controller] changes.
 type System struct {
-	Models []Model
+	Models []Versioned
 }
 
-// Model is one of them.
-type Model struct {
+// Versioned is a model whose versions change.
+type Versioned struct {
 	Name string
 	// Version is that of all its locations at the start.
 	Version string
@@ -44,7 +44,7 @@ type Location struct {
 }
 
 // Least returns how many locations have to answer at any time, of so many that are loaded.
-func (m *Model) Least(loaded int) int {
+func (m *Versioned) Least(loaded int) int {
 	if m.Keep > 0 {
 		return m.Keep
 	}

@@ -21,7 +21,7 @@ func TestVersionsAreNames(t *testing.T) {
 		if err := w.control.Resume(state, 0); !errors.Is(err, rollout.ErrVersion) {
 			t.Errorf("a state with %q: %v", version, err)
 		}
-		if _, err := rollout.New(&rollout.System{Models: []rollout.Model{
+		if _, err := rollout.New(&rollout.System{Models: []rollout.Versioned{
 			{Name: "m", Version: version, Locations: []rollout.Location{{Replicas: [2]int{0, 1}}}},
 		}}, quick(), w); !errors.Is(err, rollout.ErrVersion) {
 			t.Errorf("a system with %q: %v", version, err)

@@ -208,7 +208,7 @@ func (g *rig) addVersions(t *testing.T, s *serving.Options, half int) {
 		s.Backends[i].Versioned = names[i]
 	}
 	for v, name := range models {
-		x.Models = append(x.Models, changes.Model{Name: name, Version: "1", Locations: []changes.Location{
+		x.Models = append(x.Models, changes.Versioned{Name: name, Version: "1", Locations: []changes.Location{
 			{Host: 0, Replicas: [2]int{v, half + v}}, {Host: 1, Replicas: [2]int{len(models) + v, half + len(models) + v}},
 		}})
 	}

@@ -75,11 +75,11 @@ func (f *failoverFile) problem() (*placement.Problem, error) {
 		if err != nil {
 			return nil, fmt.Errorf("server %q: free: %w", s.Name, err)
 		}
-		p.Servers = append(p.Servers, placement.Server{Name: s.Name, Site: s.Site, Free: free})
+		p.Bins = append(p.Bins, placement.Bin{Name: s.Name, Site: s.Site, Free: free})
 		sites[s.Name] = s.Site
 	}
 	for _, a := range *f.Applications {
-		x := placement.Application{Name: a.Name, Primary: a.Primary, Site: a.Site, Rate: 1, MaxLatencyMS: a.MaxLatencyMS}
+		x := placement.Item{Name: a.Name, Primary: a.Primary, Site: a.Site, Rate: 1, MaxLatencyMS: a.MaxLatencyMS}
 		if site, known := sites[a.Primary]; known {
 			if a.Site != "" && a.Site != site {
 				return nil, fmt.Errorf("application %q: site: %q is not that of its primary %s, %q; leave it out", a.Name, a.Site, a.Primary, site)
@@ -99,7 +99,7 @@ func (f *failoverFile) problem() (*placement.Problem, error) {
 			}
 			x.Variants = append(x.Variants, placement.Alternative{Name: v.Name, Quality: *v.Quality, Demand: demand, LatencyMS: v.LatencyMS})
 		}
-		p.Applications = append(p.Applications, x)
+		p.Items = append(p.Items, x)
 	}
 	return p, p.Validate()
 }

@@ -129,12 +129,12 @@ func PlanFailover(text []byte) (*PlannedFailover, error) {
 	took := time.Since(began)
 	planned := &PlannedFailover{Objective: x.Objective, Placements: []Backup{}, Unprotected: []Unprotected{}, MS: float64(took.Microseconds()) / 1e3}
 	for i, spot := range x.Spots {
-		a := &p.Applications[i]
+		a := &p.Items[i]
 		if spot.Server < 0 {
 			planned.Unprotected = append(planned.Unprotected, Unprotected{a.Name, p.Why(x, i)})
 			continue
 		}
-		planned.Placements = append(planned.Placements, Backup{a.Name, a.Variants[spot.Variant].Name, p.Servers[spot.Server].Name})
+		planned.Placements = append(planned.Placements, Backup{a.Name, a.Variants[spot.Variant].Name, p.Bins[spot.Server].Name})
 	}
 	if f.Policy == "exact" {
 		planned.Optimal = &x.Optimal

@@ -47,7 +47,7 @@ func recoverable(x *failover.System, headroom float64, losses []env.HostLoss) ve
 			free[r] = max(0, min(headroom*capacity, capacity-taken[i][r]))
 			left[r] += free[r]
 		}
-		p.Servers = append(p.Servers, placement.Server{Name: s.Name, Free: free})
+		p.Bins = append(p.Bins, placement.Bin{Name: s.Name, Free: free})
 	}
 	for i := range x.Applications {
 		a := &x.Applications[i]
@@ -58,19 +58,19 @@ func recoverable(x *failover.System, headroom float64, losses []env.HostLoss) ve
 		for r, d := range a.Variants[small].Demand {
 			left[r] -= d
 		}
-		p.Applications = append(p.Applications, placement.Application{Name: a.Name, Rate: a.Rate, Variants: []placement.Alternative{a.Variants[small].Alternative}})
+		p.Items = append(p.Items, placement.Item{Name: a.Name, Rate: a.Rate, Variants: []placement.Alternative{a.Variants[small].Alternative}})
 	}
-	if len(p.Servers) == 0 || slices.ContainsFunc(left, func(x float64) bool { return x < 0 }) {
+	if len(p.Bins) == 0 || slices.ContainsFunc(left, func(x float64) bool { return x < 0 }) {
 		return no
 	}
-	if p.Plan(p.Thorough()).Placed == len(p.Applications) {
+	if p.Plan(p.Thorough()).Placed == len(p.Items) {
 		return yes
 	}
-	if len(p.Applications)*len(p.Servers) <= exactly {
+	if len(p.Items)*len(p.Bins) <= exactly {
 		steps := 0
 		plan := p.Exact(nil, func() bool { steps++; return steps > mostSteps })
 		switch {
-		case plan.Placed == len(p.Applications):
+		case plan.Placed == len(p.Items):
 			return yes
 		case plan.Optimal:
 			return no

@@ -281,14 +281,14 @@ func drawn(applications, servers int) *placement.Problem {
 	random := rand.New(rand.NewPCG(uint64(applications), uint64(servers)))
 	p := &placement.Problem{Resources: []string{"memory"}, Alpha: 0.1}
 	for s := range servers {
-		p.Servers = append(p.Servers, placement.Server{Name: fmt.Sprint("s", s), Free: []float64{806 * float64(applications) / float64(servers) / 3 * (0.5 + random.Float64())}})
+		p.Bins = append(p.Bins, placement.Bin{Name: fmt.Sprint("s", s), Free: []float64{806 * float64(applications) / float64(servers) / 3 * (0.5 + random.Float64())}})
 	}
 	for a := range applications {
-		x := placement.Application{Name: fmt.Sprint("a", a), Primary: fmt.Sprint("s", random.IntN(servers)), Rate: 1 + random.Float64()}
+		x := placement.Item{Name: fmt.Sprint("a", a), Primary: fmt.Sprint("s", random.IntN(servers)), Rate: 1 + random.Float64()}
 		for i, v := range [][2]float64{{158, 0.97756}, {241, 0.99055}, {388, 0.99583}, {806, 1}} {
 			x.Variants = append(x.Variants, placement.Alternative{Name: fmt.Sprint(i), Quality: v[1], Demand: []float64{v[0]}})
 		}
-		p.Applications = append(p.Applications, x)
+		p.Items = append(p.Items, x)
 	}
 	return p
 }

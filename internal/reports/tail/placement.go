@@ -19,7 +19,7 @@ func (p placed) Measure() *bands.Measurement {
 	x := &bands.Measurement{}
 	for h, host := range p.config.Hosts {
 		load := p.HostLoad(h)
-		y := bands.Host{Capacity: p.vector(host.Compute, float64(host.Memory), host.Bandwidth)}
+		y := bands.Bin{Capacity: p.vector(host.Compute, float64(host.Memory), host.Bandwidth)}
 		cpu, bandwidth := load.CPU, load.Bandwidth
 		for m := range p.config.Models {
 			number := p.Replica(m, h)
@@ -27,12 +27,12 @@ func (p placed) Measure() *bands.Measurement {
 				continue
 			}
 			r := p.ReplicaLoad(number)
-			x.Problem.Replicas = append(x.Problem.Replicas, bands.Replica{Model: m, Host: h, Use: p.vector(r.CPU, float64(p.config.Models[m].Memory), r.Bandwidth)})
+			x.Problem.Items = append(x.Problem.Items, bands.Item{Model: m, Host: h, Use: p.vector(r.CPU, float64(p.config.Models[m].Memory), r.Bandwidth)})
 			x.Numbers, x.Moving = append(x.Numbers, number), append(x.Moving, p.State(number) != fleet.Up)
 			cpu, bandwidth = cpu-r.CPU, bandwidth-r.Bandwidth
 		}
 		y.Other = p.vector(max(0, cpu), 0, max(0, bandwidth))
-		x.Problem.Hosts = append(x.Problem.Hosts, y)
+		x.Problem.Bins = append(x.Problem.Bins, y)
 	}
 	return x
 }

@@ -138,11 +138,11 @@ func (p *pooled) Stoppable(r int) bool { return p.pool.State(r-p.first) == fleet
 
 // counts returns a controller that has a scaler count the replicas of a pool.
 func (p *pooled) counts(of replicas.Scaler, period time.Duration, n int) control.Controller {
-	m := replicas.Model{Scaler: of, Most: n}
+	m := replicas.Scaled{Scaler: of, Most: n}
 	for i := range n {
 		m.Replicas = append(m.Replicas, p.first+i)
 	}
-	return replicas.New([]replicas.Model{m}, period, p)
+	return replicas.New([]replicas.Scaled{m}, period, p)
 }
 
 // scaled is the fleet whose replicas are counted.

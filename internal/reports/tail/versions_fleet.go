@@ -36,7 +36,7 @@ var (
 // time on.
 func roll(f *clients.Fleet, c *clients.Config, old, next int, order time.Duration, o rollout.Options) (*rolled, error) {
 	x := &rolled{deployed: f, config: c, old: old, next: next, order: order, parts: make([]float64, len(c.Models)*len(c.Hosts)), busy: make([]float64, len(c.Hosts))}
-	m := rollout.Model{Name: c.Models[old].Name, Version: c.Models[old].Version}
+	m := rollout.Versioned{Name: c.Models[old].Name, Version: c.Models[old].Version}
 	for _, h := range c.Models[old].Replicas {
 		m.Locations = append(m.Locations, rollout.Location{Host: h, Replicas: [2]int{f.Replica(old, h), f.Replica(next, h)}})
 		x.parts[f.Replica(old, h)] = 1
@@ -47,7 +47,7 @@ func roll(f *clients.Fleet, c *clients.Config, old, next int, order time.Duratio
 		}
 	}
 	var err error
-	x.controller, err = rollout.New(&rollout.System{Models: []rollout.Model{m}}, o, x)
+	x.controller, err = rollout.New(&rollout.System{Models: []rollout.Versioned{m}}, o, x)
 	return x, err
 }
 

@@ -26,7 +26,7 @@ func (c *Controller) balance(now time.Duration) {
 		return
 	}
 	for _, x := range p.Plan(&o) {
-		r := &p.Replicas[x.Replica]
+		r := &p.Items[x.Replica]
 		young := c.fleet.Replica(r.Model, x.To)
 		if !c.begin(&transfer{old: m.Numbers[x.Replica], young: young, model: r.Model, from: r.Host, to: x.To, use: r.Use, since: now}) {
 			c.status.Failed++
@@ -66,8 +66,8 @@ func (c *Controller) leave(m *Measurement) {
 		if !is || c.moving(m.Numbers[i]) {
 			continue
 		}
-		for j := range p.Replicas {
-			p.Replicas[j].Fixed = p.Replicas[j].Fixed || p.Replicas[j].Model == p.Replicas[i].Model
+		for j := range p.Items {
+			p.Items[j].Fixed = p.Items[j].Fixed || p.Items[j].Model == p.Items[i].Model
 		}
 		if m.Unknown == nil {
 			m.Unknown = make([]bool, len(m.Numbers))
@@ -83,18 +83,18 @@ func (c *Controller) standIn(m *Measurement) {
 		if !unknown {
 			continue
 		}
-		sum, n := make([]float64, len(p.Replicas[i].Use)), 0.0
-		for j := range p.Replicas {
-			if p.Replicas[j].Model == p.Replicas[i].Model && !m.Unknown[j] {
+		sum, n := make([]float64, len(p.Items[i].Use)), 0.0
+		for j := range p.Items {
+			if p.Items[j].Model == p.Items[i].Model && !m.Unknown[j] {
 				n++
-				for k, u := range p.Replicas[j].Use {
+				for k, u := range p.Items[j].Use {
 					sum[k] += u
 				}
 			}
 		}
 		for k, r := range c.settings.Options.Resources {
 			if n > 0 && !r.Held {
-				p.Replicas[i].Use[k] = sum[k] / n
+				p.Items[i].Use[k] = sum[k] / n
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func (c *Controller) standIn(m *Measurement) {
 func (c *Controller) smooth(m *Measurement) {
 	p := &m.Problem
 	for i, number := range m.Numbers {
-		r, s := &p.Replicas[i], c.seen[number]
+		r, s := &p.Items[i], c.seen[number]
 		if s == nil || s.period < c.periods-c.settings.Rest-1 {
 			s = &seen{use: append([]float64(nil), r.Use...)}
 			c.seen[number] = s
@@ -137,7 +137,7 @@ func (c *Controller) moving(number int) bool {
 func (c *Controller) ahead(m *Measurement) {
 	c.bar(m)
 	for i, number := range m.Numbers {
-		r := &m.Problem.Replicas[i]
+		r := &m.Problem.Items[i]
 		for _, x := range c.moves {
 			if number != x.old && number != x.young {
 				continue
@@ -176,7 +176,7 @@ func (c *Controller) bar(m *Measurement) {
 // hold has a replica be where there is none, so that no other goes there.
 func (c *Controller) hold(m *Measurement, number, model, host int) {
 	if !slices.Contains(m.Numbers, number) {
-		m.Problem.Replicas = append(m.Problem.Replicas, Replica{Model: model, Host: host, Use: make([]float64, len(c.settings.Options.Resources)), Fixed: true})
+		m.Problem.Items = append(m.Problem.Items, Item{Model: model, Host: host, Use: make([]float64, len(c.settings.Options.Resources)), Fixed: true})
 		m.Numbers = append(m.Numbers, number)
 	}
 }

@@ -13,7 +13,7 @@ import (
 type replicas struct {
 	t       *testing.T
 	o       Options
-	hosts   []Host
+	hosts   []Bin
 	models  [][]float64 // what a replica of each uses
 	state   map[int]state
 	least   []int // how many replicas of each model take requests at least
@@ -105,7 +105,7 @@ func (f *replicas) check() {
 }
 
 func (f *replicas) Measure() *Measurement {
-	x := &Measurement{Problem: Problem{Hosts: f.hosts}}
+	x := &Measurement{Problem: Problem{Bins: f.hosts}}
 	for m, use := range f.models {
 		for h := range f.hosts {
 			number := f.Replica(m, h)
@@ -113,11 +113,11 @@ func (f *replicas) Measure() *Measurement {
 			if !s.there {
 				continue
 			}
-			r := Replica{Model: m, Host: h, Use: []float64{0, use[1], 0}}
+			r := Item{Model: m, Host: h, Use: []float64{0, use[1], 0}}
 			if s.up {
 				r.Use[0], r.Use[2] = use[0]*(1+f.noise*f.random.NormFloat64()), use[2]
 			}
-			x.Problem.Replicas, x.Numbers = append(x.Problem.Replicas, r), append(x.Numbers, number)
+			x.Problem.Items, x.Numbers = append(x.Problem.Items, r), append(x.Numbers, number)
 			x.Moving = append(x.Moving, !s.up || s.drained)
 		}
 	}
@@ -151,7 +151,7 @@ func (f *replicas) play(c control.Controller, until time.Duration) {
 func uneven(t *testing.T) *replicas {
 	f := &replicas{t: t, o: DefaultOptions(), state: map[int]state{}, random: rand.New(rand.NewPCG(1, 2)), takes: 20 * time.Second}
 	for range 6 {
-		f.hosts = append(f.hosts, Host{Capacity: []float64{16, 100, 100}, Other: []float64{0, 0, 0}})
+		f.hosts = append(f.hosts, Bin{Capacity: []float64{16, 100, 100}, Other: []float64{0, 0, 0}})
 	}
 	for m := range 12 {
 		f.models = append(f.models, []float64{2 + float64(m%3), 10, 5 + 10*float64(m%2)})
@@ -234,8 +234,8 @@ func TestOthersStandIn(t *testing.T) {
 	c := New(f, Settings{Options: f.o})
 	m := f.Measure()
 	m.Unknown = make([]bool, len(m.Numbers))
-	for i := range m.Problem.Replicas {
-		if r := &m.Problem.Replicas[i]; r.Model == 2 && r.Host == 2 {
+	for i := range m.Problem.Items {
+		if r := &m.Problem.Items[i]; r.Model == 2 && r.Host == 2 {
 			m.Unknown[i], r.Use = true, []float64{0, 10, 0}
 			c.standIn(m)
 			if r.Use[0] != f.models[2][0] || r.Use[1] != 10 || r.Use[2] != f.models[2][2] {

@@ -18,15 +18,15 @@ func drawn(seed uint64, hosts, replicas int) *Problem {
 	p := &Problem{}
 	for i := range hosts {
 		cores := []float64{16, 32}[i%2]
-		p.Hosts = append(p.Hosts, Host{Capacity: []float64{cores, 4 * cores, 8 * cores}, Other: []float64{0, 0, random.Float64() * cores}})
+		p.Bins = append(p.Bins, Bin{Capacity: []float64{cores, 4 * cores, 8 * cores}, Other: []float64{0, 0, random.Float64() * cores}})
 	}
 	for i := 0; i < replicas; {
 		cpu := 1 + 9*random.Float64()*random.Float64()
-		r := Replica{Model: i / 2, Host: random.IntN(hosts), Use: []float64{cpu, 4 + 16*random.Float64(), cpu * (1 + 9*random.Float64())}, Fixed: random.IntN(8) == 0}
-		if i%2 == 1 && r.Host == p.Replicas[i-1].Host {
+		r := Item{Model: i / 2, Host: random.IntN(hosts), Use: []float64{cpu, 4 + 16*random.Float64(), cpu * (1 + 9*random.Float64())}, Fixed: random.IntN(8) == 0}
+		if i%2 == 1 && r.Host == p.Items[i-1].Host {
 			continue
 		}
-		p.Replicas = append(p.Replicas, r)
+		p.Items = append(p.Items, r)
 		i++
 	}
 	return p
@@ -39,11 +39,11 @@ func program(p *Problem, o *Options, moves int) string {
 	n := len(o.Resources)
 	var objective, rows, binaries []string
 	var stay []string
-	used := make([][]string, len(p.Hosts)*n)
-	for i := range p.Replicas {
-		r := &p.Replicas[i]
+	used := make([][]string, len(p.Bins)*n)
+	for i := range p.Items {
+		r := &p.Items[i]
 		var once []string
-		for h := range p.Hosts {
+		for h := range p.Bins {
 			if h != r.Host && (r.Fixed || x.there[[2]int{r.Model, h}]) {
 				continue
 			}
@@ -61,17 +61,17 @@ func program(p *Problem, o *Options, moves int) string {
 		rows = append(rows, fmt.Sprintf("one_%d: %s = 1", i, strings.Join(once, " + ")))
 	}
 	// Of two replicas of a model, one goes to a host.
-	for i := range p.Replicas {
+	for i := range p.Items {
 		for j := range i {
-			for h := range p.Hosts {
+			for h := range p.Bins {
 				a, b := fmt.Sprintf("x_%d_%d", i, h), fmt.Sprintf("x_%d_%d", j, h)
-				if p.Replicas[i].Model == p.Replicas[j].Model && slices.Contains(binaries, a) && slices.Contains(binaries, b) {
+				if p.Items[i].Model == p.Items[j].Model && slices.Contains(binaries, a) && slices.Contains(binaries, b) {
 					rows = append(rows, fmt.Sprintf("apart_%d_%d_%d: %s + %s <= 1", i, j, h, a, b))
 				}
 			}
 		}
 	}
-	for h := range p.Hosts {
+	for h := range p.Bins {
 		for k := range n {
 			sum := strings.Join(used[h*n+k], " + ")
 			if o.Resources[k].Held {
@@ -85,10 +85,10 @@ func program(p *Problem, o *Options, moves int) string {
 			if sum == "" {
 				sum = "0 " + e
 			}
-			rows = append(rows, fmt.Sprintf("beyond_%d_%d: %s - %s <= %.12g", h, k, sum, e, x.above[h*n+k]-p.Hosts[h].Other[k]))
+			rows = append(rows, fmt.Sprintf("beyond_%d_%d: %s - %s <= %.12g", h, k, sum, e, x.above[h*n+k]-p.Bins[h].Other[k]))
 		}
 	}
-	rows = append(rows, fmt.Sprintf("moves: %s >= %d", strings.Join(stay, " + "), len(p.Replicas)-moves))
+	rows = append(rows, fmt.Sprintf("moves: %s >= %d", strings.Join(stay, " + "), len(p.Items)-moves))
 	return fmt.Sprintf("Minimize\n obj: %s\nSubject To\n %s\nBinary\n %s\nEnd\n", strings.Join(objective, " + "), strings.Join(rows, "\n "), strings.Join(binaries, " "))
 }
 
@@ -145,15 +145,15 @@ func held(t *testing.T, p *Problem, o *Options, moves []Transfer) {
 	moved := map[int]bool{}
 	models := map[[2]int]bool{}
 	used := map[[2]int]float64{}
-	for i := range p.Replicas {
-		r := &p.Replicas[i]
+	for i := range p.Items {
+		r := &p.Items[i]
 		models[[2]int{r.Model, r.Host}] = true
 		for k := range o.Resources {
 			used[[2]int{r.Host, k}] += r.Use[k]
 		}
 	}
 	for _, m := range moves {
-		r := &p.Replicas[m.Replica]
+		r := &p.Items[m.Replica]
 		at := [2]int{r.Model, m.To}
 		if moved[m.Replica] || r.Fixed || models[at] {
 			t.Errorf("%v: a replica that is fixed, moved already, or whose model is there", m)
@@ -163,10 +163,10 @@ func held(t *testing.T, p *Problem, o *Options, moves []Transfer) {
 			used[[2]int{m.To, k}] += u
 		}
 	}
-	for h := range p.Hosts {
+	for h := range p.Bins {
 		for k, r := range o.Resources {
-			c := p.Hosts[h].Capacity[k]
-			if touched := slices.ContainsFunc(moves, func(m Transfer) bool { return m.To == h }); r.Held && touched && c > 0 && used[[2]int{h, k}]+p.Hosts[h].Other[k] > c*r.Limit*(1+1e-9) {
+			c := p.Bins[h].Capacity[k]
+			if touched := slices.ContainsFunc(moves, func(m Transfer) bool { return m.To == h }); r.Held && touched && c > 0 && used[[2]int{h, k}]+p.Bins[h].Other[k] > c*r.Limit*(1+1e-9) {
 				t.Errorf("host %d: %v of %v %s are taken while replicas move", h, used[[2]int{h, k}], c, r.Name)
 			}
 		}

@@ -24,7 +24,7 @@ type planner struct {
 func (p *Problem) Plan(o *Options) []Transfer {
 	x := p.planner(o)
 	moves, left := x.greedy(nil)
-	if left <= rounding || len(p.Hosts)*len(p.Replicas) > thorough {
+	if left <= rounding || len(p.Bins)*len(p.Items) > thorough {
 		return moves
 	}
 	for _, first := range p.planner(o).firsts() {
@@ -46,7 +46,7 @@ func (x *planner) greedy(moves []Transfer) (list []Transfer, beyond float64) {
 	}
 	most := x.o.Moves
 	if most == 0 {
-		most = len(x.p.Replicas)
+		most = len(x.p.Items)
 	}
 	for len(moves) < most {
 		best, gain := x.single()
@@ -63,7 +63,7 @@ func (x *planner) greedy(moves []Transfer) (list []Transfer, beyond float64) {
 		x.apply(best)
 		moves = append(moves, best)
 	}
-	for h := range x.p.Hosts {
+	for h := range x.p.Bins {
 		beyond += x.excess(h, nil, nil)
 	}
 	return moves, beyond
@@ -79,7 +79,7 @@ func (p *Problem) Excess(o *Options, moves []Transfer) (sum float64) {
 	for _, m := range moves {
 		x.apply(m)
 	}
-	for h := range p.Hosts {
+	for h := range p.Bins {
 		sum += x.excess(h, nil, nil)
 	}
 	return sum
@@ -87,13 +87,13 @@ func (p *Problem) Excess(o *Options, moves []Transfer) (sum float64) {
 
 func (p *Problem) planner(o *Options) *planner {
 	n := len(o.Resources)
-	x := &planner{p: p, o: o, use: make([]float64, n*len(p.Hosts)), above: make([]float64, n*len(p.Hosts)), weight: make([]float64, n), mean: make([]float64, n),
-		host: make([]int, len(p.Replicas)), moved: make([]bool, len(p.Replicas)), on: make([][]int, len(p.Hosts)), there: map[[2]int]bool{}}
-	for h := range p.Hosts {
-		copy(x.use[h*n:], p.Hosts[h].Other)
+	x := &planner{p: p, o: o, use: make([]float64, n*len(p.Bins)), above: make([]float64, n*len(p.Bins)), weight: make([]float64, n), mean: make([]float64, n),
+		host: make([]int, len(p.Items)), moved: make([]bool, len(p.Items)), on: make([][]int, len(p.Bins)), there: map[[2]int]bool{}}
+	for h := range p.Bins {
+		copy(x.use[h*n:], p.Bins[h].Other)
 	}
-	for i := range p.Replicas {
-		r := &p.Replicas[i]
+	for i := range p.Items {
+		r := &p.Items[i]
 		x.host[i] = r.Host
 		x.on[r.Host] = append(x.on[r.Host], i)
 		x.there[[2]int{r.Model, r.Host}] = true
@@ -112,16 +112,16 @@ func (p *Problem) planner(o *Options) *planner {
 func (x *planner) limits(k int) {
 	n, r := len(x.o.Resources), &x.o.Resources[k]
 	var used, all float64
-	for h := range x.p.Hosts {
-		if c := x.p.Hosts[h].Capacity[k]; c > 0 {
+	for h := range x.p.Bins {
+		if c := x.p.Bins[h].Capacity[k]; c > 0 {
 			used, all = used+x.use[h*n+k], all+c
 		}
 	}
 	if all > 0 {
 		x.weight[k], x.mean[k] = 1/all, used/all
 	}
-	for h := range x.p.Hosts {
-		c := x.p.Hosts[h].Capacity[k]
+	for h := range x.p.Bins {
+		c := x.p.Bins[h].Capacity[k]
 		switch {
 		case c == 0:
 			x.above[h*n+k] = math.Inf(1)
@@ -159,7 +159,7 @@ func (x *planner) excess(h int, more, less []float64) (sum float64) {
 func (x *planner) spread(h int, more, less []float64) (sum float64) {
 	n := len(x.o.Resources)
 	for k := range n {
-		c := x.p.Hosts[h].Capacity[k]
+		c := x.p.Bins[h].Capacity[k]
 		if c == 0 || x.o.Resources[k].Held {
 			continue
 		}
@@ -179,7 +179,7 @@ func (x *planner) spread(h int, more, less []float64) (sum float64) {
 // fits reports whether the host has room for the replica, as it is while replicas that leave it
 // are there still.
 func (x *planner) fits(replica, to int) bool {
-	r := &x.p.Replicas[replica]
+	r := &x.p.Items[replica]
 	if x.there[[2]int{r.Model, to}] || x.p.May != nil && !x.p.May(r.Model, to) {
 		return false
 	}
@@ -194,7 +194,7 @@ func (x *planner) fits(replica, to int) bool {
 
 // apply does a move.
 func (x *planner) apply(m Transfer) {
-	n, r, from := len(x.o.Resources), &x.p.Replicas[m.Replica], x.host[m.Replica]
+	n, r, from := len(x.o.Resources), &x.p.Items[m.Replica], x.host[m.Replica]
 	for k, u := range r.Use {
 		x.use[from*n+k] -= u
 		x.use[m.To*n+k] += u

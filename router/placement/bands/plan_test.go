@@ -10,13 +10,13 @@ import (
 func small() *Problem {
 	p := &Problem{}
 	for range 3 {
-		p.Hosts = append(p.Hosts, Host{Capacity: []float64{10, 100, 100}, Other: []float64{0, 0, 0}})
+		p.Bins = append(p.Bins, Bin{Capacity: []float64{10, 100, 100}, Other: []float64{0, 0, 0}})
 	}
 	return p
 }
 
 func (p *Problem) put(model, host int, cpu, memory, bandwidth float64) {
-	p.Replicas = append(p.Replicas, Replica{Model: model, Host: host, Use: []float64{cpu, memory, bandwidth}})
+	p.Items = append(p.Items, Item{Model: model, Host: host, Use: []float64{cpu, memory, bandwidth}})
 }
 
 func TestPlans(t *testing.T) {
@@ -41,21 +41,21 @@ func TestPlans(t *testing.T) {
 			p.put(1, 0, 3, 1, 0)
 			p.put(2, 1, 4, 1, 0)
 			p.put(3, 2, 3, 1, 0)
-			p.Replicas[1].Fixed, p.Replicas[0].Fixed = true, true
+			p.Items[1].Fixed, p.Items[0].Fixed = true, true
 		}, nil},
 		{"nothing goes where the model is", func(p *Problem, _ *Options) {
 			p.put(0, 0, 5, 1, 0)
 			p.put(1, 0, 3, 1, 0)
 			p.put(2, 1, 4, 1, 0)
 			p.put(1, 2, 3, 1, 0)
-			p.Replicas[0].Fixed = true
+			p.Items[0].Fixed = true
 		}, []Transfer{{1, 1}}},
 		{"nothing goes where memory is short", func(p *Problem, _ *Options) {
 			p.put(0, 0, 5, 1, 0)
 			p.put(1, 0, 3, 30, 0)
 			p.put(2, 1, 4, 80, 0)
 			p.put(3, 2, 3, 80, 0)
-			p.Replicas[0].Fixed = true
+			p.Items[0].Fixed = true
 		}, nil},
 		{"bandwidth above .65 of it goes elsewhere, though the processors are even", func(p *Problem, _ *Options) {
 			p.put(0, 0, 2, 1, 40)
@@ -95,9 +95,9 @@ func TestBadProblems(t *testing.T) {
 		"band: -1 must be from 0 to 1":                   func(_ *Problem, o *Options) { o.Band = -1 },
 		"moves: -1 must not be negative":                 func(_ *Problem, o *Options) { o.Moves = -1 },
 		"gain: 1 must be from 0 to below 1":              func(_ *Problem, o *Options) { o.Gain = 1 },
-		"host 0: 1 capacities and 3 other uses":          func(p *Problem, _ *Options) { p.Hosts[0].Capacity = []float64{1} },
-		"host 1: capacities [10 100 100] and other uses": func(p *Problem, _ *Options) { p.Hosts[1].Other[0] = -1 },
-		"replica 0: host 7 of 3":                         func(p *Problem, _ *Options) { p.Replicas[0].Host = 7 },
+		"host 0: 1 capacities and 3 other uses":          func(p *Problem, _ *Options) { p.Bins[0].Capacity = []float64{1} },
+		"host 1: capacities [10 100 100] and other uses": func(p *Problem, _ *Options) { p.Bins[1].Other[0] = -1 },
+		"replica 0: host 7 of 3":                         func(p *Problem, _ *Options) { p.Items[0].Host = 7 },
 		"replica 1: model 0 is on host 0 twice":          func(p *Problem, _ *Options) { p.put(0, 0, 1, 1, 1) },
 	} {
 		p, o := small(), DefaultOptions()

@@ -67,16 +67,16 @@ func (o *Options) Validate() error {
 	return found.Err()
 }
 
-// Host is a machine.
-type Host struct {
+// Bin is a host, as numbers.
+type Bin struct {
 	// Capacity is what it has of each resource; zero is not known, and no limit.
 	Capacity []float64
 	// Other is what is in use by what is not a replica.
 	Other []float64
 }
 
-// Replica is one that is loaded, or being loaded.
-type Replica struct {
+// Item is a replica that is loaded, or being loaded, as numbers.
+type Item struct {
 	Model, Host int
 	// Use is what it uses of each resource.
 	Use []float64
@@ -86,8 +86,8 @@ type Replica struct {
 
 // Problem is what is where.
 type Problem struct {
-	Hosts    []Host
-	Replicas []Replica
+	Bins  []Bin
+	Items []Item
 	// May reports whether a host can get a replica of a model; nil is any.
 	May func(model, host int) bool
 }
@@ -101,8 +101,8 @@ func (p *Problem) Validate(o *Options) error {
 		return err
 	}
 	n := len(o.Resources)
-	for i := range p.Hosts {
-		h := &p.Hosts[i]
+	for i := range p.Bins {
+		h := &p.Bins[i]
 		if len(h.Capacity) != n || len(h.Other) != n {
 			return fmt.Errorf("host %d: %d capacities and %d other uses; want one for each of %d resources", i, len(h.Capacity), len(h.Other), n)
 		}
@@ -111,11 +111,11 @@ func (p *Problem) Validate(o *Options) error {
 		}
 	}
 	there := map[[2]int]bool{}
-	for i := range p.Replicas {
-		r := &p.Replicas[i]
+	for i := range p.Items {
+		r := &p.Items[i]
 		at := [2]int{r.Model, r.Host}
-		if r.Host < 0 || r.Host >= len(p.Hosts) || len(r.Use) != n || !amounts(r.Use) {
-			return fmt.Errorf("replica %d: host %d of %d, uses %v; want a host, and a number from 0 on for each of %d resources", i, r.Host, len(p.Hosts), r.Use, n)
+		if r.Host < 0 || r.Host >= len(p.Bins) || len(r.Use) != n || !amounts(r.Use) {
+			return fmt.Errorf("replica %d: host %d of %d, uses %v; want a host, and a number from 0 on for each of %d resources", i, r.Host, len(p.Bins), r.Use, n)
 		}
 		if there[at] {
 			return fmt.Errorf("replica %d: model %d is on host %d twice", i, r.Model, r.Host)

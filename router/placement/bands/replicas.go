@@ -152,7 +152,7 @@ func (x measured) Measure() *Measurement {
 		host := &t.Hosts[h]
 		other := make([]float64, len(resources()))
 		other[Memory] = float64(x.claims.Reserved(h))
-		m.Problem.Hosts = append(m.Problem.Hosts, Host{Capacity: []float64{Busy: 1, Memory: float64(host.Memory), Bandwidth: host.Bandwidth}, Other: other})
+		m.Problem.Bins = append(m.Problem.Bins, Bin{Capacity: []float64{Busy: 1, Memory: float64(host.Memory), Bandwidth: host.Bandwidth}, Other: other})
 	}
 	for i := range t.Replicas {
 		r := &t.Replicas[i]
@@ -162,10 +162,10 @@ func (x measured) Measure() *Measurement {
 		case placed == fleet.Cold:
 		case number != i && (x.claims.First(i) != number || x.ledger.Placed(number) != fleet.Cold):
 			for k, u := range x.use[i] {
-				m.Problem.Hosts[r.Host].Other[k] += u
+				m.Problem.Bins[r.Host].Other[k] += u
 			}
 		default:
-			m.Problem.Replicas = append(m.Problem.Replicas, Replica{Model: r.Variant, Host: r.Host, Fixed: x.fixed(i), Use: slices.Clone(x.use[i])})
+			m.Problem.Items = append(m.Problem.Items, Item{Model: r.Variant, Host: r.Host, Fixed: x.fixed(i), Use: slices.Clone(x.use[i])})
 			m.Numbers, m.Unknown = append(m.Numbers, number), append(m.Unknown, false)
 			m.Moving = append(m.Moving, placed == fleet.Loading || placed == fleet.Draining)
 		}

@@ -20,8 +20,8 @@ type Fleet interface {
 	Stoppable(replica int) bool
 }
 
-// Model describes replicas that a [Controller] counts.
-type Model struct {
+// Scaled describes replicas that a [Controller] counts.
+type Scaled struct {
 	Scaler Scaler
 	// Replicas are those that may be up, in the order in which they are started. The last is stopped first.
 	Replicas []int
@@ -35,7 +35,7 @@ type Model struct {
 // load that is begun is not stopped: what is no longer wanted is unloaded once it is up.
 type Controller struct {
 	fleet  Fleet
-	models []Model
+	models []Scaled
 	period time.Duration
 	due    time.Duration
 	ended  bool // an action, so that there may be something to do before that
@@ -43,7 +43,7 @@ type Controller struct {
 
 // New returns a controller that asks the scalers once a period, for the first time a period after its first wake.
 // Until then it wants the replicas that are up.
-func New(models []Model, period time.Duration, f Fleet) *Controller {
+func New(models []Scaled, period time.Duration, f Fleet) *Controller {
 	return &Controller{fleet: f, models: models, period: period}
 }
 
@@ -82,7 +82,7 @@ func (c *Controller) Wake(now time.Duration) time.Duration {
 }
 
 // start has n more replicas loaded.
-func (c *Controller) start(m *Model, n int) {
+func (c *Controller) start(m *Scaled, n int) {
 	for i := 0; n > 0 && i < len(m.Replicas); i++ {
 		if r := m.Replicas[i]; c.fleet.Startable(r) && c.fleet.Act(control.Action{Verb: control.Load, Replica: r}) == nil {
 			n--
@@ -91,7 +91,7 @@ func (c *Controller) start(m *Model, n int) {
 }
 
 // stop has n replicas unloaded.
-func (c *Controller) stop(m *Model, n int) {
+func (c *Controller) stop(m *Scaled, n int) {
 	for i := len(m.Replicas) - 1; n > 0 && i >= 0; i-- {
 		if r := m.Replicas[i]; c.fleet.Stoppable(r) && c.fleet.Act(control.Action{Verb: control.Unload, Replica: r}) == nil {
 			n--

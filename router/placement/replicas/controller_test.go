@@ -67,11 +67,11 @@ type byRate struct{}
 func (byRate) Desired(_ time.Duration, rate float64, _ int) int { return int(rate / 10) }
 
 func counts(s *site, least, most int) *replicas.Controller {
-	m := replicas.Model{Scaler: byRate{}, Least: least, Most: most}
+	m := replicas.Scaled{Scaler: byRate{}, Least: least, Most: most}
 	for i := range s.states {
 		m.Replicas = append(m.Replicas, i)
 	}
-	c := replicas.New([]replicas.Model{m}, time.Minute, s)
+	c := replicas.New([]replicas.Scaled{m}, time.Minute, s)
 	c.Wake(0)
 	return c
 }
@@ -124,13 +124,13 @@ func TestReplicasComeBeforeThePeak(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &site{states: make([]fleet.State, 12)}
-	m := replicas.Model{Scaler: p, Least: 1, Most: 12}
+	m := replicas.Scaled{Scaler: p, Least: 1, Most: 12}
 	for i := range s.states {
 		if m.Replicas = append(m.Replicas, i); i > 1 {
 			s.states[i] = fleet.Cold
 		}
 	}
-	c := replicas.New([]replicas.Model{m}, 15*time.Minute, s)
+	c := replicas.New([]replicas.Scaled{m}, 15*time.Minute, s)
 	c.Wake(0)
 	var started []int // intervals, of the second day
 	for i := range 2 * day {

@@ -52,13 +52,13 @@ type Replicas struct {
 func NewReplicas(list []Counted, period time.Duration, l *fleet.Ledger, b *signals.Busy, e Engines) (*Replicas, error) {
 	t := l.Table()
 	x := &Replicas{ledger: l, table: t, busy: b, engines: e, counted: list, period: period, loads: make([]float64, len(list)), wants: make([]*control.Verb, len(t.Replicas))}
-	var models []Model
+	var models []Scaled
 	for _, c := range list {
 		p, err := NewPlanner(c.Plan)
 		if err != nil {
 			return nil, err
 		}
-		m := Model{Scaler: p, Replicas: t.ReplicasOf(c.Variant), Least: c.Least, Most: c.Most}
+		m := Scaled{Scaler: p, Replicas: t.ReplicasOf(c.Variant), Least: c.Least, Most: c.Most}
 		if m.Most == 0 {
 			m.Most = len(m.Replicas)
 		}

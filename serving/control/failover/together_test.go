@@ -78,7 +78,7 @@ func (f *fleetWithAll) join(o *failover.Options, s *serving.Options) {
 		s.Backends[i].Versioned = names[i]
 	}
 	for v, name := range models {
-		m := versions.Model{Name: name, Version: "1"}
+		m := versions.Versioned{Name: name, Version: "1"}
 		for h := range hosts {
 			r := h*len(models) + v
 			m.Locations = append(m.Locations, versions.Location{Host: h, Replicas: [2]int{r, half + r}})

@@ -151,7 +151,7 @@ func (m *Module) Wake(now time.Duration) time.Duration {
 }
 
 // name has an engine call the next load of a replica's model by a version.
-func (m *Module) name(r int, model *rollout.Model, version string) {
+func (m *Module) name(r int, model *rollout.Versioned, version string) {
 	m.options.Names[r].Set(m.nameOf(r, model.Version, version))
 }
 

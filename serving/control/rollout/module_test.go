@@ -30,7 +30,7 @@ func newModule(t *testing.T) (*Module, *fleet.Ledger) {
 		names[i].Set("v")
 	}
 	m, err := New(Options{
-		System:     &rollout.System{Models: []rollout.Model{{Name: "v", Version: "1", Locations: []rollout.Location{{Host: 0, Replicas: [2]int{0, 2}}, {Host: 1, Replicas: [2]int{1, 3}}}}}},
+		System:     &rollout.System{Models: []rollout.Versioned{{Name: "v", Version: "1", Locations: []rollout.Location{{Host: 0, Replicas: [2]int{0, 2}}, {Host: 1, Replicas: [2]int{1, 3}}}}}},
 		Controller: rollout.DefaultOptions(), Ledger: ledger, Names: names, Pattern: "{model}@{version}", Busy: signals.NewBusy(ledger, signals.BusyOptions{}),
 	})
 	if err != nil {
