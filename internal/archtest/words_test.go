@@ -219,6 +219,29 @@ func TestTypesOfOneName(t *testing.T) {
 	}
 }
 
+// TestOneFleet keeps what a fleet is made of declared once: planners and controllers read package fleet, or have
+// numbers of their own by other names.
+func TestOneFleet(t *testing.T) {
+	for _, room := range []string{"router", "env", "internal/scenario", "serving/control"} {
+		in := map[string][]string{}
+		for _, s := range sources(t) {
+			if s.test || s.room != room && !strings.HasPrefix(s.room, room+"/") {
+				continue
+			}
+			for _, d := range s.declared()[1:] {
+				if d.named && slices.Contains([]string{"Host", "Replica", "Model", "Application"}, d.id.Name) {
+					in[d.id.Name] = append(in[d.id.Name], s.room)
+				}
+			}
+		}
+		for name, list := range in {
+			if len(list) > 1 {
+				t.Errorf("%s is declared in %v; read package fleet, or call it by what it is", name, list)
+			}
+		}
+	}
+}
+
 // most is how many files a package may have, its tests not counted: a reader finds the way
 // in what fits on a screen.
 const most = 25
