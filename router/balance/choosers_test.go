@@ -21,8 +21,8 @@ func choosers() []named {
 	two := balance.Sampled{K: 2, Counter: signals.ByWork}
 	polled := balance.Sampled{K: 2, Counter: signals.ByWork, Poll: true}
 	prequal := balance.Prequal{Probes: 3, Pool: 16, Least: 2, Age: time.Second, Reuse: 3, Remove: 1, Quantile: 0.84}
-	drain, sync := prequal, prequal
-	drain.Drain, drain.Requests, sync.Sync = true, signals.ByHost, 3
+	drain := prequal
+	drain.Drain, drain.Requests = true, signals.ByHost
 	shared := drain
 	shared.Shared = true
 	peak := balance.PeakEWMA{K: 2, Decay: 10 * time.Second, Start: 30 * time.Millisecond}
@@ -36,7 +36,6 @@ func choosers() []named {
 		{"prequal", prequal, conformance.Choosing{Clumps: 3}},
 		{"prequal by drain", drain, conformance.Choosing{Clumps: 3}},
 		{"prequal, shared", shared, conformance.Choosing{Clumps: 3}},
-		{"prequal, sync", sync, conformance.Choosing{}},
 		{"hedged", balance.Hedged{Chooser: peak, Quantile: 0.95, Start: 100 * time.Millisecond, Most: 0.05}, conformance.Choosing{}},
 		{"probing", balance.Probing{Budget: 0.5, Look: 4, Relax: 100 * time.Millisecond, Rounds: 4, Counter: signals.ByWork}, conformance.Choosing{Clumps: 3}},
 		{"probing, seldom", balance.Probing{Budget: 0.1, Look: 4, Relax: 100 * time.Millisecond, Rounds: 2, Counter: signals.ByWork}, conformance.Choosing{Clumps: 3}},

@@ -37,9 +37,6 @@ type Prequal struct {
 	// Shared has one pool for all models of a client: what a host says serves each model that it has.
 	// It takes counters of the host, so that Requests must not count a model's, and Drain.
 	Shared bool
-	// Sync, if not zero, asks so many replicas before the choice and chooses among them, in
-	// place of the pool.
-	Sync int
 }
 
 // poolProbe is an answer to a probe.
@@ -105,19 +102,13 @@ func (x *pooled) replica(k *Knowledge, i int) int {
 	return replica
 }
 
-// Polled implements [Chooser].
-func (p Prequal) Polled(k *Knowledge, _ time.Duration, random *rand.Rand, polled []int) []int {
-	if p.Sync == 0 || len(polled) > 0 {
-		return polled
-	}
-	return k.draw(p.Sync, random, polled)
+// Polled implements [Chooser]: no replica is asked before a choice.
+func (p Prequal) Polled(_ *Knowledge, _ time.Duration, _ *rand.Rand, polled []int) []int {
+	return polled
 }
 
 // Probed implements [Prober].
 func (p Prequal) Probed(k *Knowledge, _ time.Duration, random *rand.Rand, buf []int) []int {
-	if p.Sync > 0 {
-		return buf
-	}
 	n := int(p.Probes)
 	if random.Float64() < p.Probes-float64(n) {
 		n++
@@ -165,13 +156,8 @@ func (x *pool) rank(quantile float64) {
 }
 
 // Choose implements [Chooser].
-func (p Prequal) Choose(k *Knowledge, polled []int, now time.Duration, random *rand.Rand) int {
+func (p Prequal) Choose(k *Knowledge, _ []int, now time.Duration, random *rand.Rand) int {
 	x := k.memory.(*pooled)
-	if p.Sync > 0 && len(polled) > 0 {
-		return least(polled, random, func(i int) float64 {
-			return x.cost(p.Requests.Load(&k.Said[i]), p.takes(&k.Said[i]))
-		})
-	}
 	x.expire(p.Age, now)
 	for x.owed += p.Remove; x.owed >= 1; x.owed-- {
 		x.throw()

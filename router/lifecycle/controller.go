@@ -24,9 +24,6 @@ type Options struct {
 	// Interval is how often a waiting replica is checked if no event comes. The default is
 	// [DefaultInterval].
 	Interval time.Duration
-	// Asleep is the share of its memory that a sleeping replica still takes on its host,
-	// from 0 to 1.
-	Asleep float64
 	// Together lists for each replica the others that its engine puts to sleep and wakes with it. Nil:
 	// there are none.
 	Together [][]int

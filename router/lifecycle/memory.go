@@ -102,11 +102,8 @@ func (c *Controller) willHold(i int) int64 {
 
 // takes is what the replica takes in the state.
 func (c *Controller) takes(i int, s fleet.State) int64 {
-	switch s {
-	case fleet.Cold:
+	if s == fleet.Cold || s == fleet.Warm { // what sleeps has given its memory back
 		return 0
-	case fleet.Warm:
-		return int64(c.options.Asleep * float64(c.table.MemoryOf(i)))
 	}
 	return c.table.MemoryOf(i)
 }

@@ -86,15 +86,3 @@ func TestLoadLosesItsMemory(t *testing.T) {
 	w.acted(0, 0, 0)
 	w.is(large0, fleet.Cold, "host gpu0 has 24 GiB, 12 GiB of them free; large takes 14 GiB: 2 GiB are missing")
 }
-
-// What sleeps takes the share of its memory that the options say.
-func TestMemoryOfTheSleeping(t *testing.T) {
-	w := newFixture(t, lifecycle.Options{Asleep: .5}, fleet.Cold, fleet.Warm, fleet.Cold)
-	if got := w.c.Free(0); got != 24*gib-11*gib/2 {
-		t.Errorf("%d bytes are free", got)
-	}
-	w.want(large0, fleet.Up, lifecycle.Order{})
-	w.wake(0)
-	w.answer(control.Loaded, nil)
-	w.refused(small0, fleet.Up, "host gpu0 has 24 GiB, 10 GiB of them free; small takes 11 GiB: 1 GiB are missing")
-}
