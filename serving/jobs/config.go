@@ -5,11 +5,7 @@
 package jobs
 
 import (
-	"errors"
 	"fmt"
-	"math"
-	"slices"
-	"strings"
 	"time"
 
 	rm "gearshift/router/modality"
@@ -33,8 +29,6 @@ type Config struct {
 	Largest int
 	// Fixed has plans keep to the times of the configuration, whatever batches really take.
 	Fixed bool
-	// MaxWaiting bounds the jobs that wait for one worker. Zero is 1000.
-	MaxWaiting int
 }
 
 // Model is a model whose inputs may be left out.
@@ -44,12 +38,9 @@ type Model struct {
 	Name string
 	// Modalities are those of the model, such as text, image, audio and video, in its order.
 	Modalities []string
-	// Tensors are the modalities of input tensors, by the tensors' names. Nil: a tensor is of
-	// the modality that its name is or begins with, and those of our own engines are known.
-	Tensors map[string]string
-	Options []Option
-	Tasks   []Task
-	Workers []Worker
+	Options    []Option
+	Tasks      []Task
+	Workers    []Worker
 }
 
 // Option is a combination of modalities that the model can answer by.
@@ -81,105 +72,21 @@ type Worker struct {
 	Replicas []int
 }
 
-// Validate names every fault.
+// Validate reports names that stand for two models. What else a model has to be its scenario has checked.
 func (c *Config) Validate() error {
-	var faults []error
-	if c.Policy != "" {
-		faults = append(faults, rm.CheckName(c.Policy))
-	}
-	if c.MaxWaiting < 0 || c.Largest < 0 {
-		faults = append(faults, errors.New("bounds must not be negative"))
-	}
-	named := map[string]bool{}
+	named := map[string]string{}
 	for i := range c.Models {
 		m := &c.Models[i]
-		if err := m.validate(); err != nil {
-			faults = append(faults, fmt.Errorf("model %q: %w", m.Name, err))
+		names := []string{m.Name}
+		for k := range m.Options {
+			names = append(names, m.Options[k].Variant)
 		}
-		for _, name := range m.names() {
-			if named[name] {
-				faults = append(faults, fmt.Errorf("model %q: the name %q is there twice", m.Name, name))
+		for _, name := range names {
+			if other, ok := named[name]; ok && other != m.Name {
+				return fmt.Errorf("models %q and %q: the name %q stands for both", other, m.Name, name)
 			}
-			named[name] = true
+			named[name] = m.Name
 		}
-	}
-	return errors.Join(faults...)
-}
-
-// names are those that requests may name the model by. An option may have the model's own.
-func (m *Model) names() []string {
-	all := []string{m.Name}
-	for i := range m.Options {
-		if m.Options[i].Variant != m.Name {
-			all = append(all, m.Options[i].Variant)
-		}
-	}
-	return all
-}
-
-func (m *Model) validate() error {
-	switch {
-	case m.Name == "":
-		return errors.New("there is no name")
-	case len(m.Modalities) == 0 || len(m.Modalities) > rm.MaxOptions:
-		return fmt.Errorf("%d modalities; want 1 to %d", len(m.Modalities), rm.MaxOptions)
-	case len(m.Options) == 0 || len(m.Tasks) == 0 || len(m.Workers) == 0:
-		return errors.New("options, tasks and workers: want at least one of each")
-	}
-	var faults []error
-	for i, name := range m.Modalities {
-		if name == "" || slices.Index(m.Modalities, name) != i {
-			faults = append(faults, fmt.Errorf("modality %q is empty or there twice", name))
-		}
-	}
-	for tensor, name := range m.Tensors {
-		if !slices.Contains(m.Modalities, name) {
-			faults = append(faults, fmt.Errorf("tensor %q: there is no modality %q; there are %s", tensor, name, strings.Join(m.Modalities, ", ")))
-		}
-	}
-	for i := range m.Options {
-		faults = append(faults, m.Options[i].validate(m))
-	}
-	for i := range m.Tasks {
-		faults = append(faults, m.Tasks[i].validate(m))
-	}
-	for i := range m.Workers {
-		faults = append(faults, m.Workers[i].validate(m))
-	}
-	return errors.Join(faults...)
-}
-
-func (o *Option) validate(m *Model) error {
-	if o.Variant == "" || len(o.Modalities) == 0 {
-		return fmt.Errorf("option %q: want a variant and at least one modality", o.Variant)
-	}
-	for i, name := range o.Modalities {
-		if !slices.Contains(m.Modalities, name) || slices.Index(o.Modalities, name) != i {
-			return fmt.Errorf("option %q: modality %q is unknown or there twice; the model has %s", o.Variant, name, strings.Join(m.Modalities, ", "))
-		}
-	}
-	return nil
-}
-
-func (t *Task) validate(m *Model) error {
-	if t.Name == "" || len(t.Quality) == 0 || t.Total < 0 {
-		return fmt.Errorf("task %q: want a name, a quality of some option, and no time below 0", t.Name)
-	}
-	for variant, q := range t.Quality {
-		known := slices.ContainsFunc(m.Options, func(o Option) bool { return o.Variant == variant })
-		if !known || !(q >= 0 && q < math.Inf(1)) {
-			return fmt.Errorf("task %q: quality %v of %q; want numbers from 0 on, of the model's options", t.Name, q, variant)
-		}
-	}
-	return nil
-}
-
-func (w *Worker) validate(m *Model) error {
-	switch {
-	case len(w.Latency) != len(m.Options):
-		return fmt.Errorf("worker %q: times of %d options; the model has %d", w.Name, len(w.Latency), len(m.Options))
-	case len(w.Replicas) != len(m.Options):
-		return fmt.Errorf("worker %q: %d replicas; the model has %d options", w.Name, len(w.Replicas), len(m.Options))
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (t *tensors) weigh() (bytes int64, refused *Refused) {
 func (t *tensors) read() (there []uint64, refused *Refused) {
 	for i := range t.asked.Inputs {
 		in := &t.asked.Inputs[i]
-		modality := t.set.modality(in.Name)
+		modality := inference.ModalityOf(in.Name, t.set.Modalities)
 		if modality < 0 {
 			return nil, bad("inputs", "unknown_modality", "%s has no modality of a tensor %q; want tensors of %s", t.set.Name, in.Name, strings.Join(t.set.Modalities, ", "))
 		}

@@ -553,7 +553,8 @@ func TestTensors(t *testing.T) {
 // is answered, and one of the first key's is refused for it.
 func TestAKeyDoesNotTakeTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, Config{Policy: "optimized", MaxWaiting: 3}, &engine{})
+		s := serve(t, Config{Policy: "optimized"}, &engine{})
+		s.models[0].pool.Most = 3
 		defer s.Close()
 		var mu sync.Mutex // protects outcomes
 		start := func(tenant string, total time.Duration, done func(*Result, error)) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	rm "gearshift/router/modality"
-	"gearshift/serving/openai/inference"
 )
 
 // model is a model as it is planned and served.
@@ -29,11 +28,11 @@ type model struct {
 // Planned is one of the planner's options: an option of the model for a task, as indices.
 type Planned struct{ Task, Option int }
 
-// defaultTotal is the time of a job where neither it nor its task says, and defaultWaiting how many wait
-// for a worker.
+// defaultTotal is the time of a job where neither it nor its task says, and mostWaiting bounds the parts of
+// jobs that wait for one worker.
 const (
-	defaultTotal   = time.Second
-	defaultWaiting = 1000
+	defaultTotal = time.Second
+	mostWaiting  = 1000
 )
 
 func newModel(c *Config, m *Model) (s *model, err error) {
@@ -54,7 +53,7 @@ func newModel(c *Config, m *Model) (s *model, err error) {
 
 // Pool makes the pool of a model's workers, and lists the options that their plans choose from.
 func (c *Config) Pool(m *Model) (*rm.Pool, []Planned, error) {
-	p := &rm.Pool{Most: cmp.Or(c.MaxWaiting, defaultWaiting)}
+	p := &rm.Pool{Most: mostWaiting}
 	var options []Planned
 	for t := range m.Tasks {
 		for o := range m.Options {
@@ -165,17 +164,6 @@ func (s *model) named(mask uint64) []string {
 		}
 	}
 	return names
-}
-
-// modality is the index of the modality that the tensor is of; −1 if it is of none.
-func (s *model) modality(tensor string) int {
-	if s.Tensors != nil {
-		if name, ok := s.Tensors[tensor]; ok {
-			return slices.Index(s.Modalities, name)
-		}
-		return -1
-	}
-	return inference.ModalityOf(tensor, s.Modalities)
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
