@@ -237,7 +237,6 @@ func (s *Server) inferJob(c *gin.Context, _ *proxy.Endpoint) {
 		s.failJob(c, refused)
 		return
 	}
-	defer job.Release()
 	s.answerJob(c, job, len(body.Bytes()), until, (*jobs.Result).Inference)
 }
 
@@ -300,6 +299,7 @@ func (s *Server) askedFor(c *gin.Context, model, task string) (a jobs.Asked, fau
 // answerJob has the job answered, and its answer written. It is charged for what is sent to engines
 // and what comes back.
 func (s *Server) answerJob(c *gin.Context, job *jobs.Job, size int, until time.Duration, write func(*jobs.Result, http.Header) ([]byte, error)) {
+	defer job.Release()
 	account := accountOf(c.Request.Context())
 	key, fault := s.queue.Key(c.Request.Header, access.Tenant(c), access.Granted(c).Classes)
 	var spend access.Spend
@@ -323,7 +323,6 @@ func (s *Server) answerJob(c *gin.Context, job *jobs.Job, size int, until time.D
 	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), until-s.clock(), config.Overdue(config.PhaseTotal))
 	defer cancel()
 	r, err := s.jobs.Do(ctx, job)
-	defer r.Release()
 	spend.End(time.Now(), int64(r.Tokens))
 	s.countJob(r, job.Total)
 	if account != nil {

@@ -56,7 +56,7 @@ func TestAnswersWithoutEnd(t *testing.T) {
 		if held := budget.Usage().Held; held == 0 {
 			t.Error("the answer that was taken is not charged")
 		}
-		r.Release()
+		r.job.Release()
 		s.Close()
 		if held := budget.Usage().Held; held != 0 {
 			t.Errorf("%d bytes are charged after the job", held)
@@ -96,7 +96,7 @@ func TestWantOfMemoryIsNoFailure(t *testing.T) {
 		if r, err = ask(t, s, 1, ""); err != nil || !r.Kept {
 			t.Errorf("with room: %+v, %v", r, err)
 		}
-		r.Release()
+		r.job.Release()
 		if held := budget.Usage().Held; held != 0 {
 			t.Errorf("%d bytes are charged after the jobs", held)
 		}

@@ -287,17 +287,17 @@ func (r *Result) Classification(id string) ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	out.Grow(int(r.work.held/(1+writing)) + 512*len(r.work.answered) + len(head) + len(tail))
+	out.Grow(int(r.job.size) + 512*len(r.job.answered) + len(head) + len(tail))
 	out.Write(head[:len(head)-1])
 	out.WriteString(`,"data":`)
 	before := byte('[')
-	for i, a := range r.work.answered {
+	for i, a := range r.job.answered {
 		row, ok := a.row.([]byte)
 		if !ok {
 			return nil, fmt.Errorf("input %d has no answer", i)
 		}
 		out.WriteByte(before)
-		if err := writeRow(&out, row, i, &r.work.model.Options[r.work.model.entries[a.option].Option]); err != nil {
+		if err := writeRow(&out, row, i, &r.job.model.Options[r.job.model.entries[a.option].Option]); err != nil {
 			return nil, err
 		}
 		before = ','

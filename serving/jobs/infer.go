@@ -67,7 +67,7 @@ func (s *Service) Infer(a Asked, q *inference.Request) (*Job, *Refused) {
 		s.Memory.Give(held)
 		return nil, refused
 	}
-	j.memory, j.held = s.Memory, held
+	j.held = held
 	return j, nil
 }
 
@@ -229,16 +229,16 @@ func firstOf(rows []int) string {
 // Inference is the answer to a job of [Service.Infer]. It sets the fields of the header that say
 // what it is.
 func (r *Result) Inference(h http.Header) ([]byte, error) {
-	first, ok := r.work.first.(*inference.Answer)
+	first, ok := r.job.first.(*inference.Answer)
 	if !ok {
 		return nil, errors.New("there is no answer")
 	}
-	q := r.work.form.(*tensors).asked
+	q := r.job.form.(*tensors).asked
 	out := inference.Answer{Model: r.Model, Version: first.Version, ID: q.ID, Parameters: r.parameters()}
 	for i := range first.Outputs {
 		like := &first.Outputs[i]
-		rows := make([][]byte, len(r.work.answered))
-		for k, a := range r.work.answered {
+		rows := make([][]byte, len(r.job.answered))
+		for k, a := range r.job.answered {
 			row, ok := a.row.(tensorRow)
 			if !ok || len(row.like) != len(first.Outputs) || !same(&row.like[i], like) {
 				return nil, fmt.Errorf("the outputs of row %d are of other names, types or shapes than those of row 0", k)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	rm "gearshift/router/modality"
-	"gearshift/serving/admission/limits"
 	"gearshift/serving/openai/proxy"
 )
 
@@ -28,18 +27,37 @@ type Job struct {
 	// Header is that of the client's request, which goes to engines with its batches.
 	Header http.Header
 
+	service *Service
 	form    form
 	there   []uint64 // by request: its modalities
 	allowed []uint64 // by request: the planner's options
-	memory  *limits.Answers
-	held    int64 // bytes of that budget, for what its requests are besides their text
+	held    int64    // bytes of the budget of answers: its requests besides their text, and their answers
+
+	// All below is of the time from [Service.Do] on.
+	arrived  time.Duration
+	parts    []*part
+	open     int           // parts that are not answered yet
+	done     chan struct{} // closed once all are, or one has failed
+	cancel   context.CancelFunc
+	ctx      context.Context // of its batches
+	err      error
+	answered []answered // by request
+	promised float64    // sum of the qualities planned for it
+	worked   *rm.Commit // the last that was committed of it, for the explanation
+	at       float64    // when that was
+	host     string     // that answered last
+	batches  int
+	failures int
+	busy     []Busy
+	usage    int   // tokens that engines have counted
+	first    any   // what the first answer of an engine has beyond its rows
+	size     int64 // bytes of the answers
 }
 
-// Release gives back the memory of the requests. The job must not be used after that.
+// Release gives back the memory of the requests and their answers, which the job does not have any more.
 func (j *Job) Release() {
-	if j.memory != nil {
-		j.memory.Give(j.held)
-	}
+	j.service.Memory.Give(j.held)
+	j.held, j.answered, j.first = 0, nil, nil
 }
 
 // form is how a job's requests are written: each may be sent with some of its modalities.
@@ -152,7 +170,7 @@ func (s *Service) start(a *Asked, f form, there []uint64) (*Job, *Refused) {
 	if len(there) == 0 {
 		return nil, bad("inputs", "invalid_value", `"inputs" is empty; a job has at least one`)
 	}
-	j := &Job{model: m, task: task, MinQuality: a.MinQuality, Total: cmp.Or(a.Total, m.Tasks[task].Total, defaultTotal), Explain: a.Explain, form: f, there: there}
+	j := &Job{service: s, model: m, task: task, MinQuality: a.MinQuality, Total: cmp.Or(a.Total, m.Tasks[task].Total, defaultTotal), Explain: a.Explain, form: f, there: there}
 	for i := range there {
 		bits := m.allowed(task, there[i], a.May)
 		if option >= 0 {
@@ -263,15 +281,15 @@ func (j *Job) split(deadline float64) []*part {
 }
 
 // Do has the job answered. The error is a [Refused], or why the context ended. The caller releases the
-// result.
+// job.
 func (s *Service) Do(ctx context.Context, j *Job) (*Result, error) {
-	w, err := s.do(ctx, j)
-	if copies := writing * w.held; err == nil && s.Memory.Take(copies) {
-		w.held += copies
+	err := s.do(ctx, j)
+	if copies := writing * j.size; err == nil && s.Memory.Take(copies) {
+		j.held += copies
 	} else if err == nil {
 		err = refusal(refusedMemory)
 	}
-	r := s.result(w, err)
+	r := j.result(err)
 	s.metrics.ended(r)
 	return r, err
 }

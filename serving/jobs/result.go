@@ -40,9 +40,8 @@ type Result struct {
 	// Outcome is one of [Outcomes].
 	Outcome string `json:"-"`
 	// Tokens are those that engines have counted.
-	Tokens  int `json:"-"`
-	work    *work
-	service *Service
+	Tokens int `json:"-"`
+	job    *Job
 }
 
 // Busy is a replica's time at work on a batch.
@@ -102,41 +101,35 @@ type Alternative struct {
 // writing counts the copies of the engines' answers that are made to write that to the client.
 const writing = 2
 
-// Release gives back the memory of the engines' answers, which the result does not have any more.
-func (r *Result) Release() {
-	r.service.Memory.Give(r.work.held)
-	r.work.held, r.work.answered, r.work.first = 0, nil, nil
-}
-
 // result is how the job ended.
-func (s *Service) result(w *work, err error) *Result {
-	m := w.model
+func (j *Job) result(err error) *Result {
+	m := j.model
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := float64(len(w.there))
+	n := float64(len(j.there))
 	r := &Result{
-		Model: m.Name, Task: m.Tasks[w.task].Name, Inputs: len(w.there), MinQuality: w.MinQuality, TotalMS: short(milliseconds(w.Total)),
-		TookMS: short(milliseconds(s.Clock() - w.arrived)), Promised: short(w.promised / n), Strategy: map[string]int{}, Batches: w.batches, Failures: w.failures, Tokens: w.usage, Busy: w.busy, work: w, service: s,
+		Model: m.Name, Task: m.Tasks[j.task].Name, Inputs: len(j.there), MinQuality: j.MinQuality, TotalMS: short(milliseconds(j.Total)),
+		TookMS: short(milliseconds(j.service.Clock() - j.arrived)), Promised: short(j.promised / n), Strategy: map[string]int{}, Batches: j.batches, Failures: j.failures, Tokens: j.usage, Busy: j.busy, job: j,
 	}
 	var sum float64
-	for _, a := range w.answered {
+	for _, a := range j.answered {
 		if a.row != nil {
 			o := &m.Options[m.entries[a.option].Option]
 			r.Strategy[o.Variant]++
-			sum += m.Tasks[w.task].Quality[o.Variant]
+			sum += m.Tasks[j.task].Quality[o.Variant]
 		}
 	}
 	mean := sum / n
 	r.Quality = short(mean)
-	if w.worked != nil {
-		if r.Worker = w.host; r.Worker == "" {
-			r.Worker = m.Workers[w.worked.Worker].Name
+	if j.worked != nil {
+		if r.Worker = j.host; r.Worker == "" {
+			r.Worker = m.Workers[j.worked.Worker].Name
 		}
-		if w.Explain {
-			r.Explain = w.explain()
+		if j.Explain {
+			r.Explain = j.explain()
 		}
 	}
-	r.Outcome = outcome(err, r, mean+1e-9 >= w.MinQuality, s.Clock()-w.arrived <= w.Total)
+	r.Outcome = outcome(err, r, mean+1e-9 >= j.MinQuality, j.service.Clock()-j.arrived <= j.Total)
 	r.Kept = r.Outcome == outcomeKept
 	return r
 }
@@ -159,23 +152,23 @@ func outcome(err error, r *Result, good, inTime bool) string {
 }
 
 // explain says what the last plan of the job had to choose from.
-func (w *work) explain() *Explanation {
-	m, c := w.model, w.worked
-	x := &Explanation{Waiting: c.Waiting, WaitedMS: short(w.at - milliseconds(w.arrived)), ExpectMS: short(c.Expect)}
+func (j *Job) explain() *Explanation {
+	m, c := j.model, j.worked
+	x := &Explanation{Waiting: c.Waiting, WaitedMS: short(j.at - milliseconds(j.arrived)), ExpectMS: short(c.Expect)}
 	n := 0
 	for _, size := range c.Batches {
 		n += size
 	}
 	slowness := m.pool.Workers[c.Worker].Slowness()
 	for i, e := range m.entries {
-		if e.Task != w.task {
+		if e.Task != j.task {
 			continue
 		}
 		o := &m.Options[e.Option]
 		a := Alternative{Variant: o.Variant, Quality: m.Tasks[e.Task].Quality[o.Variant], Possible: c.Allowed>>i&1 == 1}
 		if times := m.Workers[c.Worker].Latency[e.Option]; n <= len(times) {
 			ms := times[n-1] * slowness
-			a.BatchMS, a.InTime = short(ms), w.at+ms <= c.Deadline
+			a.BatchMS, a.InTime = short(ms), j.at+ms <= c.Deadline
 		}
 		x.Options = append(x.Options, a)
 	}
@@ -185,7 +178,7 @@ func (w *work) explain() *Explanation {
 // Line is the strategy on one line, such as "digits-image=2, digits-audio=1".
 func (r *Result) Line() string {
 	var list []string
-	for _, o := range r.work.model.Options {
+	for _, o := range r.job.model.Options {
 		if n := r.Strategy[o.Variant]; n > 0 {
 			list = append(list, fmt.Sprintf("%s=%d", o.Variant, n))
 		}

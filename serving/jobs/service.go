@@ -90,6 +90,7 @@ func (s *Service) Close() {
 			partOf(x).of.fail(refusal(refusedClosed))
 			m.pool.Remove(x)
 		})
+		m.changed.Broadcast()
 		m.mu.Unlock()
 	}
 	s.workers.Wait()
@@ -98,34 +99,10 @@ func (s *Service) Close() {
 // now is the planner's time.
 func (s *Service) now() float64 { return milliseconds(s.Clock()) }
 
-// work is a client's job on its way.
-type work struct {
-	*Job
-	model    *model
-	arrived  time.Duration
-	parts    []*part
-	open     int           // parts that are not answered yet
-	done     chan struct{} // closed once all are, or one has failed
-	cancel   context.CancelFunc
-	ctx      context.Context // of its batches
-	err      error
-	answered []answered // by request
-	promised float64    // sum of the qualities planned for it
-	worked   *rm.Commit // the last that was committed of it, for the explanation
-	at       float64    // when that was
-	host     string     // that answered last
-	batches  int
-	failures int
-	busy     []Busy
-	usage    int   // tokens that engines have counted
-	first    any   // what the first answer of an engine has beyond its rows
-	held     int64 // bytes of the budget of answers
-}
-
 // part is some requests of a job that may use the same options, or what is left of them.
 type part struct {
 	rm.Entry
-	of    *work
+	of    *Job
 	rows  []int // of the job's requests, in order
 	begun bool  // it has been committed before
 }
@@ -139,91 +116,78 @@ type answered struct {
 }
 
 // fail ends the job, unless it has ended. The caller holds the model's mutex.
-func (w *work) fail(err error) {
-	if !w.ended() {
-		w.err = err
-		w.cancel()
-		close(w.done)
+func (j *Job) fail(err error) {
+	if !j.ended() {
+		j.err = err
+		j.cancel()
+		close(j.done)
 	}
 }
 
 // ended reports whether the job has. The caller holds the model's mutex.
-func (w *work) ended() bool { return w.err != nil || w.open == 0 }
+func (j *Job) ended() bool { return j.err != nil || j.open == 0 }
 
 // do has the job answered.
-func (s *Service) do(ctx context.Context, j *Job) (*work, error) {
+func (s *Service) do(ctx context.Context, j *Job) error {
 	m := j.model
-	w := &work{Job: j, model: m, arrived: s.Clock(), done: make(chan struct{}), answered: make([]answered, len(j.there))}
-	w.ctx, w.cancel = context.WithCancel(ctx)
-	defer w.cancel()
+	j.arrived, j.done, j.answered = s.Clock(), make(chan struct{}), make([]answered, len(j.there))
+	j.ctx, j.cancel = context.WithCancel(ctx)
+	defer j.cancel()
 	m.mu.Lock()
-	err := s.enter(m, w)
+	err := j.enter()
 	m.mu.Unlock()
 	if err != nil {
-		return w, err
+		return err
 	}
 	select {
-	case <-w.done:
+	case <-j.done:
 	case <-ctx.Done():
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	w.fail(context.Cause(ctx)) // if nothing else has ended it
-	for _, x := range w.parts {
+	j.fail(context.Cause(ctx)) // if nothing else has ended it
+	for _, x := range j.parts {
 		m.pool.Remove(&x.Entry)
 	}
-	return w, w.err
+	return j.err
 }
 
 // enter has the parts of the job wait. The caller holds the model's mutex.
-func (s *Service) enter(m *model, w *work) error {
+func (j *Job) enter() error {
+	m := j.model
 	if m.closed {
 		return refusal(refusedClosed)
 	}
-	w.parts = w.split(milliseconds(w.arrived + w.Total))
-	now := milliseconds(w.arrived)
-	for i, x := range w.parts {
-		x.of, x.Tenant = w, w.Tenant
-		if err := m.pool.Add(&x.Entry, now); err != nil {
-			for _, placed := range w.parts[:i] {
+	j.parts = j.split(milliseconds(j.arrived + j.Total))
+	for i, x := range j.parts {
+		x.of, x.Tenant = j, j.Tenant
+		if err := m.pool.Add(&x.Entry, milliseconds(j.arrived)); err != nil {
+			for _, placed := range j.parts[:i] {
 				m.pool.Remove(&placed.Entry)
 			}
 			return refusalOf(err)
 		}
-		w.open++
+		j.open++
 	}
-	for _, x := range w.parts {
-		m.signal(x.Worker)
-	}
+	m.changed.Broadcast()
 	return nil
-}
-
-// signal says to the worker that there may be something to run.
-func (m *model) signal(worker int) {
-	select {
-	case m.wake[worker] <- struct{}{}:
-	default:
-	}
 }
 
 // run is a worker's loop: each turn runs what is committed.
 func (s *Service) run(m *model, worker int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for s.quit.Err() == nil {
 		if c := s.next(m, worker); c != nil {
 			s.serve(m, worker, c)
-			continue
-		}
-		select {
-		case <-m.wake[worker]:
-		case <-s.quit.Done():
+		} else {
+			m.changed.Wait()
 		}
 	}
 }
 
-// next plans what the worker runs now.
+// next plans what the worker runs now. The caller holds the model's mutex.
 func (s *Service) next(m *model, worker int) *rm.Commit {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.pool.Each(func(x *rm.Entry) {
 		if partOf(x).of.ctx.Err() != nil { // its client has left, and is about to say so
 			m.pool.Remove(x)
@@ -232,17 +196,14 @@ func (s *Service) next(m *model, worker int) *rm.Commit {
 	if !m.pool.Waits() {
 		return nil
 	}
-	begun := s.Clock()
+	begun, waited := s.Clock(), m.pool.Workers[worker].Waiting()
 	c, dropped := m.pool.Next(worker, milliseconds(begun))
 	s.metrics.planned.Observe((s.Clock() - begun).Seconds())
 	for _, x := range dropped {
 		partOf(x).of.fail(refusal(refusedDropped))
 	}
-	waits := m.pool.Waits()
-	for i, w := range m.pool.Workers { // for parts that wait elsewhere now, or that it may take over
-		if i != worker && (w.Waiting() > 0 || waits && w.Running == nil) {
-			m.signal(i)
-		}
+	if c != nil || m.pool.Workers[worker].Waiting() != waited { // others may have more to do, or something to take over
+		m.changed.Broadcast()
 	}
 	if c != nil {
 		x := partOf(c.Entry)
@@ -254,39 +215,28 @@ func (s *Service) next(m *model, worker int) *rm.Commit {
 	return c
 }
 
-// serve has the worker's engine answer the batches, and ends what the worker was given.
+// serve has the worker's engine answer the batches, and ends what the worker was given. The caller holds the
+// model's mutex.
 func (s *Service) serve(m *model, worker int, c *rm.Commit) {
 	x, err := partOf(c.Entry), error(nil)
 	for option, n := range c.Batches {
-		if n == 0 {
-			continue
-		}
-		m.mu.Lock()
-		over := x.of.ended()
-		m.mu.Unlock()
-		if over {
-			break
-		}
-		if err = s.send(m, worker, x, batch{option, x.rows[:n]}); err != nil {
-			break
+		if n > 0 && err == nil && !x.of.ended() {
+			err = s.send(m, worker, x, batch{option, x.rows[:n]})
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.pool.Ended(worker, s.now())
-	switch w := x.of; {
-	case w.ended():
+	switch j := x.of; {
+	case j.ended():
 	case errors.Is(err, ErrDown):
-		if why := m.pool.Elsewhere(&x.Entry, s.now()); why != nil {
-			w.fail(refusal(refusedNoneUp))
-			return
+		if m.pool.Elsewhere(&x.Entry, s.now()) != nil {
+			j.fail(refusal(refusedNoneUp))
 		}
-		m.signal(x.Worker)
+		m.changed.Broadcast()
 	case err != nil:
-		w.fail(err)
+		j.fail(err)
 	case len(x.rows) == 0:
-		if w.open--; w.open == 0 {
-			close(w.done)
+		if j.open--; j.open == 0 {
+			close(j.done)
 		}
 	}
 }
@@ -313,18 +263,19 @@ const (
 	answerShare = 8
 )
 
-// send has a batch answered. The error is [ErrDown], or why the job ends.
+// send has a batch answered. The error is [ErrDown], or why the job ends. The caller holds the model's mutex,
+// which is free meanwhile.
 func (s *Service) send(m *model, worker int, x *part, b batch) (err error) {
 	var r reply
-	w, option := x.of, m.entries[b.option].Option
+	j, option := x.of, m.entries[b.option].Option
 	q := proxy.Batch{
-		Endpoint: w.form.endpoint(), Header: w.Header,
+		Endpoint: j.form.endpoint(), Header: j.Header,
 		Most: min(wholeAnswer+int64(len(b.rows))*rowAnswer, s.Memory.Usage().Limit/answerShare),
 		Compose: func(model string) (string, http.Header, []byte, error) {
-			return w.form.request(model, b.rows, m.masks[option])
+			return j.form.request(model, b.rows, m.masks[option])
 		},
 		Take: func(h http.Header, body []byte) (err error) {
-			if r.rows, r.tokens, r.rest, err = w.form.answer(h, body, len(b.rows)); err != nil {
+			if r.rows, r.tokens, r.rest, err = j.form.answer(h, body, len(b.rows)); err != nil {
 				return err
 			}
 			more := weight(r.rows)
@@ -335,26 +286,26 @@ func (s *Service) send(m *model, worker int, x *part, b batch) (err error) {
 			return nil
 		},
 	}
-	ctx, cancel := context.WithCancel(w.ctx)
+	ctx, cancel := context.WithCancel(j.ctx)
 	defer cancel()
 	defer context.AfterFunc(s.quit, cancel)()
 	begun := s.Clock()
-	sent, err := s.Send(ctx, m.Workers[worker].Replicas[option], m.Tasks[w.task].Name, &q)
-	took := s.Clock() - begun
+	m.mu.Unlock()
+	sent, err := s.Send(ctx, m.Workers[worker].Replicas[option], m.Tasks[j.task].Name, &q)
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	w.batches, w.failures = w.batches+len(sent.Failed), w.failures+len(sent.Failed)
+	took := s.Clock() - begun
+	j.batches, j.failures = j.batches+len(sent.Failed), j.failures+len(sent.Failed)
 	for _, replica := range sent.Failed {
 		s.metrics.failures.WithLabelValues(m.Name, s.Host(replica)).Inc()
 	}
 	if err != nil {
-		return s.why(w, &b, sent, err)
+		return s.why(j, &b, sent, err)
 	}
 	if len(sent.Failed) == 0 && sent.Replica == m.Workers[worker].Replicas[option] {
 		m.pool.Workers[worker].Ran(b.option, len(b.rows), milliseconds(took))
 	}
-	w.batches, w.host, w.busy = w.batches+1, s.Host(sent.Replica), append(w.busy, Busy{sent.Replica, took})
-	if w.ended() {
+	j.batches, j.host, j.busy = j.batches+1, s.Host(sent.Replica), append(j.busy, Busy{sent.Replica, took})
+	if j.ended() {
 		s.Memory.Give(r.held)
 		return nil
 	}
@@ -363,17 +314,17 @@ func (s *Service) send(m *model, worker int, x *part, b batch) (err error) {
 }
 
 // why is the error of a job of which a batch is not answered.
-func (s *Service) why(w *work, b *batch, sent Sent, err error) error {
+func (s *Service) why(j *Job, b *batch, sent Sent, err error) error {
 	var refused *proxy.BatchRefused
 	switch {
-	case errors.Is(err, ErrDown), w.ctx.Err() != nil: // in which case its client has left
+	case errors.Is(err, ErrDown), j.ctx.Err() != nil: // in which case its client has left
 		return err
 	case s.quit.Err() != nil:
 		return refusal(refusedClosed)
 	case errors.Is(err, proxy.ErrMemory):
 		return refusal(refusedMemory)
 	case errors.As(err, &refused):
-		if r := w.form.fault(refused.Status, refused.Body, b.rows); r != nil {
+		if r := j.form.fault(refused.Status, refused.Body, b.rows); r != nil {
 			return r
 		}
 	}
@@ -382,14 +333,15 @@ func (s *Service) why(w *work, b *batch, sent Sent, err error) error {
 
 // answer notes the answers to a batch: what is left of the part has to make up for them.
 func (x *part) answer(m *model, b *batch, r *reply) {
-	w := x.of
-	if w.usage, w.held = w.usage+r.tokens, w.held+r.held; w.first == nil {
-		w.first = r.rest
+	j := x.of
+	j.usage, j.size, j.held = j.usage+r.tokens, j.size+r.held, j.held+r.held
+	if j.first == nil {
+		j.first = r.rest
 	}
 	e := m.entries[b.option]
 	quality := m.Tasks[e.Task].Quality[m.Options[e.Option].Variant]
 	for i, row := range b.rows {
-		w.answered[row] = answered{r.rows[i], b.option}
+		j.answered[row] = answered{r.rows[i], b.option}
 	}
 	x.rows = x.rows[len(b.rows):]
 	x.Answered(len(b.rows), quality)

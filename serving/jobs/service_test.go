@@ -271,7 +271,7 @@ func TestLittleTimeLittleInput(t *testing.T) {
 		if !r.Kept || r.Quality < 0.85 || r.TookMS > 65 {
 			t.Errorf("%+v", r)
 		}
-		for i, a := range r.work.answered {
+		for i, a := range r.job.answered {
 			var row struct{ Label string }
 			if err := json.Unmarshal(a.row.([]byte), &row); err != nil || !strings.HasSuffix(row.Label, fmt.Sprint(i)) {
 				t.Errorf("input %d is answered by %s", i, a.row)

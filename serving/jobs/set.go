@@ -16,13 +16,13 @@ import (
 type model struct {
 	*Model
 	entries []Planned
-	masks   []uint64        // by option: its modalities, by their index in the model
-	largest int             // job; zero is that of the longest batch
-	wake    []chan struct{} // by worker: there may be something to run
+	masks   []uint64 // by option: its modalities, by their index in the model
+	largest int      // job; zero is that of the longest batch
 
-	mu     sync.Mutex // protects the pool, the parts of jobs, and closed
-	pool   *rm.Pool
-	closed bool
+	mu      sync.Mutex // protects the pool, the parts of jobs, and closed
+	changed sync.Cond  // of mu: there may be something for a worker to run
+	pool    *rm.Pool
+	closed  bool
 }
 
 // Planned is one of the planner's options: an option of the model for a task, as indices.
@@ -44,9 +44,7 @@ func newModel(c *Config, m *Model) (s *model, err error) {
 		}
 		s.masks = append(s.masks, mask)
 	}
-	for range m.Workers {
-		s.wake = append(s.wake, make(chan struct{}, 1))
-	}
+	s.changed.L = &s.mu
 	s.pool, s.entries, err = c.Pool(m)
 	return s, err
 }
