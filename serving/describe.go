@@ -1,14 +1,20 @@
 package serving
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/jobs"
+	"gearshift/serving/openai/inference"
+	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 )
 
@@ -29,24 +35,77 @@ func (s *Server) noInference(model string) *wire.Refusal {
 	return wire.Bad(http.StatusNotFound, "model", "model_not_found", message)
 }
 
-// describeModel answers with the metadata of a model, as one of its engines has them.
+// The bounds of an engine's metadata: of their time, and of their bytes.
+const (
+	describing    = 5 * time.Second
+	wholeMetadata = 1 << 20
+)
+
+// describeModel answers with the metadata of a model, as one of its engines that are up has them.
 func (s *Server) describeModel(c *gin.Context) {
 	name := modelOfPath(c)
 	if !s.jobs.Serves(name, "") {
 		s.refuse(c, s.noInference(name))
 		return
 	}
-	err := s.jobs.Metadata(c.Request.Context(), name, func(text []byte) {
-		s.reply.Writable(c)
-		c.Data(http.StatusOK, "application/json", text)
-	})
-	switch {
-	case errors.As(err, new(*jobs.Refused)):
-		s.failJob(c, err)
-	case err != nil:
-		s.fail(c, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()})
+	err := errors.New("no worker is up")
+	for _, replica := range s.jobs.Up(name) {
+		if err = s.describe(c, name, replica); err == nil {
+			return
+		}
+		if errors.Is(err, proxy.ErrMemory) {
+			s.memory.LogShortage("answers")
+			s.refuse(c, s.noMemory(c, "for answers"))
+			return
+		}
 	}
+	s.fail(c, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()})
 }
+
+// describe answers with the metadata that the replica's engine has, under the name that clients know.
+func (s *Server) describe(c *gin.Context, name string, replica int) error {
+	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), describing, errSlow)
+	defer cancel()
+	var path string
+	text, status, err := s.proxy.Get(ctx, replica, func(model string) string {
+		path = inference.PathPrefix + url.PathEscape(model)
+		return path
+	}, wholeMetadata)
+	host := s.table.Hosts[s.table.Replicas[replica].Host].Name
+	if err != nil {
+		return fmt.Errorf("the engine on %s: %w", host, err)
+	}
+	held := 2 * int64(cap(text)) // the answer and its copy
+	defer func() { s.memory.Answers.Give(held) }()
+	if !s.memory.Answers.Take(held / 2) {
+		held /= 2
+		return proxy.ErrMemory
+	}
+	out := bytes.NewBuffer(make([]byte, 0, len(text)+len(name)))
+	member := func(key []byte, value []byte) {
+		own, _ := json.Marshal(string(key)) // strings always encode
+		fmt.Fprintf(out, "%s:%s,", own, value)
+	}
+	out.WriteByte('{')
+	own, _ := json.Marshal(name)
+	member([]byte("name"), own)
+	if status != http.StatusOK || !json.Valid(text) || !wire.Members(text, func(key []byte, start, end int) bool {
+		if string(key) != "name" {
+			member(key, text[start:end])
+		}
+		return true
+	}) {
+		return fmt.Errorf("the engine on %s has no metadata at %s: it answered %d", host, path, status)
+	}
+	out.Truncate(out.Len() - 1)
+	out.WriteByte('}')
+	s.reply.Writable(c)
+	c.Data(http.StatusOK, "application/json", out.Bytes())
+	return nil
+}
+
+// errSlow is why an engine that takes too long is not waited for.
+var errSlow = errors.New("it did not answer in time")
 
 // modelReady says whether a worker of the model is up.
 func (s *Server) modelReady(c *gin.Context) {
@@ -54,7 +113,7 @@ func (s *Server) modelReady(c *gin.Context) {
 	switch {
 	case !s.jobs.Serves(name, ""):
 		s.refuse(c, s.noInference(name))
-	case s.draining.Load() || !s.jobs.Ready(name):
+	case s.draining.Load() || len(s.jobs.Up(name)) == 0:
 		s.fail(c, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "no_replica", Message: "no worker of the model is up"})
 	default:
 		c.JSON(http.StatusOK, gin.H{"name": name, "ready": true})

@@ -33,9 +33,9 @@ const headerStrategy, headerMinQuality = "X-Gearshift-Strategy", "X-Gearshift-Mi
 func (s *Server) serveJobs(o *Options) (err error) {
 	ledger := s.router.Ledger()
 	s.jobs, err = jobs.New(o.Modality, jobs.Options{
-		Clock: s.clock, Memory: s.memory.Answers, Send: s.sendBatch, Get: s.proxy.Get,
-		Up:   func(replica int) bool { return ledger.State(replica) == fleet.Up },
-		Host: func(replica int) string { return s.table.Hosts[s.table.Replicas[replica].Host].Name },
+		Clock: s.clock, Memory: s.memory.Answers, Send: s.sendBatch,
+		Takes: func(replica int) bool { return ledger.State(replica) == fleet.Up },
+		Host:  func(replica int) string { return s.table.Hosts[s.table.Replicas[replica].Host].Name },
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrJobs, err)

@@ -13,6 +13,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/access"
 	"gearshift/serving/config"
+	"gearshift/serving/jobs"
 )
 
 // TestModelsThatTakeJobs: they are listed after the variants, and described, for clients that may
@@ -129,3 +130,54 @@ func TestJobsEndWithTheServer(t *testing.T) {
 		})
 	}
 }
+
+// TestMetadataAreBounded: metadata without end, and such that never come, cost a bounded time and memory that is
+// charged; those of another engine are passed on, under the name of the model.
+func TestMetadataAreBounded(t *testing.T) {
+	answering := func(body io.Reader) http.RoundTripper {
+		return transport(func(r *http.Request) (*http.Response, error) {
+			if body == nil {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return reply(http.StatusOK, jsonType, io.NopCloser(body)), nil
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil, withPair, func(o *serving.Options) {
+			m := &o.Modality.Models[0]
+			m.Options, m.Tasks[0].Quality = m.Options[:1], map[string]float64{"small": 0.75}
+			first := m.Workers[0]
+			first.Latency, first.Replicas = first.Latency[:1], []int{smallOnA}
+			second := first
+			second.Name, second.Replicas = "b", []int{smallOnB}
+			m.Workers = []jobs.Worker{first, second}
+		}, func(o *serving.Options) {
+			o.Backends[smallOnA].Transport = answering(nil)
+			o.Backends[smallOnB].Transport = answering(strings.NewReader(`{"inputs":[{"name":"image"}],"name":"engine","x<":1}`))
+		})
+		began := time.Now()
+		w := g.do("GET", "/v2/models/pair", "")
+		var said map[string]any
+		if err := json.Unmarshal(w.Body.Bytes(), &said); w.Code != http.StatusOK || err != nil || said["name"] != "pair" || said["x<"] != 1.0 || strings.Count(w.Body.String(), `"name"`) != 2 {
+			t.Errorf("%d %s, %v", w.Code, w.Body, err)
+		}
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if held := g.counted("gearshift_memory_bytes"); len(held) > 0 {
+			t.Errorf("after it %v", held)
+		}
+	})
+	g := newRig(t, nil, withPair, func(o *serving.Options) {
+		o.Backends[smallOnA].Transport = answering(noEnd{})
+	})
+	if w := g.do("GET", "/v2/models/pair", ""); w.Code != http.StatusBadGateway || !strings.Contains(w.Body.String(), "the engine on a: its answer is longer than 1048576 bytes") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// noEnd is a body of zeros.
+type noEnd struct{}
+
+func (noEnd) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -2,21 +2,16 @@ package jobs
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	rm "gearshift/router/modality"
-	"gearshift/serving/openai/inference"
-	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 )
 
@@ -186,97 +181,16 @@ func (s *Service) plan(j *Job) *Plan {
 	return out
 }
 
-// Names are those of the models.
-func (s *Service) Names() string { return s.names() }
-
-// Ready reports whether a worker of the model is up.
-func (s *Service) Ready(name string) bool {
-	m, _ := s.find(&Asked{Model: name})
-	if m == nil {
-		return false
-	}
-	for i := range m.Workers {
-		if m.pool.Up(i) {
-			return true
+// Up lists a replica of each worker of the model that is up.
+func (s *Service) Up(name string) (replicas []int) {
+	if m, _ := s.find(&Asked{Model: name}); m != nil {
+		for i := range m.Workers {
+			if m.pool.Up(i) {
+				replicas = append(replicas, m.Workers[i].Replicas[0])
+			}
 		}
 	}
-	return false
-}
-
-// The bounds of an engine's metadata: of their time, and of their bytes.
-const (
-	describing    = 5 * time.Second
-	wholeMetadata = 1 << 20
-)
-
-// Metadata writes the metadata of the model in the form of the Open Inference Protocol, as an engine
-// that is up has them. Their memory is charged to the budget of answers until they are written.
-func (s *Service) Metadata(ctx context.Context, name string, write func(text []byte)) error {
-	m, _ := s.find(&Asked{Model: name})
-	if m == nil {
-		return fmt.Errorf("there is no model %q", name)
-	}
-	err := rm.ErrNoneUp
-	for i := range m.Workers {
-		if !m.pool.Up(i) {
-			continue
-		}
-		if err = s.describe(ctx, m, m.Workers[i].Replicas[0], write); err == nil {
-			return nil
-		}
-		if errors.Is(err, proxy.ErrMemory) {
-			return refusal(refusedMemory)
-		}
-	}
-	return err
-}
-
-// describe writes the metadata that the replica's engine has, with the name that clients know.
-func (s *Service) describe(ctx context.Context, m *model, replica int, write func(text []byte)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, describing, errSlow)
-	defer cancel()
-	var path string
-	text, status, err := s.Get(ctx, replica, func(model string) string {
-		path = inference.PathPrefix + url.PathEscape(model)
-		return path
-	}, wholeMetadata)
-	if err != nil {
-		return fmt.Errorf("the engine on %s: %w", s.Host(replica), err)
-	}
-	held := int64(cap(text))
-	defer func() { s.Memory.Give(held) }()
-	if status != http.StatusOK || !json.Valid(text) || !wire.Members(text, func([]byte, int, int) bool { return true }) {
-		return fmt.Errorf("the engine on %s has no metadata at %s: it answered %d", s.Host(replica), path, status)
-	}
-	own, err := json.Marshal(m.Name)
-	if err != nil {
-		return err
-	}
-	if !s.Memory.Take(int64(len(text) + len(own))) {
-		return proxy.ErrMemory
-	}
-	held += int64(len(text) + len(own))
-	write(renamed(text, own))
-	return nil
-}
-
-// errSlow is why an engine that takes too long is not waited for.
-var errSlow = errors.New("it did not answer in time")
-
-// renamed is the object with another name.
-func renamed(object, name []byte) []byte {
-	var out bytes.Buffer
-	out.Grow(len(object) + len(name) + len(`{"name":}`))
-	out.WriteString(`{"name":`)
-	out.Write(name)
-	wire.Members(object, func(key []byte, start, end int) bool {
-		if string(key) != "name" {
-			writeField(&out, ',', field{name: string(key), value: object[start:end]})
-		}
-		return true
-	})
-	out.WriteByte('}')
-	return out.Bytes()
+	return replicas
 }
 
 // IsList reports whether the body, which may be no JSON, has a list of inputs.

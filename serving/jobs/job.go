@@ -161,7 +161,7 @@ func (s *Service) Lacks(variant string, has []string) bool {
 func (s *Service) start(a *Asked, f form, there []uint64) (*Job, *Refused) {
 	m, option := s.find(a)
 	if m == nil {
-		return nil, bad("model", "model_not_found", "there is no model %q whose inputs are chosen; there are %s", a.Model, s.names())
+		return nil, bad("model", "model_not_found", "there is no model %q whose inputs are chosen; there are %s", a.Model, s.Names())
 	}
 	task := slices.IndexFunc(m.Tasks, func(t Task) bool { return t.Name == a.Task })
 	if task < 0 {
@@ -194,8 +194,8 @@ func (s *model) only(option int) (bits uint64) {
 	return bits
 }
 
-// names are those of the models.
-func (s *Service) names() string {
+// Names are those of the models.
+func (s *Service) Names() string {
 	var all []string
 	for _, m := range s.models {
 		all = append(all, m.Name)

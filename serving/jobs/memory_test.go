@@ -2,15 +2,11 @@ package jobs
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"gearshift/serving/admission/limits"
 	"gearshift/serving/openai/inference"
@@ -100,48 +96,4 @@ func TestRowsOfAnswersAreCharged(t *testing.T) {
 	if got := weight(rows); err != nil || got != 2*rowMemory*4*100 {
 		t.Errorf("%d bytes, %v", got, err)
 	}
-}
-
-// describer answers questions for metadata.
-type describer struct {
-	body io.Reader
-	hang bool
-}
-
-func (e *describer) RoundTrip(r *http.Request) (*http.Response, error) {
-	body := e.body
-	if e.hang {
-		body = readerOf(func([]byte) (int, error) { <-r.Context().Done(); return 0, r.Context().Err() })
-	}
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(body), Request: r}, nil
-}
-
-// TestMetadataAreBounded: metadata without end, and such that never come, cost a bounded time and
-// memory that is charged; another engine's are passed on.
-func TestMetadataAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		budget := limits.NewAnswers(8 << 20)
-		endless := &describer{body: readerOf(func(p []byte) (int, error) { clear(p); return len(p), nil })}
-		good := &describer{body: strings.NewReader(`{"inputs":[{"name":"image"}],"name":"engine","x<":1}`)}
-		s := serveWithin(t, budget, Config{Policy: "optimized"}, endless, &describer{hang: true}, good)
-		defer s.Close()
-		began, text := time.Now(), ""
-		err := s.Metadata(t.Context(), "digits", func(x []byte) {
-			if text = string(x); budget.Usage().Held == 0 {
-				t.Error("nothing is charged for them")
-			}
-		})
-		var said map[string]any
-		if err != nil || json.Unmarshal([]byte(text), &said) != nil || said["name"] != "digits" || said["x<"] != 1.0 || strings.Count(text, `"name"`) != 2 {
-			t.Errorf("%s, %v", text, err)
-		}
-		if took := time.Since(began); took > 2*describing || budget.Usage().Held != 0 {
-			t.Errorf("it took %v, and %d bytes are held", took, budget.Usage().Held)
-		}
-		budget.Take(8<<20 - 1)
-		var refused *Refused
-		if err := s.Metadata(t.Context(), "digits", func([]byte) {}); !errors.As(err, &refused) || refused.Code != refusedMemory {
-			t.Errorf("without room: %v", err)
-		}
-	})
 }

@@ -47,9 +47,7 @@ func newMetrics() *metrics {
 // ended counts a job.
 func (m *metrics) ended(r *Result) {
 	m.jobs.WithLabelValues(r.Model, r.Task, r.Outcome).Inc()
-	switch r.Outcome {
-	case outcomeKept, outcomeLate, outcomeShort:
-	default:
+	if !r.Answered() {
 		return
 	}
 	for variant, n := range r.Strategy {

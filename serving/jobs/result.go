@@ -37,7 +37,7 @@ type Result struct {
 	Utility float64 `json:"-"`
 	// Busy holds how long each batch kept an engine at work, by replica.
 	Busy []Busy `json:"-"`
-	// Outcome is one of [Outcomes].
+	// Outcome is how it ended, as metrics and logs have it.
 	Outcome string `json:"-"`
 	// Tokens are those that engines have counted.
 	Tokens int `json:"-"`
@@ -50,17 +50,14 @@ type Busy struct {
 	Took    time.Duration
 }
 
-// Outcomes are the ways in which jobs end: kept; answered late, or below the quality asked for;
-// dropped, since there was no time; failed, with their engine; and left by their client.
-var Outcomes = []string{outcomeKept, outcomeLate, outcomeShort, outcomeDropped, outcomeFailed, outcomeLeft}
-
+// The ways in which jobs end.
 const (
 	outcomeKept    = "kept"
 	outcomeLate    = "late"
-	outcomeShort   = "below_floor"
-	outcomeDropped = "dropped"
-	outcomeFailed  = "failed"
-	outcomeLeft    = "cancelled"
+	outcomeShort   = "below_floor" // of the quality asked for
+	outcomeDropped = "dropped"     // for want of time, room or workers
+	outcomeFailed  = "failed"      // with an engine, or by the job's own fault
+	outcomeLeft    = "cancelled"   // by its client
 )
 
 // Answered reports whether all of its requests were answered, in time or not.

@@ -18,15 +18,13 @@ import (
 type Options struct {
 	// Clock is the time since an epoch.
 	Clock func() time.Duration
-	// Up reports whether the replica may take requests.
-	Up func(replica int) bool
+	// Takes reports whether the replica may take requests.
+	Takes func(replica int) bool
 	// Host names the host of a replica.
 	Host func(replica int) string
 	// Send has the replica that is planned for a batch of the task answer it, or another of its
 	// variant. The error is [ErrDown], or one of [proxy.Proxy.Ask].
 	Send func(ctx context.Context, replica int, task string, b *proxy.Batch) (Sent, error)
-	// Get asks a replica's engine a question, as [proxy.Proxy.Get].
-	Get func(ctx context.Context, replica int, path func(model string) string, most int64) (text []byte, status int, err error)
 	// Memory is the budget that engines' answers are charged to.
 	Memory *limits.Answers
 }
@@ -63,7 +61,7 @@ func New(c Config, o Options) (*Service, error) {
 			return nil, fmt.Errorf("cannot serve modalities: %w", err)
 		}
 		m.pool.Up = func(w int) bool {
-			return !slices.ContainsFunc(m.Workers[w].Replicas, func(r int) bool { return !o.Up(r) })
+			return !slices.ContainsFunc(m.Workers[w].Replicas, func(r int) bool { return !o.Takes(r) })
 		}
 		m.pool.Evict = func(x *rm.Entry) { partOf(x).of.fail(refusal(refusedFull)) }
 		s.models = append(s.models, m)
@@ -85,7 +83,6 @@ func (s *Service) Close() {
 	s.stop()
 	for _, m := range s.models {
 		m.mu.Lock()
-		m.closed = true
 		m.pool.Each(func(x *rm.Entry) {
 			partOf(x).of.fail(refusal(refusedClosed))
 			m.pool.Remove(x)
@@ -155,7 +152,7 @@ func (s *Service) do(ctx context.Context, j *Job) error {
 // enter has the parts of the job wait. The caller holds the model's mutex.
 func (j *Job) enter() error {
 	m := j.model
-	if m.closed {
+	if j.service.quit.Err() != nil {
 		return refusal(refusedClosed)
 	}
 	j.parts = j.split(milliseconds(j.arrived + j.Total))

@@ -152,9 +152,9 @@ func serveWithin(t *testing.T, budget *limits.Answers, c Config, engines ...http
 		Keyed: func(int) bool { return false }, Context: func(int) int { return 0 }, Unlisted: func(int) {},
 	})
 	s, err := New(c, Options{
-		Clock: clock, Memory: budget, Get: p.Get,
-		Up:   func(replica int) bool { return core.Ledger().State(replica) == fleet.Up },
-		Host: func(replica int) string { return hosts[replicas[replica].Host].Name },
+		Clock: clock, Memory: budget,
+		Takes: func(replica int) bool { return core.Ledger().State(replica) == fleet.Up },
+		Host:  func(replica int) string { return hosts[replicas[replica].Host].Name },
 		Send: func(ctx context.Context, replica int, _ string, b *proxy.Batch) (Sent, error) {
 			w, ok := adapter.Place(fleet.Request{}, replica, "jobs")
 			if !ok {

@@ -19,10 +19,9 @@ type model struct {
 	masks   []uint64 // by option: its modalities, by their index in the model
 	largest int      // job; zero is that of the longest batch
 
-	mu      sync.Mutex // protects the pool, the parts of jobs, and closed
+	mu      sync.Mutex // protects the pool, and jobs from Do on
 	changed sync.Cond  // of mu: there may be something for a worker to run
 	pool    *rm.Pool
-	closed  bool
 }
 
 // Planned is one of the planner's options: an option of the model for a task, as indices.
