@@ -6,17 +6,31 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/env"
 	"gearshift/router/balance"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 )
 
-// Fleet is the hosts and replicas as a controller sees and changes them: those of all models on
-// all hosts, most of them cold. A replica that is loaded is warm, and takes requests once it is
-// activated. The fleet may be used while the controller observes or is awake.
-type Fleet struct{ r *run }
+// Fleet is the hosts and replicas as controllers see them: those of all models on all hosts, most of them cold.
+// Controllers want states of replicas by claims. The fleet may be used while a controller observes or is awake.
+type Fleet struct {
+	r     *run
+	owner *lifecycle.Controller
+}
 
-var _ control.Actuator = (*Fleet)(nil)
+// newFleet returns a fleet whose replicas have an owner of their states.
+func (r *run) newFleet(a env.ControlAccess) *Fleet {
+	f := &Fleet{r: r}
+	f.owner = lifecycle.New(r.deployed.ledger, f, lifecycle.Options{DrainTimeout: r.Length, InFlight: f.InFlight, Nudge: a.Rouse})
+	return f
+}
+
+// Claim returns the claims of a rank of controllers; see [lifecycle.Controller.Claim].
+func (f *Fleet) Claim(rank lifecycle.Rank, observe func(control.Event)) *lifecycle.Claims {
+	return f.owner.Claim(rank, observe)
+}
 
 // deployed is what changes: which replicas take requests, and what is measured of them.
 type deployed struct {
@@ -44,6 +58,7 @@ type deployment struct {
 type replica struct {
 	model, host, slot int
 	takes             bool // requests
+	hidden            bool // from clients
 	running           int  // requests
 	cold              int  // how many of the next requests take longer
 	served            float64
@@ -110,29 +125,32 @@ func (r *run) deploy(t *fleet.Table) {
 	r.share(0)
 }
 
-// count finds out which replicas of the model take requests after one has changed.
+// count finds out which replicas of the model take requests after some may have changed.
 func (r *run) count(model int) {
-	d := &r.deployed.models[model]
+	d, changed := &r.deployed.models[model], false
 	d.active = 0
 	for i := range d.on {
 		x := r.replica(model, i)
-		if x.takes = r.deployed.ledger.State(d.from+i) == fleet.Up; x.takes {
+		took := x.takes
+		if x.takes = !x.hidden && r.deployed.ledger.State(d.from+i) == fleet.Up; x.takes {
 			d.active++
 		}
+		changed = changed || x.takes != took
 	}
-	if r.Control != nil || r.Losses != nil {
+	if changed && (r.Control != nil || r.Losses != nil) {
 		d.changed++
 	}
 }
 
-// Turned implements [env.Follower].
-func (r *run) Turned(host int) {
-	for i := range r.deployed.replicas {
-		if x := &r.deployed.replicas[i]; x.host == host {
-			r.count(x.model)
-		}
+// countAll does so for all models.
+func (r *run) countAll() {
+	for i := range r.deployed.models {
+		r.count(i)
 	}
 }
+
+// Turned implements [env.Follower].
+func (r *run) Turned(int) { r.countAll() }
 
 // allow has a client know which of the model's replicas take requests.
 func (r *run) allow(k *balance.Knowledge, model int) {
@@ -144,59 +162,35 @@ func (r *run) allow(k *balance.Knowledge, model int) {
 	}
 }
 
-// Act implements [control.Actuator]: Load brings a cold replica into memory, which takes time
-// and work of its host, and leaves it warm; Activate has a warm one take requests; Unload gives
-// its memory back at once, and breaks the requests that it still has.
+// Act implements [control.Actuator], for the owner of states.
 func (f *Fleet) Act(a control.Action) error {
-	err := f.act(a)
+	err := f.r.sim.Act(a)
 	if err != nil {
 		f.r.result.Refused++
 	}
 	return err
 }
 
-func (f *Fleet) act(a control.Action) error {
-	l := f.r.deployed.ledger
-	switch a.Verb {
-	case control.Activate:
-		if is := l.State(a.Replica); is != fleet.Warm {
-			return fmt.Errorf("cannot %v: it is %v", a, is)
-		}
-		l.Place(a.Replica, fleet.Up)
-	case control.Load, control.Unload:
-		if err := f.r.sim.Act(a); err != nil {
-			return err
-		}
-		if a.Verb == control.Load {
-			l.Place(a.Replica, fleet.Loading)
-			return nil
-		}
-		l.SetDrained(a.Replica, false)
-		l.Place(a.Replica, fleet.Cold)
-	default:
-		return fmt.Errorf("cannot %v: clients' replicas are loaded, activated and unloaded, and nothing else", a)
-	}
-	f.r.count(f.Model(a.Replica))
-	return nil
-}
-
-// Observe implements [control.Controller]: it follows the ends of actions before the controller
-// that ordered them does.
+// Observe implements [control.Controller].
 func (f *Fleet) Observe(e control.Event) {
 	switch e.Kind {
 	case control.Loaded:
 		x := &f.r.deployed.replicas[e.Replica]
 		x.cold = f.r.Models[x.model].Cold
 		f.r.deployed.loading[x.host] += f.r.Models[x.model].LoadWork.Seconds()
-		f.r.deployed.ledger.Place(e.Replica, fleet.Warm)
 		f.r.result.Loads++
 	case control.Unloaded:
 		f.r.result.Unloads++
 	}
+	f.owner.Observe(e)
 }
 
-// Wake implements [control.Controller].
-func (f *Fleet) Wake(time.Duration) time.Duration { return control.Never }
+// Wake implements [control.Controller]. Which replicas take requests follows from their states.
+func (f *Fleet) Wake(now time.Duration) time.Duration {
+	next := f.owner.Wake(now)
+	f.r.countAll()
+	return next
+}
 
 // Replica returns the number of a model's replica on a host, as actions have it.
 func (f *Fleet) Replica(model, host int) int { return f.r.deployed.models[model].from + host }
@@ -213,9 +207,9 @@ func (f *Fleet) State(replica int) fleet.State { return f.r.deployed.ledger.Stat
 // InFlight returns how many requests a replica has.
 func (f *Fleet) InFlight(replica int) int { return f.r.deployed.replicas[replica].running }
 
-// SetDrained has a replica take no more requests, or take them again.
-func (f *Fleet) SetDrained(replica int, drained bool) {
-	f.r.deployed.ledger.SetDrained(replica, drained)
+// Hide has clients not choose a replica, or choose it again.
+func (f *Fleet) Hide(replica int, hidden bool) {
+	f.r.deployed.replicas[replica].hidden = hidden
 	f.r.count(f.Model(replica))
 }
 

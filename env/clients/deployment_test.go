@@ -12,14 +12,29 @@ import (
 	"gearshift/router/balance"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 	"gearshift/router/profile"
 )
 
 // script is a controller that does one step after the other, each at its time or, if that is
 // zero, at the event that follows the step before.
 type script struct {
+	*lifecycle.Claims
 	steps  []step
 	events []control.Event
+}
+
+// claim has the script want states of replicas.
+func (s *script) claim(w *clients.Fleet) {
+	s.Claims = w.Claim(lifecycle.Balancing, func(e control.Event) { s.events = append(s.events, e) })
+}
+
+// want wants a state of a replica.
+func (s *script) want(t *testing.T, replica int, is fleet.State) {
+	t.Helper()
+	if _, err := s.Propose(lifecycle.Want{Replica: replica, State: is}); err != nil {
+		t.Error(err)
+	}
 }
 
 type step struct {
@@ -27,7 +42,7 @@ type step struct {
 	do func()
 }
 
-func (s *script) Observe(e control.Event) { s.events = append(s.events, e) }
+func (s *script) Observe(control.Event) {}
 
 func (s *script) Wake(now time.Duration) time.Duration {
 	heard := len(s.events)
@@ -52,16 +67,8 @@ func two() *clients.Config {
 	}
 }
 
-func act(t *testing.T, w *clients.Fleet, v control.Verb, replica int, epoch uint64) {
-	t.Helper()
-	if err := w.Act(control.Action{Verb: v, Replica: replica, Epoch: epoch}); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestAReplicaIsLoadedAndUnloaded: a load takes its time and its work, and memory from its
-// beginning on; what is loaded answers once it is activated, what is drained takes nothing
-// new, and what is unloaded gives its memory back.
+// beginning on; what is loaded answers, and what is unloaded takes nothing new and gives its memory back.
 func TestAReplicaIsLoadedAndUnloaded(t *testing.T) {
 	c := two()
 	s := &script{}
@@ -73,31 +80,26 @@ func TestAReplicaIsLoadedAndUnloaded(t *testing.T) {
 				t.Errorf("replica %d is %v with %d bytes taken, want %v with %d", replica, w.State(replica), w.HostLoad(w.Host(replica)).Memory, want, memory)
 			}
 		}
+		s.claim(w)
 		old, young := w.Replica(0, 0), w.Replica(0, 1)
 		s.steps = []step{
-			{1 * time.Second, func() { act(t, w, control.Load, young, 1); is(young, fleet.Loading, 6) }},
+			{1 * time.Second, func() { s.want(t, young, fleet.Up) }},
+			{2 * time.Second, func() { is(young, fleet.Loading, 6) }},
 			{0, func() {
-				is(young, fleet.Warm, 6)
+				is(young, fleet.Up, 6)
 				first = append(first, s.events[0].At)
-				if n := w.ReplicaLoad(young).Requests; n != 0 {
-					t.Errorf("a replica that is not activated answers %v requests a second", n)
-				}
-				act(t, w, control.Activate, young, 1)
 			}},
 			{10 * time.Second, func() {
-				is(young, fleet.Up, 6)
 				if a, b := w.ReplicaLoad(old).Requests, w.ReplicaLoad(young).Requests; a == 0 || b == 0 {
 					t.Errorf("%v requests a second on the old, %v on the young: want both to answer", a, b)
 				}
-				w.SetDrained(old, true)
-				is(old, fleet.Draining, 6)
+				s.want(t, old, fleet.Cold)
 			}},
 			{12 * time.Second, func() {
-				if w.InFlight(old) != 0 || w.ReplicaLoad(old).Requests != 0 {
-					t.Error("a drained replica takes requests")
-				}
-				act(t, w, control.Unload, old, 2)
 				is(old, fleet.Cold, 0)
+				if w.InFlight(old) != 0 || w.ReplicaLoad(old).Requests != 0 {
+					t.Error("a replica that is unloaded takes requests")
+				}
 			}},
 		}
 		return s
@@ -112,7 +114,7 @@ func TestAReplicaIsLoadedAndUnloaded(t *testing.T) {
 	if r.Failed != 0 || r.Loads != 1 || r.Unloads != 1 || len(r.Series) != 20 {
 		t.Errorf("%d failed, %d loads, %d unloads, %d moments", r.Failed, r.Loads, r.Unloads, len(r.Series))
 	}
-	if r.Series[3].Loads+r.Series[4].Loads != 1 || r.Series[11].Unloads+r.Series[12].Unloads != 1 {
+	if r.Series[3].Loads+r.Series[4].Loads != 1 || r.Series[9].Unloads+r.Series[10].Unloads != 1 {
 		t.Errorf("the series has the load and the unload elsewhere: %+v", r.Series)
 	}
 	if math.Abs(r.Series[3].Utilisation[1]-1) > 0.01 || r.Series[1].Utilisation[1] != 0 {
@@ -120,48 +122,27 @@ func TestAReplicaIsLoadedAndUnloaded(t *testing.T) {
 	}
 }
 
-// TestActionsAreRefused: what lacks memory, is of an older epoch or is in another state is not
-// begun, and says why.
-func TestActionsAreRefused(t *testing.T) {
+// TestWhatHasNoMemoryIsNotLoaded: a load for which its host lacks memory is refused, until that is given back. What is
+// loaded nowhere fails.
+func TestWhatHasNoMemoryIsNotLoaded(t *testing.T) {
 	c := two()
 	c.Models = append(c.Models, clients.Demand{Model: fleet.Model{Name: "n", Memory: 6}, Share: 1, Work: clients.Always(time.Millisecond), Mean: time.Millisecond, Replicas: []int{1}})
 	s := &script{}
 	c.Control = func(w *clients.Fleet) control.Controller {
-		for _, x := range []struct {
-			verb    control.Verb
-			replica int
-			epoch   uint64
-			words   string
-		}{
-			{control.Load, w.Replica(0, 1), 1, "its host lacks 2 bytes of memory"},
-			{control.Load, w.Replica(0, 0), 1, "it is up"},
-			{control.Activate, w.Replica(0, 1), 1, "it is cold"},
-			{control.Sleep, w.Replica(0, 0), 1, "replicas are loaded, activated and unloaded, and nothing else"},
-			{control.Load, 99, 1, "there is no replica 99: the fleet has 4, counted from 0"},
-		} {
-			if err := w.Act(control.Action{Verb: x.verb, Replica: x.replica, Epoch: x.epoch}); err == nil || !strings.Contains(err.Error(), x.words) {
-				t.Errorf("%v: %v, want %q", x.verb, err, x.words)
-			}
+		s.claim(w)
+		if _, err := s.Propose(lifecycle.Want{Replica: w.Replica(0, 1), State: fleet.Up}); err == nil || !strings.Contains(err.Error(), "2 bytes are missing") {
+			t.Error(err)
 		}
 		s.steps = []step{
-			{time.Second, func() {
-				act(t, w, control.Unload, w.Replica(1, 1), 5)
-				if err := w.Act(control.Action{Verb: control.Load, Replica: w.Replica(1, 1), Epoch: 6}); err == nil || !strings.Contains(err.Error(), "unload is under way there") {
-					t.Error(err)
-				}
-			}},
-			{0, func() {
-				if err := w.Act(control.Action{Verb: control.Load, Replica: w.Replica(1, 1), Epoch: 4}); err == nil || !strings.Contains(err.Error(), "of epoch 4, and one of 5 came before it") {
-					t.Error(err)
-				}
-			}},
+			{time.Second, func() { s.want(t, w.Replica(1, 1), fleet.Cold) }},
+			{0, func() { s.want(t, w.Replica(0, 1), fleet.Up) }},
 		}
 		return s
 	}
 	r := run(t, c)
 	// From then on the second model has no replica: half of the requests fail.
-	if share := float64(r.Failed) / float64(r.Requests); r.Refused != 7 || math.Abs(share-19./40) > 0.05 {
-		t.Errorf("%d refused, a share of %.3f failed", r.Refused, share)
+	if share := float64(r.Failed) / float64(r.Requests); r.Refused != 0 || r.Loads != 1 || math.Abs(share-19./40) > 0.05 {
+		t.Errorf("%d refused, %d loads, a share of %.3f failed", r.Refused, r.Loads, share)
 	}
 }
 
@@ -184,8 +165,9 @@ func TestAVersionTakesOver(t *testing.T) {
 		s.steps = []step{
 			{5 * time.Second, func() { count(0); w.SetPart(0, 0.75); w.SetPart(1, 0.25) }},
 			{10 * time.Second, func() { count(0.25); w.SetPart(0, 0); w.SetPart(1, 1) }},
-			{15 * time.Second, func() { count(1); act(t, w, control.Unload, w.Replica(0, 0), 1) }},
+			{15 * time.Second, func() { count(1); s.want(t, w.Replica(0, 0), fleet.Cold) }},
 		}
+		s.claim(w)
 		return s
 	}
 	if r := run(t, c); r.Failed != 0 || math.Abs(float64(r.Requests)-1000) > 120 {
@@ -193,21 +175,30 @@ func TestAVersionTakesOver(t *testing.T) {
 	}
 }
 
-// TestUnloadBreaksRequests: what still runs on a replica that is unloaded fails; all else is
-// answered.
-func TestUnloadBreaksRequests(t *testing.T) {
+// TestUnloadsWaitForRequests: what runs on a replica that is unloaded ends before, and what is hidden gets nothing.
+func TestUnloadsWaitForRequests(t *testing.T) {
 	c := two()
-	c.Models[0].Work, c.Models[0].Mean, c.Models[0].Replicas, c.Rate = clients.Always(time.Second), time.Second, []int{0, 1}, 2
-	broken := 0
+	c.Models[0].Work, c.Models[0].Mean, c.Models[0].Replicas, c.Rate = clients.Always(time.Second), time.Second, []int{0, 1}, 1
+	running := 0
+	s := &script{}
 	c.Control = func(w *clients.Fleet) control.Controller {
-		return &script{steps: []step{{10 * time.Second, func() {
-			broken = w.InFlight(0)
-			act(t, w, control.Unload, 0, 1)
-		}}}}
+		s.claim(w)
+		s.steps = []step{
+			{5 * time.Second, func() { w.Hide(1, true) }},
+			{15 * time.Second, func() {
+				if w.InFlight(1) > 0 || w.ReplicaLoad(1).Requests > 0 {
+					t.Error("a hidden replica gets requests")
+				}
+				w.Hide(1, false)
+				running = w.InFlight(0)
+				s.want(t, 0, fleet.Cold)
+			}},
+		}
+		return s
 	}
 	r := run(t, c)
-	if broken == 0 || r.Failed != broken || len(r.Times) != r.Requests-broken {
-		t.Errorf("%d requests were on the replica, %d of %d failed, and %d were answered", broken, r.Failed, r.Requests, len(r.Times))
+	if running == 0 || r.Failed != 0 || r.Unloads != 1 || len(r.Times) != r.Requests {
+		t.Errorf("%d requests were on the replica, %d of %d failed, and %d were answered; %d unloads", running, r.Failed, r.Requests, len(r.Times), r.Unloads)
 	}
 }
 

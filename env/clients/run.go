@@ -159,8 +159,10 @@ func (r *run) simulate(t *fleet.Table, laws []env.Law) (err error) {
 		c.LoadTimes, c.LoadWork = append(c.LoadTimes, m.Load), append(c.LoadWork, m.LoadWork)
 	}
 	if r.Control != nil {
-		f := &Fleet{r}
-		c.Controllers = func(env.ControlAccess) []control.Controller { return []control.Controller{f, r.Control(f)} }
+		c.Controllers = func(a env.ControlAccess) []control.Controller {
+			f := r.newFleet(a)
+			return []control.Controller{f, r.Control(f)}
+		}
 	}
 	if r.sim, err = env.NewSimulator(c); err == nil {
 		r.sim.Follow(c, r.deployed.ledger, r.Seed, r)

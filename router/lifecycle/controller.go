@@ -30,6 +30,8 @@ type Options struct {
 	// Lowest returns the state that an unload leads to: Warm of an engine that can only sleep. Nil: it is
 	// Cold.
 	Lowest func(replica int) fleet.State
+	// InFlight returns how many requests the replica has. Nil: as many as the ledger counts.
+	InFlight func(replica int) int
 	// Nudge, if not nil, has the controllers woken soon: something is wanted, or over.
 	Nudge func()
 }
@@ -111,6 +113,9 @@ func New(l *fleet.Ledger, a control.Actuator, o Options) *Controller {
 	}
 	if o.Interval <= 0 {
 		o.Interval = DefaultInterval
+	}
+	if o.InFlight == nil {
+		o.InFlight = l.InFlightOn
 	}
 	c := &Controller{ledger: l, table: l.Table(), actuator: a, options: o, replicas: make([]replica, len(l.Table().Replicas))}
 	for i := range c.replicas {

@@ -54,7 +54,7 @@ func (c *Controller) sleepers(i int, verb control.Verb) []int {
 // inFlight returns the requests in flight on the replicas.
 func (c *Controller) inFlight(replicas []int) (n int) {
 	for _, i := range replicas {
-		n += c.ledger.InFlightOn(i)
+		n += c.options.InFlight(i)
 	}
 	return n
 }

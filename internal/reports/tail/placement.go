@@ -4,18 +4,23 @@ import (
 	"gearshift/env/clients"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 	"gearshift/router/placement/bands"
 )
 
 // placed is a simulated tier as a controller of placements sees it.
 type placed struct {
 	*clients.Fleet
+	*lifecycle.Claims
 	config    *clients.Config
 	bandwidth bool // whether it is a resource
 }
 
+// Act implements [control.Actuator].
+func (p *placed) Act(a control.Action) error { return p.Claims.Act(a) }
+
 // Measure implements [bands.Fleet].
-func (p placed) Measure() *bands.Measurement {
+func (p *placed) Measure() *bands.Measurement {
 	x := &bands.Measurement{}
 	for h, host := range p.config.Hosts {
 		load := p.HostLoad(h)
@@ -38,7 +43,7 @@ func (p placed) Measure() *bands.Measurement {
 }
 
 // vector is what there is, or is used, of each resource.
-func (p placed) vector(cpu, memory, bandwidth float64) []float64 {
+func (p *placed) vector(cpu, memory, bandwidth float64) []float64 {
 	if p.bandwidth {
 		return []float64{cpu, memory, bandwidth}
 	}
@@ -52,6 +57,15 @@ func balanced(c *clients.Config, p places) {
 		o.Resources = o.Resources[:2]
 	}
 	c.Control = func(f *clients.Fleet) control.Controller {
-		return bands.New(placed{Fleet: f, config: c, bandwidth: p.bandwidth}, bands.Settings{Options: o, Period: c.Period, Threshold: p.threshold, AtOnce: p.atOnce})
+		x := &placed{Fleet: f, config: c, bandwidth: p.bandwidth}
+		by := bands.New(x, bands.Settings{Options: o, Period: c.Period, Threshold: p.threshold, AtOnce: p.atOnce})
+		x.Claims = f.Claim(lifecycle.Balancing, by.Observe)
+		return wanting{by}
 	}
 }
+
+// wanting is a controller that hears of the ends of what it wants by its claims alone.
+type wanting struct{ control.Controller }
+
+// Observe implements [control.Controller].
+func (wanting) Observe(control.Event) {}

@@ -7,6 +7,7 @@ import (
 	"gearshift/env/clients"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 	"gearshift/router/rollout"
 )
 
@@ -14,6 +15,7 @@ import (
 // the new one are two models of it. What a location gives the new version of its requests becomes
 // a part of all requests for the name, by the cores of hosts.
 type rolled struct {
+	*lifecycle.Claims
 	deployed   *clients.Fleet
 	config     *clients.Config
 	old, next  int // the versions
@@ -47,20 +49,18 @@ func roll(f *clients.Fleet, c *clients.Config, old, next int, order time.Duratio
 		}
 	}
 	var err error
-	x.controller, err = rollout.New(&rollout.System{Models: []rollout.Versioned{m}}, o, x)
-	return x, err
+	if x.controller, err = rollout.New(&rollout.System{Models: []rollout.Versioned{m}}, o, x); err != nil {
+		return nil, err
+	}
+	x.Claims = f.Claim(lifecycle.Versions, x.controller.Observe)
+	for _, at := range m.Locations {
+		f.Hide(at.Replicas[1], true)
+	}
+	return x, nil
 }
 
-// Observe implements [control.Controller]. What is loaded is activated: it gets the part of requests
-// that the controller gives it.
-func (x *rolled) Observe(e control.Event) {
-	if e.Kind == control.Loaded {
-		if err := x.deployed.Act(control.Action{Verb: control.Activate, Replica: e.Replica}); err != nil {
-			e.Kind, e.Reason = control.ActionFailed, err.Error()
-		}
-	}
-	x.controller.Observe(e)
-}
+// Observe implements [control.Controller]. The ends of what the controller wants come by its claims.
+func (x *rolled) Observe(control.Event) {}
 
 // Wake implements [control.Controller].
 func (x *rolled) Wake(now time.Duration) time.Duration {
@@ -90,16 +90,8 @@ func (x *rolled) look(now time.Duration) {
 	x.looked = now
 }
 
-// Act implements [control.Actuator].
-func (x *rolled) Act(a control.Action) error { return x.deployed.Act(a) }
-
-// State implements [rollout.Fleet]. One that gets no requests is up all the same.
-func (x *rolled) State(r int) fleet.State {
-	if s := x.deployed.State(r); s != fleet.Draining {
-		return s
-	}
-	return fleet.Up
-}
+// State implements [rollout.Fleet].
+func (x *rolled) State(r int) fleet.State { return x.deployed.State(r) }
 
 // Lost implements [rollout.Fleet]: no host is lost.
 func (x *rolled) Lost(int) bool { return false }
@@ -107,17 +99,10 @@ func (x *rolled) Lost(int) bool { return false }
 // InFlight implements [rollout.Fleet].
 func (x *rolled) InFlight(r int) int { return x.deployed.InFlight(r) }
 
-// Fits implements [rollout.Fleet].
-func (x *rolled) Fits(r int) bool {
-	h := x.deployed.Host(r)
-	limit := x.config.Hosts[h].Memory
-	return limit == 0 || x.deployed.HostLoad(h).Memory+x.config.Models[x.deployed.Model(r)].Memory <= limit
-}
-
 // Busy implements [rollout.Fleet].
 func (x *rolled) Busy(host int) float64 { return x.busy[host] }
 
-// Hold implements [rollout.Fleet]: each version has replicas of its own.
+// Hold implements [rollout.Fleet]: each version has replicas of its own. It takes the place of [lifecycle.Claims.Hold].
 func (x *rolled) Hold(int, string) {}
 
 // Count implements [rollout.Fleet]: both versions do the same here, and are not compared.
@@ -125,9 +110,7 @@ func (x *rolled) Count(int) rollout.Count { return rollout.Count{} }
 
 // Weigh implements [rollout.Fleet].
 func (x *rolled) Weigh(r int, part float64) {
-	if (part == 0) != (x.parts[r] == 0) || x.deployed.Model(r) == x.next && x.deployed.State(r) == fleet.Cold {
-		x.deployed.SetDrained(r, part == 0)
-	}
+	x.deployed.Hide(r, part == 0)
 	x.parts[r] = part
 	var given [2]float64
 	for _, h := range x.config.Models[x.old].Replicas {

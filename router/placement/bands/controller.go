@@ -10,15 +10,12 @@ import (
 // Fleet is what the controller sees, and what it changes it by. Replicas have numbers, as
 // actions have them.
 type Fleet interface {
+	// Act begins a Load, after which the replica takes requests, or an Unload, before which those that it has end.
 	control.Actuator
 	// Measure returns what is where now. The measurement is the caller's until it asks again.
 	Measure() *Measurement
 	// Replica returns the number of a model's replica on a host.
 	Replica(model, host int) int
-	// InFlight returns how many requests a replica has.
-	InFlight(replica int) int
-	// SetDrained has a replica take no more requests, or take them again.
-	SetDrained(replica int, drained bool)
 }
 
 // Measurement is what is where.
@@ -68,12 +65,9 @@ const (
 	DefaultActionTimeout = 15 * time.Minute
 )
 
-// interval is how often a replica that drains is looked at.
-const interval = 50 * time.Millisecond
-
 // Controller keeps hosts within bands: each period it measures, plans, and moves some
-// replicas. A move loads the replica on its new host, has it take requests, drains the old one
-// and unloads it, so that a model never has fewer replicas than before.
+// replicas. A move loads the replica on its new host and then unloads the old one, so that a model
+// never has fewer replicas than before.
 type Controller struct {
 	fleet    Fleet
 	settings Settings
@@ -100,7 +94,6 @@ type phase uint8
 
 const (
 	loading phase = iota
-	draining
 	unloading
 )
 
@@ -182,31 +175,19 @@ func (c *Controller) Wake(now time.Duration) time.Duration {
 	}
 	next := c.due
 	for _, m := range c.moves {
-		if m.phase == draining {
-			next = min(next, now+interval)
-		} else {
-			next = min(next, m.since+c.settings.ActionTimeout)
-		}
+		next = min(next, m.since+c.settings.ActionTimeout)
 	}
 	return max(next, now+1)
 }
 
 // proceed brings a move on, and reports whether it is under way still.
 func (c *Controller) proceed(m *transfer, now time.Duration) bool {
-	late := m.phase != draining && !m.ended && now-m.since >= c.settings.ActionTimeout
-	if m.failed || late {
+	if m.failed || !m.ended && now-m.since >= c.settings.ActionTimeout {
 		return c.giveUp(m)
 	}
 	switch {
 	case m.phase == loading && m.ended:
-		if !c.act(control.Activate, m.young) {
-			return c.giveUp(m)
-		}
-		c.fleet.SetDrained(m.old, true)
-		m.phase, m.since, m.ended = draining, now, false
-		return c.proceed(m, now)
-	case m.phase == draining && c.fleet.InFlight(m.old) == 0:
-		m.phase, m.since = unloading, now
+		m.phase, m.since, m.ended = unloading, now, false
 		if !c.act(control.Unload, m.old) {
 			return c.giveUp(m)
 		}
@@ -219,13 +200,11 @@ func (c *Controller) proceed(m *transfer, now time.Duration) bool {
 }
 
 // giveUp ends a move that has failed. What may be loaded by half is unloaded, as far as it lets
-// itself; a replica that was not unloaded takes requests again.
+// itself.
 func (c *Controller) giveUp(m *transfer) bool {
 	if m.phase == loading {
 		c.act(control.Unload, m.young)
 		c.barred = append(c.barred, barred{m.young, m.model, m.to, c.periods + c.settings.Rest})
-	} else {
-		c.fleet.SetDrained(m.old, false)
 	}
 	c.status.Failed++
 	return false

@@ -30,26 +30,9 @@ type replicas struct {
 type state struct {
 	there, up, drained bool
 	leaves             bool // it is being unloaded
-	inFlight           int
 }
 
 func (f *replicas) Replica(model, host int) int { return model*len(f.hosts) + host }
-func (f *replicas) InFlight(r int) int {
-	s := f.state[r]
-	if s.drained && s.inFlight > 0 { // one of them ends between two looks
-		s.inFlight--
-		f.state[r] = s
-	}
-	return s.inFlight
-}
-
-func (f *replicas) SetDrained(r int, drained bool) {
-	s := f.state[r]
-	s.drained = drained
-	f.state[r] = s
-	f.check()
-}
-
 func (f *replicas) Act(a control.Action) error {
 	s := f.state[a.Replica]
 	switch {
@@ -63,11 +46,9 @@ func (f *replicas) Act(a control.Action) error {
 			kind, s.there = control.ActionFailed, false
 		}
 		f.events = append(f.events, control.Event{At: f.now + f.takes, Kind: kind, Replica: a.Replica, Action: a})
-	case a.Verb == control.Activate && s.there && !s.up:
-		s.up, s.inFlight = true, 3
-	case a.Verb == control.Unload && s.there && s.inFlight == 0:
-		s = state{leaves: true}
-		f.events = append(f.events, control.Event{At: f.now, Kind: control.Unloaded, Replica: a.Replica, Action: a})
+	case a.Verb == control.Unload && s.there: // once its requests have ended
+		s.drained, s.leaves = true, true
+		f.events = append(f.events, control.Event{At: f.now + 150*time.Millisecond, Kind: control.Unloaded, Replica: a.Replica, Action: a})
 	case a.Verb == control.Unload && !s.there:
 		return errors.New("it is cold")
 	default:
@@ -135,8 +116,12 @@ func (f *replicas) play(c control.Controller, until time.Duration) {
 		var later []control.Event
 		for _, e := range f.events {
 			if e.At <= f.now {
-				if e.Kind == control.Unloaded {
+				switch s := f.state[e.Replica]; {
+				case e.Kind == control.Unloaded:
 					f.state[e.Replica] = state{}
+				case e.Kind == control.Loaded && s.there:
+					s.up = true
+					f.state[e.Replica] = s
 				}
 				c.Observe(e)
 			} else {
@@ -157,7 +142,7 @@ func uneven(t *testing.T) *replicas {
 		f.models = append(f.models, []float64{2 + float64(m%3), 10, 5 + 10*float64(m%2)})
 		for _, h := range []int{m % 2, m % 6} {
 			if n := f.Replica(m, h); !f.state[n].up {
-				f.state[n] = state{there: true, up: true, inFlight: 2}
+				f.state[n] = state{there: true, up: true}
 				f.least = append(f.least, 0)[:m+1]
 				f.least[m]++
 			}

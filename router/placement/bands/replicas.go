@@ -118,9 +118,6 @@ type measured struct{ *Replicas }
 
 // Act implements [control.Actuator].
 func (x measured) Act(a control.Action) error {
-	if a.Verb != control.Load && a.Verb != control.Unload {
-		return nil
-	}
 	if a.Replica < 0 {
 		return errors.New("the fleet has no replica of the model on that host")
 	}
@@ -136,12 +133,6 @@ func (x measured) Replica(variant, host int) int {
 	}
 	return -1
 }
-
-// InFlight implements [Fleet]. A replica's requests end before it is unloaded, which the lifecycle sees to.
-func (x measured) InFlight(int) int { return 0 }
-
-// SetDrained implements [Fleet]; the lifecycle drains.
-func (x measured) SetDrained(int, bool) {}
 
 // Measure implements [Fleet].
 func (x measured) Measure() *Measurement {
