@@ -58,11 +58,12 @@ function versions(list, give) {
 
 export function tail({ tail: now, now_ms: nowMS, status }, give) {
   versions(now?.versions ?? [], give);
+  const counts = (now?.counts ?? []).map((c) => `; of ${c.variant} ${plural(c.up, 'replica')} up, ${c.wanted} wanted`);
   const shown = Boolean(now) && now.hosts.length > 1 && now.history.length > 0;
   $('tail').hidden = !shown;
   if (!shown) return;
   text($('tail-note'), `of ${plural(now.hosts.length, 'host')} the busiest 5 % are ${percent(now.top)} busy, half are below ${percent(now.p50)}; ` +
-    (status.replicas.some((r) => r.up) ? `for ${percent(now.target)}: ${headroom(now.buy)}, ${headroom(now.buy_if_even)} if all were as busy as the mean` : 'what is to spare is unknown while no replica is up'));
+    (status.replicas.some((r) => r.up) ? `for ${percent(now.target)}: ${headroom(now.buy)}, ${headroom(now.buy_if_even)} if all were as busy as the mean` : 'what is to spare is unknown while no replica is up') + counts.join(''));
   attr($('tail-note'), 'class', now.top > now.target ? 'warn' : 'muted');
   draw(now, nowMS);
   const is = JSON.stringify([now.hosts.slice(0, MOST), now.moves]);
