@@ -16,20 +16,17 @@ import (
 const even = 0.85
 
 // variations is the load that is carried by what was tried beyond two choices.
-func (s *study) variations(ctx context.Context, r *report.Report) error {
+func (s *study) variations(ctx context.Context, p *reports.Part) error {
 	c, err := s.curves(ctx, variations())
 	if err != nil {
 		return err
 	}
-	r.Sections = append(r.Sections, report.Section{
-		ID: "variations", Title: "Beyond two choices",
-		Tables: []report.Table{c.table("more-choices", "The load that is carried with more choices, hedged requests and weights by hardware")},
-	})
+	p.Tables = []report.Table{c.table("more-choices", "The load that is carried with more choices, hedged requests and weights by hardware")}
 	return nil
 }
 
 // balancers compares those of others, and ours, by the load that they carry and at equal load.
-func (s *study) balancers(ctx context.Context, r *report.Report) error {
+func (s *study) balancers(ctx context.Context, p *reports.Part) error {
 	list := append([]rule{{byPolled, balance.Sampled{K: 2, Counter: signals.ByWork, Poll: true}}}, peers()...)
 	c, err := s.curves(ctx, list)
 	if err != nil {
@@ -39,19 +36,16 @@ func (s *study) balancers(ctx context.Context, r *report.Report) error {
 	if err != nil {
 		return err
 	}
-	r.Sections = append(r.Sections, report.Section{
-		ID: "balancers", Title: "Balancers",
-		Text: fmt.Sprintf("Parameters of all are tuned on tiers that are not among these. Asked is how many replicas are asked for their load for each request, before the choice or beside the request. "+
-			"Peak-EWMA and hedging learn from answers alone, so that they know little where there are many clients; Prequal's pool, in which what a host says serves all of its models, goes stale there. Ours is %q.", byWorth),
-		Tables: []report.Table{c.table("by-balancer", "The load that is carried, by balancer"), equal},
-	})
+	p.Say("Parameters of all are tuned on tiers that are not among these. Asked is how many replicas are asked for their load for each request, before the choice or beside the request. "+
+		"Peak-EWMA and hedging learn from answers alone, so that they know little where there are many clients; Prequal's pool, in which what a host says serves all of its models, goes stale there. Ours is %q.", byWorth)
+	p.Tables = []report.Table{c.table("by-balancer", "The load that is carried, by balancer"), equal}
 	ours := len(list) - 1
 	for k, n := range s.clients {
 		text := fmt.Sprintf("With %d clients %s carries %.3f of the cores", n, byWorth, evaluation.Bootstrap(c.carried(ours, k)).Mean)
 		for i := len(list) - len(peers()); i < ours; i++ {
 			text += fmt.Sprintf(", than %s %s more", list[i].name, evaluation.Signed(reports.Less(c.carried(ours, k), c.carried(i, k))))
 		}
-		r.Verdict = append(r.Verdict, text+".")
+		p.Head("%s.", text)
 	}
 	return nil
 }

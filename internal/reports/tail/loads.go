@@ -10,7 +10,7 @@ import (
 )
 
 // loads is what requests see at loads from half to nearly full.
-func (s *study) loads(ctx context.Context, r *report.Report) error {
+func (s *study) loads(ctx context.Context, p *reports.Part) error {
 	list, at := rules(), []float64{0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95}
 	const n = 1000
 	results, err := reports.Grid(ctx, s.Run, len(list), len(at), func(_ context.Context, i, k int) (*clients.Result, error) {
@@ -35,6 +35,6 @@ func (s *study) loads(ctx context.Context, r *report.Report) error {
 		}
 		f.Series = append(f.Series, series)
 	}
-	r.Sections = append(r.Sections, report.Section{ID: "loads", Title: "Timeouts, response times and the busiest hosts", Tables: []report.Table{t}, Figures: []report.Figure{f}})
+	p.Tables, p.Figures = []report.Table{t}, []report.Figure{f}
 	return nil
 }

@@ -30,7 +30,7 @@ var asking = []struct {
 var polledOnly = len(asking) * len(allowed)
 
 // probes is the load that is carried by what may be asked.
-func (s *study) probes(ctx context.Context, r *report.Report) error {
+func (s *study) probes(ctx context.Context, p *reports.Part) error {
 	var rules []rule
 	for i := range asking {
 		for _, each := range allowed {
@@ -42,13 +42,13 @@ func (s *study) probes(ctx context.Context, r *report.Report) error {
 	if err != nil {
 		return err
 	}
-	c.lay(r)
-	r.Verdict = append(r.Verdict, c.verdict()...)
+	c.lay(p)
+	c.head(p)
 	return nil
 }
 
 // lay lays out what the rules carry.
-func (c *curves) lay(r *report.Report) {
+func (c *curves) lay(p *reports.Part) {
 	t := report.Table{
 		ID: "by-questions", Title: "The load that is carried, by what may be asked for each request",
 		Columns: []report.Column{report.TextColumn("rule", "Choice"), report.NumberColumn("allowed", "Allowed", "", 1), report.NumberColumn("asked", "Asked, at most", "", 2)},
@@ -75,11 +75,10 @@ func (c *curves) lay(r *report.Report) {
 			row(asking[i].name, each, i*len(allowed)+a)
 		}
 	}
-	section := report.Section{ID: "probes", Title: "What a question is worth", Tables: []report.Table{t}}
+	p.Tables = []report.Table{t}
 	for k := range c.clients {
-		section.Figures = append(section.Figures, c.figure(k))
+		p.Figures = append(p.Figures, c.figure(k))
 	}
-	r.Sections = append(r.Sections, section)
 }
 
 // figure is the load that is carried with a number of clients, by what may be asked.
@@ -102,8 +101,8 @@ func (c *curves) figure(k int) report.Figure {
 	return f
 }
 
-// verdict compares ours with polling each request, and with Prequal at equal numbers of questions.
-func (c *curves) verdict() []string {
+// head compares ours with polling each request, and with Prequal at equal numbers of questions.
+func (c *curves) head(p *reports.Part) {
 	least, at := 2.0, 0
 	for k, n := range c.clients {
 		part := evaluation.Bootstrap(c.carried(2, k)).Mean / evaluation.Bootstrap(c.carried(polledOnly, k)).Mean
@@ -120,8 +119,6 @@ func (c *curves) verdict() []string {
 			}
 		}
 	}
-	return []string{
-		fmt.Sprintf("With %v questions a request, a tenth of those of two polled choices, probing by worth carries %.1f %% of what these carry with %d clients.", allowed[2], 100*least, at),
-		fmt.Sprintf("At equal numbers of questions probing by worth carries more than Prequal by %s at least, with %s.", evaluation.Signed(worst), where),
-	}
+	p.Head("With %v questions a request, a tenth of those of two polled choices, probing by worth carries %.1f %% of what these carry with %d clients.", allowed[2], 100*least, at)
+	p.Head("At equal numbers of questions probing by worth carries more than Prequal by %s at least, with %s.", evaluation.Signed(worst), where)
 }

@@ -94,23 +94,19 @@ func (g growth) draw(d workloads.Domain, n int) (list []*workloads.Series, err e
 }
 
 // replicas compares counts of replicas by forecasts with reactive ones.
-func (s *study) replicas(ctx context.Context, r *report.Report) error {
+func (s *study) replicas(ctx context.Context, p *reports.Part) error {
 	list := s.growths()
 	all, err := reports.Grid(ctx, s.Run, 1, len(list), func(ctx context.Context, _, k int) (counted, error) { return s.counted(ctx, list[k]) })
 	if err != nil {
 		return err
 	}
 	results := all[0]
-	r.Sections = append(r.Sections, report.Section{
-		ID: "replicas", Title: "Replicas by forecasts, and by the load that there is",
-		Text: fmt.Sprintf("Simulated: %d series of three days, drawn around a day of 35 clients that ServeGen recorded, a hundred times as busy: factors of days (deviation .1), noise (.05, over 20 minutes) and spikes of 1.2 to 1.6 times the load for 10 to 30 minutes. A day before each series is known, if nothing else is said. A replica answers 25 requests a second, and is paid for while it warms up; a request waits a second at most. Peaks are the tenth of the minutes with the most load.\n\n"+
-			"Both were tuned on %[1]d other series: the reactive scaler, which is that of Kubernetes with a rate as its metric, for the fewest replica-hours with at most .1 %% of errors; the forecasts then for the fewest errors at peaks with 1 %% fewer replica-hours.", s.series),
-		Tables:  []report.Table{worldsTable(results), seriesTable(results[0])},
-		Figures: []report.Figure{dayFigure(results[0])},
-	})
+	p.Say("Simulated: %d series of three days, drawn around a day of 35 clients that ServeGen recorded, a hundred times as busy: factors of days (deviation .1), noise (.05, over 20 minutes) and spikes of 1.2 to 1.6 times the load for 10 to 30 minutes. A day before each series is known, if nothing else is said. A replica answers 25 requests a second, and is paid for while it warms up; a request waits a second at most. Peaks are the tenth of the minutes with the most load.\n\n"+
+		"Both were tuned on %[1]d other series: the reactive scaler, which is that of Kubernetes with a rate as its metric, for the fewest replica-hours with at most .1 %% of errors; the forecasts then for the fewest errors at peaks with 1 %% fewer replica-hours.", s.series)
+	p.Tables, p.Figures = []report.Table{worldsTable(results), seriesTable(results[0])}, []report.Figure{dayFigure(results[0])}
 	x := results[0].summary()
-	r.Verdict = append(r.Verdict, fmt.Sprintf("Replicas counted by forecasts refuse %s %% of the requests at peaks in the median of %d drawn series, reactive ones %s %%, with %+.1f %% replica-hours; where a spike each day does not recur, %.2f of the reactive ones' errors are left.",
-		percent(x.forecast), s.series, percent(x.reactive), 100*(x.hours-1), results[1].summary().ratio()))
+	p.Head("Replicas counted by forecasts refuse %s %% of the requests at peaks in the median of %d drawn series, reactive ones %s %%, with %+.1f %% replica-hours; where a spike each day does not recur, %.2f of the reactive ones' errors are left.",
+		percent(x.forecast), s.series, percent(x.reactive), 100*(x.hours-1), results[1].summary().ratio())
 	return nil
 }
 

@@ -56,15 +56,19 @@ type study struct {
 
 // study lists the sections, each of which stands in a file of its own.
 func (s *study) study() reports.Study {
-	section := func(id string, make func(context.Context, *report.Report) error) reports.Section {
-		return reports.Section{ID: id, Make: func(ctx context.Context, p *reports.Part) error { return make(ctx, p.Report) }}
-	}
 	return reports.Study{
 		Run: s.Run, Check: s.check, Open: s.head,
 		Sections: []reports.Section{
-			section("knowledge", s.knowledge), section("variations", s.variations), section("balancers", s.balancers),
-			section("probes", s.probes), section("loads", s.loads), section("waterfall", s.waterfall),
-			section("theory", s.closedForms), section("replicas", s.replicas), section("tiers", s.tiers), section("versions", s.versions),
+			{ID: "knowledge", Title: "What clients know", Make: s.knowledge},
+			{ID: "variations", Title: "Beyond two choices", Make: s.variations},
+			{ID: "balancers", Title: "Balancers", Make: s.balancers},
+			{ID: "probes", Title: "What a question is worth", Make: s.probes},
+			{ID: "loads", Title: "Timeouts, response times and the busiest hosts", Make: s.loads},
+			{ID: "waterfall", Make: s.waterfall},
+			{ID: "theory", Title: "Held against theory", Make: s.closedForms},
+			{ID: "replicas", Title: "Replicas by forecasts, and by the load that there is", Make: s.replicas},
+			{ID: "tiers", Title: "Tiers", Make: s.tiers},
+			{ID: "versions", Title: "A new version of the largest model", Make: s.versions},
 		},
 	}
 }

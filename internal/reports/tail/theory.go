@@ -14,7 +14,7 @@ import (
 )
 
 // closedForms holds the simulator against what is known in closed form.
-func (s *study) closedForms(ctx context.Context, r *report.Report) error {
+func (s *study) closedForms(ctx context.Context, p *reports.Part) error {
 	cases := []struct {
 		name    string
 		chooser balance.Chooser
@@ -44,8 +44,8 @@ func (s *study) closedForms(ctx context.Context, r *report.Report) error {
 		t.Rows = append(t.Rows, []report.Cell{report.Text(x.name), report.Number(x.load), report.Beside(means[i][0], x.want)})
 		words = append(words, fmt.Sprintf("%.2f for %.2f", means[i][0], x.want))
 	}
-	r.Sections = append(r.Sections, report.Section{ID: "theory", Title: "Held against theory", Tables: []report.Table{t}})
-	r.Verdict = append(r.Verdict, "Mean response times of the simulator and of theory: "+strings.Join(words, ", ")+".")
+	p.Tables = []report.Table{t}
+	p.Head("Mean response times of the simulator and of theory: %s.", strings.Join(words, ", "))
 	return nil
 }
 

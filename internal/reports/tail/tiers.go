@@ -3,7 +3,6 @@ package tail
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -140,7 +139,7 @@ func (p *pools) spread() (mean float64) {
 }
 
 // tiers compares divisions of traffic among tiers.
-func (s *study) tiers(ctx context.Context, r *report.Report) error {
+func (s *study) tiers(ctx context.Context, p *reports.Part) error {
 	list := divisions()
 	refused, spread := make([][]float64, len(list)), make([][]float64, len(list))
 	shares := make([][][]float64, len(list)) // on the first series
@@ -167,14 +166,11 @@ func (s *study) tiers(ctx context.Context, r *report.Report) error {
 	for i, d := range list {
 		t.Rows = append(t.Rows, []report.Cell{report.Text(d.name), reports.Mean(refused[i]), reports.Mean(spread[i])})
 	}
-	r.Sections = append(r.Sections, report.Section{
-		ID: "tiers", Title: "Tiers",
-		Text:   fmt.Sprintf("Simulated, with the load of the %d series above: two tiers of equally many hosts, of which those of one compute twice as much by their specification; the slower ones answer a fifth less than that, and half of them are away for three hours of the second day. A controller corrects a tenth of the distance between utilisations each 10 s.", len(series)),
-		Tables: []report.Table{t}, Figures: []report.Figure{sharesFigure(list, shares)},
-	})
+	p.Say("Simulated, with the load of the %d series above: two tiers of equally many hosts, of which those of one compute twice as much by their specification; the slower ones answer a fifth less than that, and half of them are away for three hours of the second day. A controller corrects a tenth of the distance between utilisations each 10 s.", len(series))
+	p.Tables, p.Figures = []report.Table{t}, []report.Figure{sharesFigure(list, shares)}
 	mean := func(list []float64) float64 { return evaluation.Bootstrap(list).Mean }
-	r.Verdict = append(r.Verdict, fmt.Sprintf("Two tiers that get traffic by hosts refuse %s %%, by compute %s %%, corrected by what they report %s %%, also by two routers (%s %%).",
-		percent(mean(refused[0])/100), percent(mean(refused[1])/100), percent(mean(refused[2])/100), percent(mean(refused[3])/100)))
+	p.Head("Two tiers that get traffic by hosts refuse %s %%, by compute %s %%, corrected by what they report %s %%, also by two routers (%s %%).",
+		percent(mean(refused[0])/100), percent(mean(refused[1])/100), percent(mean(refused[2])/100), percent(mean(refused[3])/100))
 	return nil
 }
 

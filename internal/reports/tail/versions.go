@@ -114,7 +114,7 @@ func (s *study) change(x change, seed uint64) (changed, error) {
 }
 
 // versions is what a change of the largest model's version costs (META-13, META-14).
-func (s *study) versions(ctx context.Context, r *report.Report) error {
+func (s *study) versions(ctx context.Context, p *reports.Part) error {
 	list := changes()
 	runs, err := reports.Grid(ctx, s.Run, len(list), len(s.seeds), func(_ context.Context, i, k int) (changed, error) { return s.change(list[i], s.seeds[k]) })
 	if err != nil {
@@ -133,15 +133,11 @@ func (s *study) versions(ctx context.Context, r *report.Report) error {
 	if err != nil {
 		return err
 	}
-	r.Sections = append(r.Sections, report.Section{
-		ID: "versions", Title: "A new version of the largest model",
-		Text: fmt.Sprintf("A day in minutes: a load of %.2f until %v, and of %.2f from %v on. At %v, in the peak, the model with the most work gets a new version on each of its hosts; a load takes %v, then %v of a core, and the first %d requests on a new replica take %d times as long. Within the budget at most %d replicas change at a time, on hosts below %.0f %%.",
-			s.day.peak, s.day.falls, s.day.night, s.day.low, s.day.order, readTakes, loadTakes, coldCount, coldFactor, list[1].options.AtOnce, 100*list[1].options.Utilisation),
-		Tables:  []report.Table{table, s.tradeTable(bounds, traded, runs[0])},
-		Figures: []report.Figure{changeFigure(list, runs)},
-	})
+	p.Say("A day in minutes: a load of %.2f until %v, and of %.2f from %v on. At %v, in the peak, the model with the most work gets a new version on each of its hosts; a load takes %v, then %v of a core, and the first %d requests on a new replica take %d times as long. Within the budget at most %d replicas change at a time, on hosts below %.0f %%.",
+		s.day.peak, s.day.falls, s.day.night, s.day.low, s.day.order, readTakes, loadTakes, coldCount, coldFactor, list[1].options.AtOnce, 100*list[1].options.Utilisation)
+	p.Tables, p.Figures = []report.Table{table, s.tradeTable(bounds, traded, runs[0])}, []report.Figure{changeFigure(list, runs)}
 	extra, spike := reports.Less(shares(runs[1]), shares(runs[0])), reports.Less(shares(runs[2]), shares(runs[0]))
-	r.Verdict = append(r.Verdict, fmt.Sprintf("A change of the largest model's version that is ordered at the peak adds %s to the share of timeouts within the budget, and %s at once.", small(extra), small(spike)))
+	p.Head("A change of the largest model's version that is ordered at the peak adds %s to the share of timeouts within the budget, and %s at once.", small(extra), small(spike))
 	return nil
 }
 

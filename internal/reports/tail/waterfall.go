@@ -73,13 +73,14 @@ func (d *measured) gain(of, over int) evaluation.Interval {
 }
 
 // waterfall is what each measure adds.
-func (s *study) waterfall(ctx context.Context, r *report.Report) error {
+// It adds its sections itself, of which there are three.
+func (s *study) waterfall(ctx context.Context, p *reports.Part) error {
 	d, err := s.measured(ctx, steps(), others())
 	if err != nil {
 		return err
 	}
-	d.lay(s, r)
-	return s.headroom(ctx, r)
+	d.lay(s, p.Report)
+	return s.headroom(ctx, p.Report)
 }
 
 // lay lays the runs out.
