@@ -83,9 +83,9 @@ are those of a scenario's model, in milliseconds, and the file has none. A queue
 			if err != nil {
 				return fmt.Errorf("cannot plan: %w", err)
 			}
-			planned, err := planJobs(text, options)
+			planned, err := planJobs(name, text, options)
 			if err != nil {
-				return fmt.Errorf("cannot plan: %s: %w", name, err)
+				return fmt.Errorf("cannot plan: %w", err)
 			}
 			out := json.NewEncoder(c.OutOrStdout())
 			out.SetIndent("", "  ")
@@ -111,19 +111,15 @@ const queueLimit = 1 << 12
 // mostJobs bounds a queue: the memory of a plan grows with its square.
 const mostJobs = 1000
 
-// planJobs plans the queue of a JSON text, which has no options of its own if they are given.
-func planJobs(text []byte, options []modality.Option) (*plannedModality, error) {
-	q, err := decodeQueue(text, options)
-	if err != nil {
-		return nil, err
-	}
-	table, err := q.table()
+// planJobs plans the queue of a JSON file, which has no options of its own if they are given.
+func planJobs(name string, text []byte, options []modality.Option) (*plannedModality, error) {
+	q, table, err := readQueue(name, text, options)
 	if err != nil {
 		return nil, err
 	}
 	planner, err := modality.NewPlanner(table, q.Mode)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	planner.Limit(queueLimit)
 	var plan modality.Plan
@@ -201,12 +197,9 @@ func readOptions(path string) ([]modality.Option, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read options: %w", err)
 	}
-	q, err := decodeQueue(text, nil)
-	if err == nil {
-		_, err = q.table()
-	}
+	q, _, err := readQueue(name, text, nil)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read options: %s: %w", name, err)
+		return nil, fmt.Errorf("cannot read options: %w", err)
 	}
 	return q.Options, nil
 }

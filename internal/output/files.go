@@ -51,3 +51,25 @@ func Whole(path string, data []byte, mode os.FileMode) error {
 		return err
 	})
 }
+
+// mostInput bounds the input.
+const mostInput = 64 << 20
+
+// Read reads the file, or standard input for -, and says what it is called.
+func Read(path string, stdin io.Reader) (text []byte, name string, err error) {
+	if name = path; path == "-" {
+		name = "standard input"
+	} else {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, name, err
+		}
+		defer f.Close()
+		stdin = f
+	}
+	text, err = io.ReadAll(io.LimitReader(stdin, mostInput+1))
+	if err == nil && len(text) > mostInput {
+		err = fmt.Errorf("%s: larger than %d MiB", name, mostInput>>20)
+	}
+	return text, name, err
+}

@@ -3,11 +3,13 @@ package scenario
 import (
 	"bytes"
 	"encoding"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +36,7 @@ import (
 // struct is one of those that are [lenient].
 type decoder struct {
 	*report
+	form string // what the file is called where it is not well-formed
 	// sections are those that are kept apart from the structs that their keys stand under,
 	// in s.
 	sections []registered
@@ -307,12 +310,38 @@ func (d *decoder) want(key, what string, n *yaml.Node) {
 	d.unreadable(key, "want %s, found %s", what, found)
 }
 
+// Decode reads a text of JSON, or of YAML, into the struct that v points to, as a scenario is read:
+// its keys are its yaml tags, unknown keys are refused, and those without omitempty are required.
+// The error names every fault by its line in the file.
+func Decode(file string, text []byte, v any) error {
+	r := newReport(file)
+	(&decoder{report: r, form: "JSON"}).read(escapes.ReplaceAllFunc(text, unescaped), v)
+	return r.err()
+}
+
+// escapes are those of JSON's strings, two halves of a sign as one.
+var escapes = regexp.MustCompile(`\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|.)`)
+
+// unescaped returns the sign of an escape that JSON has and YAML has not, and leaves others as they are.
+func unescaped(escape []byte) []byte {
+	var sign string
+	if escape[1] != '/' && len(escape) == 2 || json.Unmarshal(fmt.Appendf(nil, `"%s"`, escape), &sign) != nil {
+		return escape
+	}
+	return []byte(sign)
+}
+
 // decode reads the one document of data into the struct that v points to.
 func decode(r *report, data []byte, v any) {
-	d := &decoder{report: r}
+	d := &decoder{report: r, form: "YAML"}
 	if s, ok := v.(*Scenario); ok {
 		d.s, d.sections = s, s.sections
 	}
+	d.read(data, v)
+}
+
+// read reads the one document of data.
+func (d *decoder) read(data []byte, v any) {
 	var doc, next yaml.Node
 	documents := yaml.NewDecoder(bytes.NewReader(data))
 	switch err := documents.Decode(&doc); {
@@ -324,11 +353,11 @@ func decode(r *report, data []byte, v any) {
 		return
 	}
 	if root := doc.Content[0]; root.Kind != yaml.MappingNode {
-		r.lines[""] = root.Line
+		d.lines[""] = root.Line
 	}
 	d.value("", doc.Content[0], reflect.ValueOf(v).Elem())
 	if err := documents.Decode(&next); err == nil {
-		d.addAt(next.Line, "", "a second document begins; a scenario is one")
+		d.addAt(next.Line, "", "a second document begins; want one")
 	} else if !errors.Is(err, io.EOF) {
 		d.syntax(data, err)
 	}
@@ -337,6 +366,6 @@ func decode(r *report, data []byte, v any) {
 // syntax reports what is not YAML. Nothing of the file can be judged then.
 func (d *decoder) syntax(data []byte, err error) {
 	line, message := notYAML(data, err)
-	d.addAt(line, "", "not YAML: %s", message)
+	d.addAt(line, "", "not %s: %s", d.form, message)
 	d.breaks("")
 }

@@ -171,3 +171,24 @@ func undocumented(t *testing.T, list []registered) (keys []string) {
 	}
 	return keys
 }
+
+// TestDecodeJSON: what programs write is read, indented by tabs and with its signs escaped, and all
+// that is wrong in it is named by its line.
+func TestDecodeJSON(t *testing.T) {
+	type part struct {
+		Name string `yaml:"name"`
+		Size int    `yaml:"size"`
+	}
+	var whole struct {
+		Parts []part             `yaml:"parts"`
+		Free  map[string]float64 `yaml:"free,omitempty"`
+	}
+	if err := Decode("a.json", []byte("{\n\t\"parts\": [\n\t\t{\"name\": \"\\u00e9\\/\\\\/\\ud83d\\ude00\", \"size\": 1e3}\n\t],\n\t\"free\": {\"memory\": -1.5}\n}\n"), &whole); err != nil ||
+		!slices.Equal(whole.Parts, []part{{"é/\\/😀", 1000}}) || whole.Free["memory"] != -1.5 {
+		t.Errorf("%+v, %v", whole, err)
+	}
+	err := Decode("a.json", []byte("{\"parts\": [{\"nam\": \"a\",\n \"size\": \"b\"}]}"), &whole)
+	if want := "a.json:1: parts[0].nam: unknown key; did you mean \"name\"?\na.json:2: parts[0].size: want a whole number, found the quoted text \"b\""; err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}

@@ -6,52 +6,40 @@ import (
 	"maps"
 	"slices"
 
-	"gearshift/internal/output"
 	"gearshift/router/placement"
 )
 
-// failoverForm is what the input of a plan looks like. What is free and what variants demand has the
-// names of resources as keys.
-var failoverForm = output.Form{
-	Name: "the problem", Want: "an object with servers and applications",
-	Keys: map[string][]string{
-		"the problem":  {"alpha", "policy", "site_independent", "servers", "applications"},
-		"servers":      {"name", "site", "free"},
-		"applications": {"name", "primary", "site", "rate", "critical", "max_latency_ms", "variants"},
-		"variants":     {"name", "quality", "demand", "latency_ms"},
-	},
-}
-
-// failoverFile is a problem as it is written. What has no default is a pointer.
+// failoverFile is a problem as it is written. What is free and what variants demand has the names of
+// resources as keys.
 type failoverFile struct {
-	Alpha           *float64              `json:"alpha"`
-	Policy          string                `json:"policy"`
-	SiteIndependent bool                  `json:"site_independent"`
-	Servers         *[]plannedServer      `json:"servers"`
-	Applications    *[]plannedApplication `json:"applications"`
+	Alpha           float64              `yaml:"alpha"`
+	Policy          string               `yaml:"policy"`
+	SiteIndependent bool                 `yaml:"site_independent,omitempty"`
+	Servers         []plannedServer      `yaml:"servers"`
+	Applications    []plannedApplication `yaml:"applications"`
 }
 
 type plannedServer struct {
-	Name string             `json:"name"`
-	Site string             `json:"site"`
-	Free map[string]float64 `json:"free"`
+	Name string             `yaml:"name"`
+	Site string             `yaml:"site,omitempty"`
+	Free map[string]float64 `yaml:"free"`
 }
 
 type plannedApplication struct {
-	Name         string           `json:"name"`
-	Primary      string           `json:"primary"`
-	Site         string           `json:"site"` // of a primary that is not among the servers
-	Rate         *float64         `json:"rate"`
-	Critical     bool             `json:"critical"`
-	MaxLatencyMS float64          `json:"max_latency_ms"`
-	Variants     []plannedVariant `json:"variants"`
+	Name         string           `yaml:"name"`
+	Primary      string           `yaml:"primary,omitempty"`
+	Site         string           `yaml:"site,omitempty"` // of a primary that is not among the servers
+	Rate         *float64         `yaml:"rate,omitempty"` // default 1
+	Critical     bool             `yaml:"critical,omitempty"`
+	MaxLatencyMS float64          `yaml:"max_latency_ms,omitempty"`
+	Variants     []plannedVariant `yaml:"variants"`
 }
 
 type plannedVariant struct {
-	Name      string             `json:"name"`
-	Quality   *float64           `json:"quality"`
-	Demand    map[string]float64 `json:"demand"`
-	LatencyMS float64            `json:"latency_ms"`
+	Name      string             `yaml:"name"`
+	Quality   float64            `yaml:"quality"`
+	Demand    map[string]float64 `yaml:"demand"`
+	LatencyMS float64            `yaml:"latency_ms,omitempty"`
 }
 
 // defaultAlpha is the paper's (FL-6).
@@ -59,18 +47,9 @@ const defaultAlpha = 0.1
 
 // problem checks what is written, and is what it says.
 func (f *failoverFile) problem() (*placement.Problem, error) {
-	switch {
-	case f.Servers == nil:
-		return nil, errors.New("servers is missing; want a list, which may be empty")
-	case f.Applications == nil:
-		return nil, errors.New("applications is missing; want a list")
-	}
-	p := &placement.Problem{Alpha: defaultAlpha, SiteIndependent: f.SiteIndependent, Resources: f.resources()}
-	if f.Alpha != nil {
-		p.Alpha = *f.Alpha
-	}
+	p := &placement.Problem{Alpha: f.Alpha, SiteIndependent: f.SiteIndependent, Resources: f.resources()}
 	sites := map[string]string{}
-	for _, s := range *f.Servers {
+	for _, s := range f.Servers {
 		free, err := amounts(p.Resources, s.Free, false)
 		if err != nil {
 			return nil, fmt.Errorf("server %q: free: %w", s.Name, err)
@@ -78,7 +57,7 @@ func (f *failoverFile) problem() (*placement.Problem, error) {
 		p.Bins = append(p.Bins, placement.Bin{Name: s.Name, Site: s.Site, Free: free})
 		sites[s.Name] = s.Site
 	}
-	for _, a := range *f.Applications {
+	for _, a := range f.Applications {
 		x := placement.Item{Name: a.Name, Primary: a.Primary, Site: a.Site, Rate: 1, MaxLatencyMS: a.MaxLatencyMS}
 		if site, known := sites[a.Primary]; known {
 			if a.Site != "" && a.Site != site {
@@ -90,14 +69,11 @@ func (f *failoverFile) problem() (*placement.Problem, error) {
 			x.Rate = *a.Rate
 		}
 		for _, v := range a.Variants {
-			if v.Quality == nil {
-				return nil, fmt.Errorf("application %q: variant %q: quality is missing; want a number", a.Name, v.Name)
-			}
 			demand, err := amounts(p.Resources, v.Demand, true)
 			if err != nil {
 				return nil, fmt.Errorf("application %q: variant %q: demand: %w", a.Name, v.Name, err)
 			}
-			x.Variants = append(x.Variants, placement.Alternative{Name: v.Name, Quality: *v.Quality, Demand: demand, LatencyMS: v.LatencyMS})
+			x.Variants = append(x.Variants, placement.Alternative{Name: v.Name, Quality: v.Quality, Demand: demand, LatencyMS: v.LatencyMS})
 		}
 		p.Items = append(p.Items, x)
 	}
@@ -112,10 +88,10 @@ func (f *failoverFile) resources() []string {
 			names[name] = true
 		}
 	}
-	for _, s := range *f.Servers {
+	for _, s := range f.Servers {
 		note(s.Free)
 	}
-	for _, a := range *f.Applications {
+	for _, a := range f.Applications {
 		for _, v := range a.Variants {
 			note(v.Demand)
 		}

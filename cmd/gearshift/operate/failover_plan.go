@@ -10,6 +10,7 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/output"
+	"gearshift/internal/scenario"
 	"gearshift/router/placement"
 )
 
@@ -83,9 +84,9 @@ no room is listed with the reason. A problem of one application:
 			if err != nil {
 				return fmt.Errorf("cannot plan: %w", err)
 			}
-			planned, err := PlanFailover(text)
+			planned, err := planFailover(name, text)
 			if err != nil {
-				return fmt.Errorf("cannot plan: %s: %w", name, err)
+				return fmt.Errorf("cannot plan: %w", err)
 			}
 			out := json.NewEncoder(c.OutOrStdout())
 			out.SetIndent("", "  ")
@@ -100,18 +101,24 @@ no room is listed with the reason. A problem of one application:
 	return command
 }
 
-// PlanFailover plans the problem of a JSON text.
-func PlanFailover(text []byte) (*PlannedFailover, error) {
-	var f failoverFile
-	if err := failoverForm.Decode(text, &f); err != nil {
+// planFailover plans the problem of a JSON file.
+func planFailover(name string, text []byte) (*PlannedFailover, error) {
+	f := failoverFile{Alpha: defaultAlpha, Policy: failoverPolicies[0]}
+	if err := scenario.Decode(name, text, &f); err != nil {
 		return nil, err
 	}
+	planned, err := f.plan()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return planned, nil
+}
+
+// plan plans what is written.
+func (f *failoverFile) plan() (*PlannedFailover, error) {
 	p, err := f.problem()
 	if err != nil {
 		return nil, err
-	}
-	if f.Policy == "" {
-		f.Policy = failoverPolicies[0]
 	}
 	if !slices.Contains(failoverPolicies, f.Policy) {
 		return nil, fmt.Errorf("policy: %q; want one of gearshift, exact, alg1, alg1-printed", f.Policy)

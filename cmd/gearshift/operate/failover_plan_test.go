@@ -94,17 +94,17 @@ func TestUnprotected(t *testing.T) {
 func TestBadProblems(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{`"alpha": 0.1`, `"alpha": 1.5`, "alpha: 1.5 must be a share from 0 to below 1"},
-		{`"alpha": 0.1`, `"alpa": 0.1`, `line 1: unknown key "alpa" in the problem; want alpha, policy, site_independent, servers, applications`},
+		{`"alpha": 0.1`, `"alpa": 0.1`, `problem.json:1: alpa: unknown key; did you mean "alpha"?`},
 		{`"policy": "exact"`, `"policy": "best"`, `policy: "best"; want one of gearshift, exact, alg1, alg1-printed`},
 		{`"name": "S2"`, `"name": "S1"`, `servers[1]: the name "S1" is empty or there twice`},
 		{`"rate": 2`, `"rate": 0`, `application "B": rate: 0 must be a number above 0`},
-		{`"rate": 2`, `"rate": "two"`, `line 7: applications.rate is string; want a number up to 1e+15`},
+		{`"rate": 2`, `"rate": "two"`, `problem.json:7: applications[1].rate: want a number, found the quoted text "two"`},
 		{`{"memory": 300}`, `{"memory": -300}`, `server "S2": free: memory: -300 must be a number from 0 on`},
 		{`{"memory": 300}`, `{"compute": 300}`, `server "S1": free: there is no amount of compute, which others have; want one`},
-		{`"quality": 0.97756, `, ``, `application "A": variant "T": quality is missing; want a number`},
+		{`"quality": 0.97756, `, ``, `problem.json:5: applications[0].variants[0].quality: missing; it has no default`},
 		{`"primary": "S1"`, `"primary": "S1", "site": "c"`, `application "A": site: "c" is not that of its primary S1, "a"; leave it out`},
-		{three, ` `, "it is empty; want an object with servers and applications"},
-		{three, `{"servers": []}`, "applications is missing; want a list"},
+		{three, ` `, "problem.json:1: the file is empty"},
+		{three, `{"servers": []}`, "problem.json:1: applications: missing; it has no default"},
 	} {
 		text, err := run(t, strings.Replace(three, c.from, c.to, 1))
 		if err == nil || !strings.HasSuffix(text, c.want) {
