@@ -67,7 +67,8 @@ type Scheduled interface {
 }
 
 // Follow makes an idle simulator one whose requests a follower begins and follows. The simulator
-// makes the configuration's controllers, and writes into the ledger which replicas are lost.
+// makes the configuration's controllers, and writes into the ledger which replicas are lost. A follower of nil
+// begins none: controllers alone act.
 func (s *Simulator) Follow(c *Config, l *fleet.Ledger, seed uint64, f Follower) {
 	s.follower = f
 	s.join(l, nil)

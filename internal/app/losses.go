@@ -7,9 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"gearshift/env"
 	"gearshift/internal/scenario"
 	"gearshift/router/control"
 	"gearshift/router/failover"
+	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 )
 
 // Loss describes what the loss of a host does to the applications that it answers.
@@ -36,16 +39,16 @@ type Answer struct {
 	After         time.Duration
 }
 
-// Losses plays the loss of each host with the controller of failover, the worst first; the worst few alone
-// where that would take long. Loads take the times of the file.
+// Losses plays the loss of each host on a simulated fleet, with the controllers of failover and of states, the worst
+// first; the worst few alone where that would take long.
 func Losses(s *scenario.Scenario) ([]Loss, error) {
-	x := s.FailoverSystem(true)
-	before, err := newRehearsal(x, s.FailoverOptions(), nil)
+	before, err := newRehearsal(s, nil)
 	if err != nil {
 		return nil, err
 	}
+	x := s.FailoverSystem(true)
 	losses := make([]Loss, len(x.Servers))
-	for _, a := range before.controller.Status().Applications {
+	for _, a := range before.failover.Status().Applications {
 		if a.Active < 0 {
 			continue
 		}
@@ -66,9 +69,8 @@ func Losses(s *scenario.Scenario) ([]Loss, error) {
 	if len(x.Applications)*len(x.Servers) > mostPlayed {
 		order = order[:min(len(order), worst)]
 	}
-	state := before.controller.State()
 	for _, i := range order {
-		r, err := newRehearsal(x, s.FailoverOptions(), &state)
+		r, err := newRehearsal(s, before)
 		if err != nil {
 			return nil, err
 		}
@@ -98,116 +100,110 @@ func (l *Loss) Unanswered() (n int) {
 	return n
 }
 
-// rehearsal is a controller whose loads take the times of the file, and never fail.
+// rehearsal is a simulated fleet without requests, on which loads take the times of the file, and never fail.
 type rehearsal struct {
-	system     *failover.System
-	controller *failover.Controller
-	now, lost  time.Duration
-	loads      []load
-	there      map[string]int // instances of a model on a host that are loaded
-	answers    map[int][]Answer
+	simulator *env.Simulator
+	ledger    *fleet.Ledger
+	states    *lifecycle.Controller
+	failover  *failover.Replicas
+	system    *failover.System
+	now, lost time.Duration
+	answers   map[string][]Answer // since the loss
 }
 
-// load is a load or an unload under way.
-type load struct {
-	control.Action
-	ends time.Duration
-}
-
-// newRehearsal makes a controller that has done all that it does before a loss, or goes on from a state in which
-// it has.
-func newRehearsal(x *failover.System, o failover.Options, state *failover.State) (*rehearsal, error) {
-	r := &rehearsal{system: x, there: map[string]int{}, answers: map[int][]Answer{}, lost: control.Never}
-	o.Term, o.Report = 1, nil
-	if state != nil {
-		o.Term = state.Term + 1
-	}
-	var err error
-	if r.controller, err = failover.New(x, o, r); err == nil && state != nil {
-		err = r.controller.Resume(*state)
-	}
+// newRehearsal makes a fleet on which all has been done that is done before a loss, or goes on from one of which
+// that is so.
+func newRehearsal(s *scenario.Scenario, before *rehearsal) (*rehearsal, error) {
+	c, err := s.Simulation()
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range r.controller.Loaded() {
-		r.there[r.model(id)]++
-	}
-	r.run()
-	return r, nil
-}
-
-// model names what an instance has loaded, and where.
-func (r *rehearsal) model(id int) string {
-	app, variant, host := r.system.Of(id)
-	v := &r.system.Applications[app].Variants[variant]
-	return cmp.Or(v.Model, fmt.Sprint(app, " ", v.Name)) + "@" + r.system.Servers[host].Name
-}
-
-// Act implements [control.Actuator].
-func (r *rehearsal) Act(a control.Action) error {
-	app, variant, host := r.system.Of(a.Replica)
-	v := &r.system.Applications[app].Variants[variant]
-	switch a.Verb {
-	case control.Load:
-		ends := r.now
-		if r.there[r.model(a.Replica)] == 0 {
-			ends += v.Load
+	r := &rehearsal{system: s.FailoverSystem(true), ledger: fleet.NewLedger(c.Table), lost: control.Never, answers: map[string][]Answer{}}
+	o := s.FailoverOptions()
+	o.Term, o.Heartbeat, o.Report = 1, -1, r.follow // it is told of losses
+	if before != nil {
+		o.Term = 2
+		for i := range c.Table.Replicas {
+			c.Initial = append(c.Initial, before.ledger.Placed(i))
 		}
-		r.loads = append(r.loads, load{a, ends})
-	case control.Unload:
-		r.loads = append(r.loads, load{a, r.now})
-	case control.Activate:
-		if r.now >= r.lost {
-			r.answers[app] = append(r.answers[app], Answer{v.Name, r.system.Servers[host].Name, v.Quality, r.now - r.lost})
+	}
+	var fault error
+	c.Evidence = env.Evidence{}
+	c.Controllers = func(w env.ControlAccess) []control.Controller {
+		r.states = lifecycle.New(w.Ledger, w.Actuator, lifecycle.Options{Nudge: w.Rouse})
+		if r.failover, fault = failover.NewReplicas(r.system, o, c.Table, unasked{}); fault == nil && before != nil {
+			fault = r.failover.Resume(before.failover.State())
+		}
+		if fault != nil {
+			return nil
+		}
+		r.failover.Claim(r.states.Claim, func(replica int) {
+			fault = fmt.Errorf("%s has to be up at the start", c.Table.Replicas[replica].Name)
+		})
+		return []control.Controller{r.states, r.failover}
+	}
+	if r.simulator, err = env.NewSimulator(&c); err != nil {
+		return nil, err
+	}
+	if r.simulator.Follow(&c, r.ledger, 0, nil); fault != nil {
+		return nil, fault
+	}
+	return r, r.settle()
+}
+
+// unasked are hosts that nobody asks, and whose replicas no requests are sent to.
+type unasked struct{}
+
+func (unasked) Leave(int, time.Duration)  {}
+func (unasked) Return(int, time.Duration) {}
+func (unasked) Poll(int)                  {}
+func (unasked) Ask(int)                   {}
+func (unasked) Driven(int) bool           { return true }
+
+// follow notes what answers after the loss.
+func (r *rehearsal) follow(s failover.Step) {
+	if s.At < r.lost || s.Kind != failover.StepNotified && s.Kind != failover.StepSwapped {
+		return
+	}
+	a := &r.system.Applications[s.Application]
+	r.answers[a.Name] = append(r.answers[a.Name], Answer{a.Variants[s.Variant].Name, r.system.Servers[s.Server].Name, s.Quality, s.At - r.lost})
+}
+
+// longest bounds how long loads may go on.
+const longest = 24 * time.Hour
+
+// settle goes on until nothing is being loaded.
+func (r *rehearsal) settle() error {
+	for end := r.now + longest; r.now < end; {
+		r.now += time.Second
+		if _, err := r.simulator.Advance(r.now, nil); err != nil {
+			return err
+		}
+		if r.states.Settled() && !r.failover.Ordering() {
+			return nil
 		}
 	}
 	return nil
 }
 
-// run goes on until nothing is being loaded.
-func (r *rehearsal) run() {
-	r.controller.Wake(r.now)
-	for len(r.loads) > 0 {
-		k := 0
-		for i := range r.loads {
-			if r.loads[i].ends < r.loads[k].ends {
-				k = i
-			}
-		}
-		x := r.loads[k]
-		r.loads = slices.Delete(r.loads, k, k+1)
-		r.now = max(r.now, x.ends)
-		if x.Verb == control.Load {
-			r.there[r.model(x.Replica)]++
-		} else {
-			r.there[r.model(x.Replica)]--
-		}
-		_, _, host := r.system.Of(x.Replica)
-		r.controller.Observe(control.Event{At: r.now, Kind: x.Verb.Done(), Replica: x.Replica, Host: host, Action: x.Action})
-		r.controller.Wake(r.now)
-	}
-}
-
 // lose has the host lost, and notes what answers its applications then.
 func (r *rehearsal) lose(host int, l *Loss) error {
-	r.now += time.Second
 	r.lost = r.now
-	if err := r.controller.Drill(host); err != nil {
+	if err := r.failover.Drill(host); err != nil {
 		return err
 	}
-	r.run()
+	r.simulator.Rouse()
+	if err := r.settle(); err != nil {
+		return err
+	}
 	l.Played = true
 	why := map[string]string{}
-	for _, a := range r.controller.Status().Applications {
+	for _, a := range r.failover.Status().Applications {
 		why[a.Name] = a.Unrecovered
-	}
-	names := map[string][]Answer{}
-	for app, list := range r.answers {
-		names[r.system.Applications[app].Name] = list
 	}
 	for i := range l.Affected {
 		a := &l.Affected[i]
-		a.Answers, a.Why = names[a.Application], why[a.Application]
+		a.Answers, a.Why = r.answers[a.Application], why[a.Application]
 	}
 	return nil
 }

@@ -59,6 +59,9 @@ func (x *Replicas) Act(a control.Action) error {
 	return nil
 }
 
+// Ordering reports whether an action has not ended.
+func (x *Replicas) Ordering() bool { return len(x.orders) > 0 }
+
 // ordered reports whether an action of the replica has not ended.
 func (x *Replicas) ordered(slot int) bool {
 	return slices.ContainsFunc(x.orders, func(o order) bool { return o.slot == slot })
