@@ -1,6 +1,8 @@
 package scenario_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,5 +59,25 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 	if b := s.Busy(fleet.NewLedger(table)); len(b.AtOnce) != 4 || b.AtOnce[0] < 1 || b.AtOnce[0] > s.Engine.MaxSequences {
 		t.Errorf("%v requests at once", b.AtOnce)
+	}
+}
+
+// TestCountsAmongAllControllers: beside failover, changes of version and rebalancing replicas are counted in one run:
+// what is lost is recovered, the version is everywhere, and every request is accounted for.
+func TestCountsAmongAllControllers(t *testing.T) {
+	text, err := os.ReadFile("testdata/controlled.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const requests = 2000
+	s := parse(t, strings.Replace(string(text), "rebalancing: {period: 10s}", "rebalancing: {period: 10s}\n  replicas: {period: 10s, variants: [notes, small]}", 1))
+	r := played(t, s, "threshold", requests, 2, "poisson:4+lost:h1@60-120+version:small=2@200")[0]
+	for name, want := range map[string]float64{"failovers": 1, "applications lost": 1, "recovered": 1, "moved back": 1, "false alarms": 0, "rolled back": 0} {
+		if got := r.Served.Controllers[name]; got != want {
+			t.Errorf("%s: %v a run, want %v", name, got, want)
+		}
+	}
+	if c := r.Served.Controllers; r.Requests != 2*requests || c["replicas started"] < 1 || c["versions changed"] < 1 {
+		t.Errorf("%d requests; %v", r.Requests, c)
 	}
 }

@@ -1,7 +1,9 @@
 package replicas
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"gearshift/router/control"
@@ -58,7 +60,7 @@ func NewReplicas(list []Counted, period time.Duration, l *fleet.Ledger, b *signa
 		if err != nil {
 			return nil, err
 		}
-		m := Scaled{Scaler: p, Replicas: t.ReplicasOf(c.Variant), Least: c.Least, Most: c.Most}
+		m := Scaled{Scaler: p, Replicas: slices.Clone(t.ReplicasOf(c.Variant)), Least: c.Least, Most: c.Most}
 		if m.Most == 0 {
 			m.Most = len(m.Replicas)
 		}
@@ -134,12 +136,16 @@ func (x watched) Act(a control.Action) error {
 	return err
 }
 
-// Rate implements [Fleet]. What is refused is not seen, but in the requests that wait at engines.
+// Rate implements [Fleet]. What is refused is not seen, but in the requests that wait at engines. Those on the least
+// busy hosts are started first from then on, and those on the busiest are stopped first.
 func (x watched) Rate(i int, now time.Duration) float64 {
+	list := x.models[i].Replicas
 	x.loads[i] = 0
-	for _, r := range x.models[i].Replicas {
+	for _, r := range list {
 		x.loads[i] += x.busy.Replica(r, x.period, now).Load()
 	}
+	host := func(r int) float64 { return x.busy.Host(x.table.Replicas[r].Host, x.period, now).Load() }
+	slices.SortFunc(list, func(a, b int) int { return cmp.Or(cmp.Compare(host(a), host(b)), cmp.Compare(a, b)) })
 	return x.loads[i]
 }
 

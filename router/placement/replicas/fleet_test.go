@@ -173,3 +173,22 @@ func TestAnOperatorsOrderComesFirst(t *testing.T) {
 		t.Errorf("%d replicas are up, want 1; failed: %v", up, p.failed)
 	}
 }
+
+// TestBusyHostsComeLast: a replica is started on the least busy host, and the one on the busiest is stopped.
+func TestBusyHostsComeLast(t *testing.T) {
+	p := newPlant(t, 3)
+	play := func(seconds int, load float64, busy int) {
+		for range seconds {
+			p.busy.Worked(busy, 500*time.Millisecond, p.now) // which its host has to do
+			p.pass(load)
+		}
+	}
+	play(300, 0.9, 1)
+	if p.ledger.State(1) != fleet.Cold || p.ledger.State(2) != fleet.Up {
+		t.Errorf("on the busy host the replica is %v, on the idle one %v; want that alone up", p.ledger.State(1), p.ledger.State(2))
+	}
+	play(1200, 0.1, 0)
+	if is := p.ledger.State(0); is != fleet.Cold || p.counts.Status()[0].Up != 1 {
+		t.Errorf("on the host that is busy by now the replica is %v, and %d are up; want another alone up", is, p.counts.Status()[0].Up)
+	}
+}
