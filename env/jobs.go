@@ -214,7 +214,7 @@ func (j *Jobs) Due(worker int) bool { return j.runs[worker].commit == nil && j.P
 
 // Plan plans what waits for a worker, for [Jobs.Commit].
 func (j *Jobs) Plan(worker int) (*modality.Plan, []modality.Job) {
-	return j.Pool.Workers[worker].Plan(milliseconds(j.now))
+	return j.Pool.Workers[worker].Plan(fleet.Milliseconds(j.now))
 }
 
 // Now returns the time of what happened last.
@@ -271,8 +271,8 @@ func (j *Jobs) arrive(now time.Duration, ofStream bool) {
 		j.first = now
 	}
 	j.result.Requests += a.Size
-	x.Of, x.Size, x.MinQuality, x.Deadline = x, a.Size, a.Floor, milliseconds(a.Deadline)
-	if j.Pool.Add(&x.Entry, milliseconds(now)) != nil {
+	x.Of, x.Size, x.MinQuality, x.Deadline = x, a.Size, a.Floor, fleet.Milliseconds(a.Deadline)
+	if j.Pool.Add(&x.Entry, fleet.Milliseconds(now)) != nil {
 		j.drop(&x.Entry)
 		return
 	}
@@ -303,7 +303,7 @@ func (j *Jobs) Next(worker int) bool { return j.begin(worker, j.Pool.Next) }
 func (j *Jobs) Commit(worker int) bool { return j.begin(worker, j.Pool.Commit) }
 
 func (j *Jobs) begin(worker int, next func(worker int, now float64) (*modality.Commit, []*modality.Entry)) bool {
-	c, dropped := next(worker, milliseconds(j.now))
+	c, dropped := next(worker, fleet.Milliseconds(j.now))
 	for _, x := range dropped {
 		j.drop(x)
 	}
@@ -363,7 +363,7 @@ func (j *Jobs) follow(id uint64, at time.Duration, broken bool) {
 	j.now = at
 	r.lease.End()
 	if !r.broken {
-		j.Pool.Workers[worker].Ran(r.option, r.commit.Batches[r.option], milliseconds(at-r.began))
+		j.Pool.Workers[worker].Ran(r.option, r.commit.Batches[r.option], fleet.Milliseconds(at-r.began))
 		if r.began = at; j.batch(worker) {
 			return
 		}
@@ -378,7 +378,7 @@ func (j *Jobs) follow(id uint64, at time.Duration, broken bool) {
 	}
 	x, broke := c.Entry, *r
 	*r = jobRun{}
-	j.Pool.Ended(worker, milliseconds(at))
+	j.Pool.Ended(worker, fleet.Milliseconds(at))
 	if st := x.Of.(*jobState); broke.broken {
 		j.lost(worker, st, &broke)
 	} else {
@@ -405,7 +405,7 @@ func (j *Jobs) lost(worker int, st *jobState, r *jobRun) {
 		st.earned += quality * float64(n)
 		x.Answered(n, quality)
 	}
-	if j.Pool.Elsewhere(x, milliseconds(j.now)) != nil {
+	if j.Pool.Elsewhere(x, fleet.Milliseconds(j.now)) != nil {
 		j.drop(x)
 	}
 }
@@ -482,8 +482,6 @@ func (j *Jobs) end(o JobOutcome) {
 		j.Ended(o)
 	}
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // ofJobs marks the IDs of requests of jobs, apart from those of requests that are routed.
 const ofJobs = 1 << 63

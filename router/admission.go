@@ -2,7 +2,6 @@ package router
 
 import (
 	"math"
-	"time"
 
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
@@ -62,18 +61,18 @@ func (x AdmissionRule) Room(v *fleet.View, r *fleet.Request, replica int) bool {
 		bound = min(bound, tightest)
 	}
 	forecast := &v.Forecasts[replica]
-	step, prefill := forecast.Pace*milliseconds(task.Allowed(r.Deadline)), x.prefill(r, replica)*v.Slowdown(replica)
+	step, prefill := forecast.Pace*fleet.Milliseconds(task.Allowed(r.Deadline)), x.prefill(r, replica)*v.Slowdown(replica)
 	pace := step
 	if x.Output > 0 {
 		pace += float64(n) * (prefill / x.Output)
 	}
-	if pace > x.DeadlineShare*milliseconds(bound) {
+	if pace > x.DeadlineShare*fleet.Milliseconds(bound) {
 		return false
 	}
-	if left := deadlines.FirstToken - (v.Now - r.Arrival); deadlines.FirstToken > 0 && step+prefill > x.DeadlineShare*milliseconds(left) {
+	if left := deadlines.FirstToken - (v.Now - r.Arrival); deadlines.FirstToken > 0 && step+prefill > x.DeadlineShare*fleet.Milliseconds(left) {
 		return false
 	}
-	if last := task.LastOf(deadlines.Total); deadlines.Total > 0 && forecast.Total*milliseconds(deadlines.Total) > x.DeadlineShare*milliseconds(last) {
+	if last := task.LastOf(deadlines.Total); deadlines.Total > 0 && forecast.Total*fleet.Milliseconds(deadlines.Total) > x.DeadlineShare*fleet.Milliseconds(last) {
 		return false
 	}
 	return x.fill(v, r, replica) <= x.KV
@@ -117,5 +116,3 @@ func (x AdmissionRule) fill(v *fleet.View, r *fleet.Request, replica int) float6
 	}
 	return held / float64(size)
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gearshift/router/fleet"
 	"gearshift/serving/admin/overview"
 	"gearshift/serving/config"
 	"gearshift/serving/jobs"
@@ -107,7 +108,7 @@ func (a *Account) routeLine(line []slog.Attr) []slog.Attr {
 		line = append(line, slog.String("fallback", w.Reason))
 	}
 	if w.Waited > 0 {
-		line = append(line, slog.Float64("waited_ms", overview.Short(overview.Milliseconds(w.Waited))))
+		line = append(line, slog.Float64("waited_ms", overview.Short(fleet.Milliseconds(w.Waited))))
 	}
 	return append(line, slog.Int("attempts", a.Attempts), slog.Int("prompt_tokens", w.Request.PromptTokens),
 		slog.Int64("overhead_us", a.Overhead.Microseconds()))
@@ -118,7 +119,7 @@ func (a *Account) resultLine(line []slog.Attr) []slog.Attr {
 	w, r, t := a.Work, a.Result, a.server.table
 	ms := func(key string, d time.Duration) {
 		if d > 0 {
-			line = append(line, slog.Float64(key, overview.Short(overview.Milliseconds(d))))
+			line = append(line, slog.Float64(key, overview.Short(fleet.Milliseconds(d))))
 		}
 	}
 	if r.Tokens > 0 {

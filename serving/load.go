@@ -94,10 +94,10 @@ func (s *Server) explainSignals(w *work.Work, e *overview.Explanation) {
 		k := s.feed.Known(i)
 		signal := overview.Signal{
 			Replica: s.table.Replicas[i].Name, Source: k.Source.String(), Model: k.Counters.Model, Host: k.Counters.Host,
-			WorkMS: overview.Short(overview.Milliseconds(k.Counters.Work)),
+			WorkMS: overview.Short(fleet.Milliseconds(k.Counters.Work)),
 		}
 		if k.Source != signals.Own {
-			signal.AgeMS = overview.Short(overview.Milliseconds(now - k.At))
+			signal.AgeMS = overview.Short(fleet.Milliseconds(now - k.At))
 		}
 		e.Signals = append(e.Signals, signal)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
-	"gearshift/serving/admin/overview"
 	"gearshift/serving/admission/limits"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
@@ -198,11 +197,11 @@ func (s *Server) endRoute(c *gin.Context) {
 	if r.Tokens > 0 { // the caller has seen the replica answer
 		s.health.Succeeded(w.Replica, w.Request.Arrival+w.Waited)
 	}
-	out := gin.H{"latency_ms": overview.Milliseconds(r.Latency)}
+	out := gin.H{"latency_ms": fleet.Milliseconds(r.Latency)}
 	if r.Judged {
 		out["deadline_met"], out["utility"] = r.Met, r.Utility
 		if r.Tokens > 0 {
-			out["per_token_ms"] = overview.Milliseconds(r.PerToken)
+			out["per_token_ms"] = fleet.Milliseconds(r.PerToken)
 		}
 	}
 	c.JSON(http.StatusOK, out)

@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
+	"gearshift/router/fleet"
+
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-
-	"gearshift/serving/admin/overview"
 )
 
 // The attributes of spans: OpenTelemetry's for HTTP and for generative AI, whose
@@ -190,11 +190,11 @@ func (a *Account) worth() []attribute.KeyValue {
 		is  time.Duration
 	}{{attrDeadline, d.PerToken}, {attrFirstDeadline, d.FirstToken}, {attrTotalDeadline, d.Total}} {
 		if deadline.is > 0 {
-			list = append(list, deadline.key.Float64(overview.Milliseconds(deadline.is)))
+			list = append(list, deadline.key.Float64(fleet.Milliseconds(deadline.is)))
 		}
 	}
 	if w.Waited > 0 {
-		list = append(list, attrWaited.Float64(overview.Milliseconds(w.Waited)))
+		list = append(list, attrWaited.Float64(fleet.Milliseconds(w.Waited)))
 	}
 	if r.Tokens > 0 {
 		list = append(list, attrOutputTokens.Int(r.Tokens))
@@ -206,7 +206,7 @@ func (a *Account) worth() []attribute.KeyValue {
 		list = append(list, attrMet.Bool(r.Met), attrUtility.Float64(r.Utility))
 	}
 	if r.PerToken > 0 {
-		list = append(list, attrPerToken.Float64(overview.Milliseconds(r.PerToken)))
+		list = append(list, attrPerToken.Float64(fleet.Milliseconds(r.PerToken)))
 	}
 	return list
 }

@@ -3,6 +3,8 @@ package applications
 import (
 	"slices"
 	"time"
+
+	"gearshift/router/fleet"
 )
 
 // Summary is what several runs come to. Means over applications leave out those that were not
@@ -74,11 +76,11 @@ func Summarize(results []*Result) Summary {
 		s.MTTR, s.AccuracyLost, s.AccuracyFirst = s.MTTR/n, s.AccuracyLost/n, s.AccuracyFirst/n
 	}
 	if s.Failovers > 0 {
-		s.Detection = milliseconds(after) / float64(s.Failovers)
+		s.Detection = fleet.Milliseconds(after) / float64(s.Failovers)
 	}
 	slices.Sort(outages)
 	if n := len(outages); n > 0 {
-		s.Outage = OutageSummary{n, s.Outage.Open, milliseconds(outages[n/2]), milliseconds(outages[(95*n+99)/100-1]), milliseconds(outages[n-1])}
+		s.Outage = OutageSummary{n, s.Outage.Open, fleet.Milliseconds(outages[n/2]), fleet.Milliseconds(outages[(95*n+99)/100-1]), fleet.Milliseconds(outages[n-1])}
 	}
 	return s
 }
@@ -90,7 +92,7 @@ func (s *Summary) failover(f *Failover) (recovered int) {
 		s.Affected++
 		if a.Recovered {
 			recovered++
-			s.MTTR += milliseconds(a.Took)
+			s.MTTR += fleet.Milliseconds(a.Took)
 			s.AccuracyLost += a.Lost
 			s.AccuracyFirst += a.First
 		}
@@ -106,5 +108,3 @@ func (r *Requests) add(x Requests) {
 	r.Open += x.Open
 	r.Again += x.Again
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

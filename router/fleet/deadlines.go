@@ -68,7 +68,7 @@ func met(took, deadline time.Duration) bool { return took <= deadline || deadlin
 func (t *Task) Utility(variant int, took Times, d Deadlines) float64 {
 	left := 1.0
 	if d.PerToken > 0 {
-		left = t.factor(milliseconds(took.PerToken), milliseconds(d.PerToken))
+		left = t.factor(Milliseconds(took.PerToken), Milliseconds(d.PerToken))
 	}
 	if !met(took.FirstToken, d.FirstToken) {
 		left *= t.share(took.FirstToken, d.FirstToken)

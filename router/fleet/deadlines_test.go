@@ -45,7 +45,7 @@ func TestUtilityOfOneDeadlineIsAsItWas(t *testing.T) {
 	task := Task{Weight: 1.7, Deadline: ms(40), Decay: PaperSoft(), Quality: []float64{0.45, 0.78, 1}}
 	for i := range 5000 {
 		took, variant := Took(ms(3), time.Duration(i)*time.Millisecond, 100), i%3
-		want := task.Weight * task.Decay.Factor(milliseconds(took.PerToken), 40) * task.Quality[variant]
+		want := task.Weight * task.Decay.Factor(Milliseconds(took.PerToken), 40) * task.Quality[variant]
 		if got := task.Utility(variant, took, task.Deadlines(&Request{})); got != want {
 			t.Fatalf("utility %v after %v, want %v", got, took, want)
 		}

@@ -73,7 +73,7 @@ type laster interface {
 func (t *Task) Last(deadline time.Duration) time.Duration {
 	allowed := t.Allowed(deadline)
 	if soft, ok := t.Decay.(laster); ok {
-		return time.Duration(soft.Last(milliseconds(allowed)) * float64(time.Millisecond))
+		return time.Duration(soft.Last(Milliseconds(allowed)) * float64(time.Millisecond))
 	}
 	return allowed
 }
@@ -87,4 +87,5 @@ func (t *Task) factor(latency, deadline float64) float64 {
 	return decay.Factor(latency, deadline)
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// Milliseconds returns a time in milliseconds, the unit of profiles and reports.
+func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

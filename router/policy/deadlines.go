@@ -25,14 +25,14 @@ func (p *predictor) others(v *fleet.View, r *fleet.Request, replica int, b batch
 	}
 	first := p.first(v, r, replica, b, neighbours)
 	if d.FirstToken > 0 {
-		share = first / milliseconds(d.FirstToken)
+		share = first / fleet.Milliseconds(d.FirstToken)
 	}
 	if d.Total > 0 {
 		total := first // of an answer in one piece
 		if p.profiles[replica].Batches == nil {
 			total = profile.Total(first, time, p.lengths.Output)
 		}
-		share = max(share, total/milliseconds(d.Total))
+		share = max(share, total/fleet.Milliseconds(d.Total))
 	}
 	return share
 }
@@ -44,7 +44,7 @@ func (p *predictor) first(v *fleet.View, r *fleet.Request, replica int, b batch,
 		Prompt: r.PromptTokens, Sequences: b.requests, Held: b.held,
 		KVTokens: v.Table.Replicas[replica].KVTokens, Output: p.lengths.Output, Neighbours: neighbours,
 	})
-	return milliseconds(max(0, v.Now-r.Arrival)) + ms*v.Slowdown(replica)
+	return fleet.Milliseconds(max(0, v.Now-r.Arrival)) + ms*v.Slowdown(replica)
 }
 
 // strain is the largest share of a deadline to its first token or to its end that the

@@ -112,7 +112,7 @@ func whole(values []float64) []int {
 func (p *predictor) limits(t *fleet.Table) []float64 {
 	var deadline float64
 	for i := range t.Tasks {
-		deadline = max(deadline, milliseconds(t.Tasks[i].Allowed(0)))
+		deadline = max(deadline, fleet.Milliseconds(t.Tasks[i].Allowed(0)))
 	}
 	var most float64
 	for i := range t.Replicas {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
@@ -257,7 +256,5 @@ func (p *predictor) step(replica, n int, neighbours float64) float64 {
 
 // allowed is the request's deadline in milliseconds per output token.
 func allowed(v *fleet.View, r *fleet.Request) float64 {
-	return milliseconds(v.Table.Tasks[r.Task].Allowed(r.Deadline))
+	return fleet.Milliseconds(v.Table.Tasks[r.Task].Allowed(r.Deadline))
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -82,7 +82,7 @@ func newTaskAware(m *Maker, values []float64) (Rule, error) {
 // demands is, for each variant, the share of its time that one arrival of the
 // task per second takes.
 func (p *TaskAware) demands(t *fleet.Table, task int) []float64 {
-	deadline := milliseconds(t.Tasks[task].Allowed(0))
+	deadline := fleet.Milliseconds(t.Tasks[task].Allowed(0))
 	demand := make([]float64, len(t.Variants))
 	for m := range demand {
 		replicas := t.ReplicasOf(m)

@@ -2,7 +2,6 @@ package profile
 
 import (
 	"math"
-	"time"
 
 	"gearshift/router/fleet"
 )
@@ -66,7 +65,7 @@ type asked struct {
 
 func (f *Forecaster) asked(v *fleet.View, r *fleet.Request) asked {
 	task := &v.Table.Tasks[r.Task]
-	a := asked{prompt: r.PromptTokens, kind: task.Kind, perDeadline: 1 / milliseconds(task.Allowed(r.Deadline))}
+	a := asked{prompt: r.PromptTokens, kind: task.Kind, perDeadline: 1 / fleet.Milliseconds(task.Allowed(r.Deadline))}
 	d := task.Deadlines(r)
 	if r.Task < len(f.output) {
 		a.output = f.output[r.Task]
@@ -74,17 +73,15 @@ func (f *Forecaster) asked(v *fleet.View, r *fleet.Request) asked {
 	if !d.More() {
 		return a
 	}
-	a.waited = milliseconds(max(0, v.Now-r.Arrival))
+	a.waited = fleet.Milliseconds(max(0, v.Now-r.Arrival))
 	if d.FirstToken > 0 {
-		a.perFirst = 1 / milliseconds(d.FirstToken)
+		a.perFirst = 1 / fleet.Milliseconds(d.FirstToken)
 	}
 	if d.Total > 0 {
-		a.perTotal = 1 / milliseconds(d.Total)
+		a.perTotal = 1 / fleet.Milliseconds(d.Total)
 	}
 	return a
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // Forecast writes the forecasts for r into v.Forecasts, reusing its memory. Those
 // of replicas that v is not a view of mean nothing.

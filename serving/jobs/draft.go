@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"gearshift/router/fleet"
 	rm "gearshift/router/modality"
 	"gearshift/serving/openai/wire"
 )
@@ -147,8 +148,8 @@ func (s *Service) plan(j *Job) *Plan {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := s.now()
-	parts := j.split(now + milliseconds(j.Total))
-	out := &Plan{Model: m.Name, Task: m.Tasks[j.task].Name, MinQuality: j.MinQuality, TotalMS: short(milliseconds(j.Total)), Inputs: []PlannedInput{}, Strategy: map[string]int{}}
+	parts := j.split(now + fleet.Milliseconds(j.Total))
+	out := &Plan{Model: m.Name, Task: m.Tasks[j.task].Name, MinQuality: j.MinQuality, TotalMS: short(fleet.Milliseconds(j.Total)), Inputs: []PlannedInput{}, Strategy: map[string]int{}}
 	jobs := make([]rm.Job, len(parts))
 	for i, x := range parts {
 		jobs[i] = x.Job

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gearshift/router/fleet"
 )
 
 // Result is how a job ended.
@@ -105,8 +107,8 @@ func (j *Job) result(err error) *Result {
 	defer m.mu.Unlock()
 	n := float64(len(j.there))
 	r := &Result{
-		Model: m.Name, Task: m.Tasks[j.task].Name, Inputs: len(j.there), MinQuality: j.MinQuality, TotalMS: short(milliseconds(j.Total)),
-		TookMS: short(milliseconds(j.service.Clock() - j.arrived)), Promised: short(j.promised / n), Strategy: map[string]int{}, Batches: j.batches, Failures: j.failures, Tokens: j.usage, Busy: j.busy, job: j,
+		Model: m.Name, Task: m.Tasks[j.task].Name, Inputs: len(j.there), MinQuality: j.MinQuality, TotalMS: short(fleet.Milliseconds(j.Total)),
+		TookMS: short(fleet.Milliseconds(j.service.Clock() - j.arrived)), Promised: short(j.promised / n), Strategy: map[string]int{}, Batches: j.batches, Failures: j.failures, Tokens: j.usage, Busy: j.busy, job: j,
 	}
 	var sum float64
 	for _, a := range j.answered {
@@ -151,7 +153,7 @@ func outcome(err error, r *Result, good, inTime bool) string {
 // explain says what the last plan of the job had to choose from.
 func (j *Job) explain() *Explanation {
 	m, c := j.model, j.worked
-	x := &Explanation{Waiting: c.Waiting, WaitedMS: short(j.at - milliseconds(j.arrived)), ExpectMS: short(c.Expect)}
+	x := &Explanation{Waiting: c.Waiting, WaitedMS: short(j.at - fleet.Milliseconds(j.arrived)), ExpectMS: short(c.Expect)}
 	n := 0
 	for _, size := range c.Batches {
 		n += size

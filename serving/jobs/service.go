@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"gearshift/router/fleet"
 	rm "gearshift/router/modality"
 	"gearshift/serving/admission/limits"
 	"gearshift/serving/openai/proxy"
@@ -94,7 +95,7 @@ func (s *Service) Close() {
 }
 
 // now is the planner's time.
-func (s *Service) now() float64 { return milliseconds(s.Clock()) }
+func (s *Service) now() float64 { return fleet.Milliseconds(s.Clock()) }
 
 // part is some requests of a job that may use the same options, or what is left of them.
 type part struct {
@@ -155,10 +156,10 @@ func (j *Job) enter() error {
 	if j.service.quit.Err() != nil {
 		return refusal(refusedClosed)
 	}
-	j.parts = j.split(milliseconds(j.arrived + j.Total))
+	j.parts = j.split(fleet.Milliseconds(j.arrived + j.Total))
 	for i, x := range j.parts {
 		x.of, x.Tenant = j, j.Tenant
-		if err := m.pool.Add(&x.Entry, milliseconds(j.arrived)); err != nil {
+		if err := m.pool.Add(&x.Entry, fleet.Milliseconds(j.arrived)); err != nil {
 			for _, placed := range j.parts[:i] {
 				m.pool.Remove(&placed.Entry)
 			}
@@ -194,7 +195,7 @@ func (s *Service) next(m *model, worker int) *rm.Commit {
 		return nil
 	}
 	begun, waited := s.Clock(), m.pool.Workers[worker].Waiting()
-	c, dropped := m.pool.Next(worker, milliseconds(begun))
+	c, dropped := m.pool.Next(worker, fleet.Milliseconds(begun))
 	s.metrics.planned.Observe((s.Clock() - begun).Seconds())
 	for _, x := range dropped {
 		partOf(x).of.fail(refusal(refusedDropped))
@@ -207,7 +208,7 @@ func (s *Service) next(m *model, worker int) *rm.Commit {
 		if !x.begun { // what it is promised first counts
 			x.begun, x.of.promised = true, x.of.promised+c.Quality*float64(len(x.rows))
 		}
-		x.of.worked, x.of.at = c, milliseconds(begun)
+		x.of.worked, x.of.at = c, fleet.Milliseconds(begun)
 	}
 	return c
 }
@@ -299,7 +300,7 @@ func (s *Service) send(m *model, worker int, x *part, b batch) (err error) {
 		return s.why(j, &b, sent, err)
 	}
 	if len(sent.Failed) == 0 && sent.Replica == m.Workers[worker].Replicas[option] {
-		m.pool.Workers[worker].Ran(b.option, len(b.rows), milliseconds(took))
+		m.pool.Workers[worker].Ran(b.option, len(b.rows), fleet.Milliseconds(took))
 	}
 	j.batches, j.host, j.busy = j.batches+1, s.Host(sent.Replica), append(j.busy, Busy{sent.Replica, took})
 	if j.ended() {

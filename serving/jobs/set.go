@@ -163,6 +163,4 @@ func (s *model) named(mask uint64) []string {
 	return names
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

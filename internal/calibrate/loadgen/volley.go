@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"gearshift/router/fleet"
 )
 
 // Sample is what a step of an engine took, as seen from outside.
@@ -149,7 +151,7 @@ func (r *run) volley(ctx context.Context, c *Cell) ([]Answer, error) {
 // first is the time to the first token.
 func (s *Sample) first(h Answer) {
 	s.Prefill, s.Tokens, s.Sequences = true, h.Prompt, 1
-	s.MS = milliseconds(h.Pieces[0] - h.Sent)
+	s.MS = fleet.Milliseconds(h.Pieces[0] - h.Sent)
 }
 
 // queued is the step of a prompt behind others: what lies between the first tokens of
@@ -177,7 +179,7 @@ func queued(answers []Answer) (s Sample, ok bool) {
 	if middle > 3*gaps[len(gaps)/4] || soonest > 4*middle {
 		return s, false
 	}
-	return Sample{Prefill: true, Queued: true, Tokens: (tokens + len(answers)/2) / len(answers), Sequences: 1, MS: milliseconds(middle)}, true
+	return Sample{Prefill: true, Queued: true, Tokens: (tokens + len(answers)/2) / len(answers), Sequences: 1, MS: fleet.Milliseconds(middle)}, true
 }
 
 // notAtOnce says that the engine does not run so many requests at once.
@@ -213,7 +215,7 @@ func (s *Sample) steady(answers []Answer) (from, to time.Duration, err error) {
 			return 0, 0, notAtOnce(len(answers))
 		}
 		if h.Pieces[0] == from {
-			s.MS = milliseconds(h.Pieces[last]-from) / steps
+			s.MS = fleet.Milliseconds(h.Pieces[last]-from) / steps
 		}
 		s.Context += float64(h.Prompt) + each*(float64(first+last)/2+0.5)
 	}
@@ -236,5 +238,3 @@ func (r *run) record(c *Cell, answers []Answer) {
 		})
 	}
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

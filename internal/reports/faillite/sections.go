@@ -11,6 +11,7 @@ import (
 	"gearshift/env/evaluation/report"
 	"gearshift/internal/reports"
 	"gearshift/router/failover"
+	"gearshift/router/fleet"
 	"gearshift/router/placement"
 )
 
@@ -27,13 +28,11 @@ func (p *paper) models(_ context.Context, part *reports.Part) error {
 		a := applications.Application(f.Name, f, 1, d.BoundMS)
 		small, full := &a.Variants[0], &a.Variants[a.Full]
 		t.Rows = append(t.Rows, []report.Cell{report.Text(f.Name), report.Text(f.Models[0].Source), report.Text(f.Class(d.BoundMS)), report.Number(float64(len(f.Models))),
-			report.Number(small.Demand[0] / 1e6), report.Number(full.Demand[0] / 1e6), report.Number(milliseconds(small.Load)), report.Number(milliseconds(full.Load)), report.Number(small.Quality), report.Number(full.LatencyMS)})
+			report.Number(small.Demand[0] / 1e6), report.Number(full.Demand[0] / 1e6), report.Number(fleet.Milliseconds(small.Load)), report.Number(fleet.Milliseconds(full.Load)), report.Number(small.Quality), report.Number(full.LatencyMS)})
 	}
 	part.Text, part.Tables = "No model was measured. Load times are the paper's line, 179.5 ms + 2.6235 ms per MB (FL-18).", []report.Table{t}
 	return nil
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // convnext is the paper's family with its measured sizes and load times (FL-18).
 func convnext(rate float64) failover.Application {

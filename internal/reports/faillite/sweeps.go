@@ -12,6 +12,7 @@ import (
 	"gearshift/env/evaluation/report"
 	"gearshift/internal/reports"
 	"gearshift/router/failover"
+	"gearshift/router/fleet"
 	"gearshift/router/placement"
 	"gearshift/workloads"
 )
@@ -270,7 +271,7 @@ func timed(f func()) float64 {
 	for range 5 {
 		began := time.Now()
 		f()
-		list = append(list, milliseconds(time.Since(began)))
+		list = append(list, fleet.Milliseconds(time.Since(began)))
 	}
 	slices.Sort(list)
 	return list[len(list)/2]

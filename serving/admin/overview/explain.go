@@ -112,7 +112,7 @@ func (x *Observer) Observe(v *fleet.View, c router.Choice) {
 	e := &Explanation{
 		Variant: t.Variants[c.Variant].Name, Replica: t.Replicas[c.Replica].Name, Policy: c.Policy,
 		Why: x.why, Fallback: c.Reason, Task: task.Name,
-		DeadlineMS: Short(Milliseconds(deadlines.PerToken)), FirstTokenMS: Short(Milliseconds(deadlines.FirstToken)), TotalMS: Short(Milliseconds(deadlines.Total)),
+		DeadlineMS: Short(fleet.Milliseconds(deadlines.PerToken)), FirstTokenMS: Short(fleet.Milliseconds(deadlines.FirstToken)), TotalMS: Short(fleet.Milliseconds(deadlines.Total)),
 		PromptTokens: x.request.PromptTokens,
 		MinQuality:   Short(x.request.MinQuality), Rate: Short(v.Rate),
 		Alternatives: make([]Alternative, len(t.Variants)),
@@ -149,12 +149,12 @@ func alternative(v *fleet.View, variant int, quality float64, d fleet.Deadlines,
 	}
 	if best >= 0 {
 		f := &v.Forecasts[best]
-		a.PaceMS, a.Misses = Pointer(f.Pace*Milliseconds(pace)), Pointer(f.Misses)
+		a.PaceMS, a.Misses = Pointer(f.Pace*fleet.Milliseconds(pace)), Pointer(f.Misses)
 		if d.FirstToken > 0 {
-			a.FirstTokenMS = Pointer(f.First * Milliseconds(d.FirstToken))
+			a.FirstTokenMS = Pointer(f.First * fleet.Milliseconds(d.FirstToken))
 		}
 		if d.Total > 0 {
-			a.TotalMS = Pointer(f.Total * Milliseconds(d.Total))
+			a.TotalMS = Pointer(f.Total * fleet.Milliseconds(d.Total))
 		}
 	}
 	return a

@@ -3,7 +3,6 @@ package overview
 import (
 	"math"
 	"strconv"
-	"time"
 )
 
 // This file writes numbers as people and JSON take them.
@@ -25,6 +24,3 @@ func Short(x float64) float64 {
 	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
 	return x
 }
-
-// Milliseconds is the time in milliseconds.
-func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
