@@ -134,7 +134,7 @@ type jobState struct {
 
 // NewJobs makes jobs for one worker, alone in its world, whose batches take what the options say, and if
 // noise is set, so many times as long, drawn for each.
-func NewJobs(d *modality.Dispatcher, options []modality.Option, noise func() float64, arrivals []workloads.JobArrival) (*Jobs, error) {
+func NewJobs(worker *modality.Worker, options []modality.Option, noise func() float64, arrivals []workloads.JobArrival) (*Jobs, error) {
 	if len(arrivals) == 0 {
 		return nil, errors.New("cannot simulate: there are no jobs")
 	}
@@ -157,7 +157,7 @@ func NewJobs(d *modality.Dispatcher, options []modality.Option, noise func() flo
 	if err != nil {
 		return nil, err
 	}
-	j := &Jobs{Pool: &modality.Pool{Workers: []*modality.Worker{modality.NewWorker(d)}}, Workers: []JobsWorker{w}, Arrivals: arrivals}
+	j := &Jobs{Pool: &modality.Pool{Workers: []*modality.Worker{worker}}, Workers: []JobsWorker{w}, Arrivals: arrivals}
 	s.attach(j, nil)
 	return j, nil
 }

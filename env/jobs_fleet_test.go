@@ -38,7 +38,7 @@ func withJobs(t *testing.T, pass func(j *env.Jobs)) env.Config {
 			if err != nil {
 				return nil, err
 			}
-			j.Pool.Workers = append(j.Pool.Workers, modality.NewWorker(modality.NewDispatcher(table, modality.NewForesighted(table, 5))))
+			j.Pool.Workers = append(j.Pool.Workers, modality.NewWorker(table, modality.NewForesighted(table, 5)))
 			j.Workers = append(j.Workers, env.JobsWorker{Replicas: c.Table.ReplicasOn(h)})
 		}
 		pass(j)

@@ -46,7 +46,7 @@ func play(t *testing.T, arrivals []workloads.JobArrival, make func(*modality.Tab
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := env.NewJobs(modality.NewDispatcher(table, policy), options(16), noise, arrivals)
+	j, err := env.NewJobs(modality.NewWorker(table, policy), options(16), noise, arrivals)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func BenchmarkJobs(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				j, err := env.NewJobs(modality.NewDispatcher(table, policy), options(16), nil, arrivals)
+				j, err := env.NewJobs(modality.NewWorker(table, policy), options(16), nil, arrivals)
 				if err != nil {
 					b.Fatal(err)
 				}

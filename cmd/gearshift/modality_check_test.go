@@ -276,7 +276,7 @@ func (c *jobCheck) simulate(p *jobPolicy, round uint64, window time.Duration, pa
 		draws := rand.New(rand.NewPCG(seed, 9))
 		noise = func() float64 { return pace * c.noise[draws.IntN(len(c.noise))] }
 	}
-	j, err := env.NewJobs(modality.NewDispatcher(c.table, policy), c.options, noise, arrivals)
+	j, err := env.NewJobs(modality.NewWorker(c.table, policy), c.options, noise, arrivals)
 	if err != nil {
 		c.t.Fatal(err)
 	}

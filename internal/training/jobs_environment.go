@@ -22,7 +22,7 @@ type jobsEpisode struct {
 
 // play has the policy decide throughout. Ended is called with each job's end.
 func (e *jobsEpisode) play(p modality.Policy, ended func(env.JobOutcome)) (*env.JobsResult, error) {
-	j, err := env.NewJobs(modality.NewDispatcher(e.Table, p), e.Options, e.Noise, e.Arrivals)
+	j, err := env.NewJobs(modality.NewWorker(e.Table, p), e.Options, e.Noise, e.Arrivals)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (e *jobsEnvironment) begin(seed uint64) error {
 	}
 	e.deadline, e.decisions, e.worth, e.settled = deadline, 0, 0, 0
 	e.chooser = modality.NewChooser(x.Table, x.Cautions)
-	if e.jobs, err = env.NewJobs(modality.NewDispatcher(x.Table, e.chooser), x.Options, x.Noise, x.Arrivals); err != nil {
+	if e.jobs, err = env.NewJobs(modality.NewWorker(x.Table, e.chooser), x.Options, x.Noise, x.Arrivals); err != nil {
 		return err
 	}
 	e.jobs.Ended = func(o env.JobOutcome) { e.worth += o.Worth() }

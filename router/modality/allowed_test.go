@@ -59,15 +59,15 @@ func TestJobsKeepToTheOptionsAllowed(t *testing.T) {
 	j := job("1", 2, 0.6, 1000)
 	j.Allowed = 0b011
 	for name, p := range map[string]Policy{"planner": planner, "literal": literal, "aggressive": NewAggressive(options), "agnostic": NewAgnostic(options), "foresight": NewForesighted(options, 2)} {
-		d := NewDispatcher(options, p)
-		d.Add(j, 0)
-		next, _, ok := d.Next(0)
+		d := NewWorker(options, p)
+		d.add(&Entry{Job: j}, 0)
+		next, _ := d.next(0)
 		want := "[0 2 0]"
 		if name == "aggressive" {
 			want = "[2 0 0]"
 		}
-		if got := fmt.Sprint(next.Batches); !ok || got != want {
-			t.Errorf("%s: %s, %v; want %s", name, got, ok, want)
+		if got := fmt.Sprint(next.Batches); got != want {
+			t.Errorf("%s: %s; want %s", name, got, want)
 		}
 	}
 	j.MinQuality = 0.75
@@ -82,8 +82,8 @@ func TestJobsKeepToTheOptionsAllowed(t *testing.T) {
 
 // TestPreviewRemoveBacklog: a preview changes nothing, and what is removed is planned no more.
 func TestPreviewRemoveBacklog(t *testing.T) {
-	d := dispatcher(t, table(t, figure2(), Mixed, 4))
-	d.Add(job("1", 2, 0.71, 140), 20)
+	d := worker(t, table(t, figure2(), Mixed, 4))
+	d.add(&Entry{Job: job("1", 2, 0.71, 140)}, 20)
 	preview := func(free float64, j Job) string {
 		p := d.Preview(20, free, j)[0]
 		return fmt.Sprint(p.Batches, p.Finish, p.Kept)
@@ -103,7 +103,7 @@ func TestPreviewRemoveBacklog(t *testing.T) {
 	if d.Waiting() != 1 || d.Backlog() != 80 {
 		t.Errorf("%d wait, of %v; want 1 of 80", d.Waiting(), d.Backlog())
 	}
-	if !d.Remove("1") || d.Remove("1") || d.Waiting() != 0 || d.Backlog() != 0 {
+	if (&Pool{Workers: []*Worker{d}}).Remove(d.waiting[0]); d.Waiting() != 0 || d.Backlog() != 0 {
 		t.Errorf("%d wait once the only one is removed", d.Waiting())
 	}
 }

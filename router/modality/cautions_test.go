@@ -78,9 +78,9 @@ func TestConditionsAreRelative(t *testing.T) {
 	for i, times := range []float64{1, 3} {
 		table := table(t, slower(figure2(), times), Mixed, 2)
 		w := &watched{Aggressive: NewAggressive(table)}
-		d := NewDispatcher(table, w)
+		d := NewWorker(table, w)
 		for k := range 20 {
-			d.Add(Job{ID: fmt.Sprint(k), Size: 1 + k%2, MinQuality: 0.69, Deadline: times * float64(40*k+500)}, times*float64(40*k))
+			d.add(&Entry{Job: Job{ID: fmt.Sprint(k), Size: 1 + k%2, MinQuality: 0.69, Deadline: times * float64(40*k+500)}}, times*float64(40*k))
 		}
 		d.Ran(0, 1, times*22)
 		d.Ran(0, 1, times*18)
@@ -120,12 +120,12 @@ func TestWorkStaysWhereTimesAreWrong(t *testing.T) {
 	for i, times := range []float64{1, 2} {
 		table := table(t, slower(figure2(), times), Mixed, 2)
 		w := &watched{Aggressive: NewAggressive(table)}
-		d := NewDispatcher(table, w)
+		d := NewWorker(table, w)
 		for range 400 {
 			d.Ran(0, 1, 20)
 		}
 		for k := range 20 {
-			d.Add(Job{ID: fmt.Sprint(k), Size: 1 + k%2, MinQuality: 0.69, Deadline: float64(40*k + 500)}, float64(40*k))
+			d.add(&Entry{Job: Job{ID: fmt.Sprint(k), Size: 1 + k%2, MinQuality: 0.69, Deadline: float64(40*k + 500)}}, float64(40*k))
 		}
 		d.Plan(800)
 		seen[i] = w.Conditions()
@@ -140,7 +140,7 @@ func TestWorkStaysWhereTimesAreWrong(t *testing.T) {
 // TestSpread: batches that are all off by the same have none, also while the estimate is learnt.
 func TestSpread(t *testing.T) {
 	table := table(t, figure2(), Mixed, 1)
-	d := NewDispatcher(table, NewAggressive(table))
+	d := NewWorker(table, NewAggressive(table))
 	d.Ran(0, 1, 40)
 	if got := d.off.spread(); got != 0 {
 		t.Errorf("after one batch that takes twice as long: %v", got)

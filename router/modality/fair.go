@@ -24,15 +24,13 @@ type demand struct {
 	jobs   []int // in the order of their deadlines
 }
 
-// next plans what waits, and commits the first job of the plan, as [Dispatcher.Next] with shares of
-// tenants. It returns the IDs of the jobs that are dropped.
-func (w *Worker) next(now float64) (next Committed, dropped []string, ok bool) {
+// next plans what waits, and commits the first job of the plan, as commit with shares of tenants.
+func (w *Worker) next(now float64) (c *Commit, dropped []*Entry) {
 	plan, jobs := w.Plan(now)
 	if !w.shares.on {
-		next, gone, ok := w.Commit()
-		return next, ids(gone), ok
+		return w.commit()
 	}
-	var lost, aside []Job
+	var lost, aside []*Entry
 	if demands := w.demands(plan, jobs); len(demands) > 1 {
 		for _, i := range plan.Dropped {
 			lost = append(lost, w.waiting[i])
@@ -41,35 +39,27 @@ func (w *Worker) next(now float64) (next Committed, dropped []string, ok bool) {
 			w.Plan(now)
 		}
 	}
-	next, gone, ok := w.Commit()
-	dropped = ids(gone)
-	for _, j := range aside { // dropped, unless the first plan has kept it
-		if slices.ContainsFunc(lost, func(l Job) bool { return l.ID == j.ID }) {
-			dropped = append(dropped, j.ID)
+	c, dropped = w.commit()
+	for _, x := range aside { // dropped, unless the first plan has kept it
+		if slices.Contains(lost, x) {
+			dropped = append(dropped, x)
 		} else {
-			w.waiting = append(w.waiting, j)
+			w.waiting = append(w.waiting, x)
 		}
 	}
-	if ok {
-		w.give(w.entries[next.Job.ID].Tenant, w.least(&next.Job))
+	if c != nil {
+		w.give(c.Tenant, w.least(&c.Job))
 	}
-	return next, dropped, ok
-}
-
-func ids(jobs []Job) (list []string) {
-	for i := range jobs {
-		list = append(list, jobs[i].ID)
-	}
-	return list
+	return c, dropped
 }
 
 // least is how long the job takes by the fastest strategy that meets its floor.
-func (d *Dispatcher) least(j *Job) float64 {
-	first, ok := d.table.fastest(j)
+func (w *Worker) least(j *Job) float64 {
+	first, ok := w.table.fastest(j)
 	if !ok {
 		return math.Inf(1)
 	}
-	return d.table.front(j)[first].Cost
+	return w.table.front(j)[first].Cost
 }
 
 // demands are those of the tenants, in the order in which their jobs came, to the time until the last job
@@ -86,7 +76,7 @@ func (w *Worker) demands(plan *Plan, jobs []Job) (demands []demand) {
 		if jobs[i].Deadline > last || w.least(&jobs[i]) > jobs[i].Deadline {
 			continue
 		}
-		tenant := w.entries[jobs[i].ID].Tenant
+		tenant := w.waiting[i].Tenant
 		at := slices.IndexFunc(demands, func(c demand) bool { return c.tenant == tenant })
 		if at < 0 {
 			at = len(demands)
@@ -94,49 +84,48 @@ func (w *Worker) demands(plan *Plan, jobs []Job) (demands []demand) {
 		}
 		demands[at].jobs = append(demands[at].jobs, i)
 	}
-	for _, c := range demands {
-		slices.SortStableFunc(c.jobs, func(a, b int) int { return cmp.Compare(jobs[a].Deadline, jobs[b].Deadline) })
+	for _, d := range demands {
+		slices.SortStableFunc(d.jobs, func(a, b int) int { return cmp.Compare(jobs[a].Deadline, jobs[b].Deadline) })
 	}
 	return demands
 }
 
 // setAside takes the jobs out of those that wait that are beyond the tenants' shares.
-func (w *Worker) setAside(demands []demand, plan *Plan, jobs []Job) (aside []Job) {
-	room := 0.0
-	demanded, shared := map[string]bool{}, map[string]bool{}
-	for _, c := range demands {
-		for _, i := range c.jobs {
-			demanded[jobs[i].ID] = true
+func (w *Worker) setAside(demands []demand, plan *Plan, jobs []Job) (aside []*Entry) {
+	room, over := 0.0, map[*Entry]bool{}
+	for _, d := range demands {
+		for _, i := range d.jobs {
+			over[w.waiting[i]] = true
 		}
 	}
 	for _, s := range plan.Steps {
-		if j := &jobs[s.Job]; demanded[j.ID] {
-			room += w.least(j)
+		if over[w.waiting[s.Job]] {
+			room += w.least(&jobs[s.Job])
 		}
 	}
 	for {
-		at := -1
+		var next *demand
 		for k := range demands {
-			if len(demands[k].jobs) > 0 && (at < 0 || demands[k].given < demands[at].given) {
-				at = k
+			if d := &demands[k]; len(d.jobs) > 0 && (next == nil || d.given < next.given) {
+				next = d
 			}
 		}
-		if at < 0 {
+		if next == nil {
 			break
 		}
-		c := &demands[at]
-		j := &jobs[c.jobs[0]]
-		if room -= w.least(j); room < -1e-9 {
+		i := next.jobs[0]
+		work := w.least(&jobs[i])
+		if room -= work; room < -1e-9 {
 			break
 		}
-		c.given, c.jobs, shared[j.ID] = c.given+w.least(j), c.jobs[1:], true
+		next.given, next.jobs = next.given+work, next.jobs[1:]
+		delete(over, w.waiting[i])
 	}
-	w.waiting = slices.DeleteFunc(w.waiting, func(j Job) bool {
-		over := demanded[j.ID] && !shared[j.ID]
-		if over {
-			aside = append(aside, j)
+	w.waiting = slices.DeleteFunc(w.waiting, func(x *Entry) bool {
+		if over[x] {
+			aside = append(aside, x)
 		}
-		return over
+		return over[x]
 	})
 	return aside
 }
@@ -148,8 +137,8 @@ func (s *shares) of(tenant string) float64 { return max(s.turn, s.given[tenant])
 func (w *Worker) give(tenant string, work float64) {
 	s := &w.shares
 	turn := s.of(tenant)
-	for i := range w.waiting {
-		turn = min(turn, s.of(w.entries[w.waiting[i].ID].Tenant))
+	for _, x := range w.waiting {
+		turn = min(turn, s.of(x.Tenant))
 	}
 	if s.given == nil {
 		s.given = map[string]float64{}

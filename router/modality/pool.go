@@ -22,43 +22,6 @@ type Pool struct {
 	last uint64
 }
 
-// Worker runs one job at a time, as its dispatcher plans.
-type Worker struct {
-	*Dispatcher
-	// Running is the job that it runs now, and Last the one that was begun last; nil if there is none.
-	Running, Last *Commit
-
-	entries map[string]*Entry // those that wait
-	free    float64           // when it is expected to be free
-	shares  shares
-}
-
-// Entry is a job that waits for a worker of a pool, or runs.
-type Entry struct {
-	Job
-	// Tenant names who shares workers fairly with others.
-	Tenant string
-	Worker int
-	Of     any // the caller's
-}
-
-// Commit is a job that a worker runs now.
-type Commit struct {
-	*Entry
-	Batches         []int // requests by option, which run one after the other
-	Quality, Expect float64
-	Waiting         int // others that wait for the worker
-}
-
-// Answered takes some of the job's requests out, which have been answered with that quality. What is left
-// has to make up for them.
-func (x *Entry) Answered(n int, quality float64) {
-	all, now := float64(x.Size), float64(n)
-	if x.Size -= n; x.Size > 0 {
-		x.MinQuality = max(0, (x.MinQuality*all-quality*now)/(all-now))
-	}
-}
-
 // The reasons why a job finds no worker.
 var (
 	ErrFull   = errors.New("too many jobs are waiting")
@@ -66,12 +29,6 @@ var (
 	ErrLate   = errors.New("no other worker has time")
 	ErrSize   = errors.New("no worker takes so many requests at once")
 )
-
-// NewWorker makes an idle worker.
-func NewWorker(d *Dispatcher) *Worker { return &Worker{Dispatcher: d, entries: map[string]*Entry{}} }
-
-// Expected returns how long the worker is expected to be busy.
-func (w *Worker) Expected(now float64) float64 { return max(0, w.free-now) + w.Backlog() }
 
 func (p *Pool) up(worker int) bool { return p.Up == nil || p.Up(worker) }
 
@@ -100,7 +57,7 @@ func (p *Pool) place(x *Entry, now float64, lost int) error {
 		case w.table.Check(&x.Job) != nil:
 			why = ErrSize
 			continue
-		case p.Most > 0 && len(w.entries) >= p.Most:
+		case p.Most > 0 && len(w.waiting) >= p.Most:
 			why = ErrFull
 			if evicted == nil {
 				evicted = w.evictable(x)
@@ -127,10 +84,7 @@ func (p *Pool) place(x *Entry, now float64, lost int) error {
 		return why
 	}
 	x.Worker = best
-	w := p.Workers[best]
-	w.entries[x.ID] = x
-	w.shares.on = w.shares.on || x.Tenant != ""
-	w.Dispatcher.Add(x.Job, now)
+	p.Workers[best].add(x, now)
 	return nil
 }
 
@@ -139,7 +93,7 @@ func (p *Pool) place(x *Entry, now float64, lost int) error {
 // own, if it is due later. It is nil if the new one has to give way.
 func (w *Worker) evictable(x *Entry) (last *Entry) {
 	counts := map[string]int{}
-	for _, y := range w.entries {
+	for _, y := range w.waiting {
 		counts[y.Tenant]++
 	}
 	own := counts[x.Tenant]
@@ -149,7 +103,7 @@ func (w *Worker) evictable(x *Entry) (last *Entry) {
 			most = max(most, n)
 		}
 	}
-	for _, y := range w.entries {
+	for _, y := range w.waiting {
 		gives := counts[y.Tenant] == most && (most > own || y.Tenant == x.Tenant && x.before(y))
 		if gives && (last == nil || last.before(y)) {
 			last = y
@@ -164,39 +118,31 @@ func (w *Worker) evictable(x *Entry) (last *Entry) {
 func (p *Pool) Next(worker int, now float64) (c *Commit, dropped []*Entry) {
 	w := p.Workers[worker]
 	w.free, w.Running = now, nil
-	if len(w.entries) == 0 && !p.takeOver(worker, now) {
+	if len(w.waiting) == 0 && !p.takeOver(worker, now) {
 		return nil, nil
 	}
 	return p.begin(worker, now, w.next)
 }
 
-// Commit is Next for a plan that [Dispatcher.Plan] of the worker has made.
+// Commit is Next for a plan that [Worker.Plan] has made.
 func (p *Pool) Commit(worker int, now float64) (c *Commit, dropped []*Entry) {
 	w := p.Workers[worker]
-	return p.begin(worker, now, func(float64) (Committed, []string, bool) {
-		next, gone, ok := w.Dispatcher.Commit()
-		return next, ids(gone), ok
-	})
+	return p.begin(worker, now, func(float64) (*Commit, []*Entry) { return w.commit() })
 }
 
 // begin has the worker run what next commits.
-func (p *Pool) begin(worker int, now float64, next func(now float64) (Committed, []string, bool)) (c *Commit, dropped []*Entry) {
+func (p *Pool) begin(worker int, now float64, next func(now float64) (*Commit, []*Entry)) (c *Commit, dropped []*Entry) {
 	w := p.Workers[worker]
-	committed, lost, ok := next(now)
-	for _, id := range lost {
-		x := w.entries[id]
-		delete(w.entries, id)
+	c, lost := next(now)
+	for _, x := range lost {
 		if len(p.Workers) == 1 || p.Elsewhere(x, now) != nil {
 			dropped = append(dropped, x)
 		}
 	}
-	if !ok {
-		return nil, dropped
+	if c != nil {
+		c.Waiting = len(w.waiting)
+		w.Running, w.Last, w.free = c, c, now+c.Expect
 	}
-	x := w.entries[committed.Job.ID]
-	delete(w.entries, x.ID)
-	c = &Commit{Entry: x, Batches: slices.Clone(committed.Batches), Quality: committed.Quality, Expect: committed.Expect, Waiting: len(w.entries)}
-	w.Running, w.Last, w.free = c, c, now+committed.Expect
 	return c, dropped
 }
 
@@ -207,13 +153,13 @@ func (p *Pool) Ended(worker int, now float64) {
 
 // Waits reports whether any job does.
 func (p *Pool) Waits() bool {
-	return slices.ContainsFunc(p.Workers, func(w *Worker) bool { return len(w.entries) > 0 })
+	return slices.ContainsFunc(p.Workers, func(w *Worker) bool { return len(w.waiting) > 0 })
 }
 
-// Each calls f with each job that waits for a worker.
+// Each calls f with each job that waits for a worker, which f may remove.
 func (p *Pool) Each(f func(x *Entry)) {
 	for _, w := range p.Workers {
-		for _, x := range w.entries {
+		for _, x := range slices.Clone(w.waiting) {
 			f(x)
 		}
 	}
@@ -243,9 +189,8 @@ func (p *Pool) takeOver(worker int, now float64) bool {
 		return false
 	}
 	p.Remove(best)
-	best.Worker, w.entries[best.ID] = worker, best
-	w.shares.on = w.shares.on || best.Tenant != ""
-	w.Adopt(best.Job)
+	best.Worker = worker
+	w.adopt(best)
 	return true
 }
 
@@ -256,7 +201,7 @@ func (w *Worker) fits(x *Entry, now float64) bool {
 
 // first is the job that is due first of those that wait and fit; nil if none does.
 func (w *Worker) first(fits func(*Entry) bool) (first *Entry) {
-	for _, x := range w.entries {
+	for _, x := range w.waiting {
 		if (first == nil || x.before(first)) && fits(x) {
 			first = x
 		}
@@ -271,10 +216,8 @@ func (x *Entry) before(other *Entry) bool {
 
 // Remove takes the job out of those that wait, if it does.
 func (p *Pool) Remove(x *Entry) {
-	if w := p.Workers[x.Worker]; w.entries[x.ID] == x {
-		delete(w.entries, x.ID)
-		w.Dispatcher.Remove(x.ID)
-	}
+	w := p.Workers[x.Worker]
+	w.waiting = slices.DeleteFunc(w.waiting, func(y *Entry) bool { return x == y })
 }
 
 // Preview returns what the best worker would do with the jobs if they came now; the worker is −1

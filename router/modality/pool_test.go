@@ -21,7 +21,7 @@ func pooled(t *testing.T, workers int, policy string) *Pool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Workers = append(p.Workers, NewWorker(NewDispatcher(table, named)))
+		p.Workers = append(p.Workers, NewWorker(table, named))
 	}
 	return p
 }

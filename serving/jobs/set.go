@@ -68,9 +68,9 @@ func (c *Config) Pool(m *Model) (*rm.Pool, []Planned, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("model %q, worker %q: %w", m.Name, m.Workers[i].Name, err)
 		}
-		d := rm.NewDispatcher(table, policy)
-		d.Fixed = c.Fixed
-		p.Workers = append(p.Workers, rm.NewWorker(d))
+		w := rm.NewWorker(table, policy)
+		w.Fixed = c.Fixed
+		p.Workers = append(p.Workers, w)
 	}
 	return p, options, nil
 }

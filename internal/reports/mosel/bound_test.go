@@ -62,7 +62,7 @@ func TestNoPolicyBeatsTheBound(t *testing.T) {
 		}
 		bound := boundOf(table, arrivals)
 		for name, p := range map[string]modality.Policy{"foresight": modality.NewForesighted(table, 2), "aggressive": modality.NewAggressive(table)} {
-			j, err := env.NewJobs(modality.NewDispatcher(table, p), options(16), nil, arrivals)
+			j, err := env.NewJobs(modality.NewWorker(table, p), options(16), nil, arrivals)
 			if err != nil {
 				t.Fatal(err)
 			}

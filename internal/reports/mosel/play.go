@@ -149,11 +149,11 @@ func (p *paper) play(s setting, table *modality.Table, real []modality.Option, s
 	if err != nil {
 		return r, err
 	}
-	d := modality.NewDispatcher(table, decides)
-	d.Fixed = s.fixed
+	w := modality.NewWorker(table, decides)
+	w.Fixed = s.fixed
 	answered := 0
 	noise := training.EstimateNoise(s.noise, rand.New(rand.NewPCG(seed, 8)))
-	j, err := env.NewJobs(d, real, noise, arrivals)
+	j, err := env.NewJobs(w, real, noise, arrivals)
 	if err != nil {
 		return r, err
 	}
