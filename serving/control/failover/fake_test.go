@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	heartbeat "gearshift/serving/engines/agents"
+	"gearshift/serving/engines/agents"
 )
 
 const (
@@ -202,7 +202,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (e *engine) order(w http.ResponseWriter, r *http.Request, model, verb string) {
-	epoch, _ := strconv.ParseUint(r.Header.Get(heartbeat.HeaderEpoch), 10, 64)
+	epoch, _ := strconv.ParseUint(r.Header.Get(agents.HeaderEpoch), 10, 64)
 	e.mu.Lock()
 	old := epoch < e.epoch
 	e.epoch = max(e.epoch, epoch)
@@ -248,16 +248,16 @@ func (e *engine) agent(ctx context.Context, to func() http.Handler) {
 		}
 		list := e.loaded()
 		if !registered {
-			w := post(router, heartbeat.AgentPath(e.host), heartbeat.Registration{Version: "test", Protocol: heartbeat.Protocol, Incarnation: now, URL: e.base.String(), Loaded: list})
+			w := post(router, agents.AgentPath(e.host), agents.Registration{Version: "test", Protocol: agents.Protocol, Incarnation: now, URL: e.base.String(), Loaded: list})
 			registered, last = w.Code == http.StatusOK, fmt.Sprint(list)
 			continue
 		}
 		sequence++
-		pulse := heartbeat.Pulse{Incarnation: now, Sequence: sequence}
+		pulse := agents.Pulse{Incarnation: now, Sequence: sequence}
 		if text := fmt.Sprint(list); text != last {
 			pulse.Loaded, last = &list, text
 		}
-		registered = post(router, heartbeat.HeartbeatPath(e.host), pulse).Code == http.StatusNoContent
+		registered = post(router, agents.HeartbeatPath(e.host), pulse).Code == http.StatusNoContent
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"net/http"
 
 	"gearshift/serving"
-	heartbeat "gearshift/serving/engines/agents"
+	"gearshift/serving/engines/agents"
 	"gearshift/serving/openai/wire"
 )
 
@@ -183,7 +183,7 @@ func (m *models) serve(w http.ResponseWriter, r *http.Request) {
 	defer func() { _ = root.Close() }()
 	h := w.Header()
 	h.Set("Content-Type", "application/x-tar")
-	h.Set(heartbeat.HeaderDigest, p.digest)
+	h.Set(agents.HeaderDigest, p.digest)
 	h.Set("Content-Length", strconv.FormatInt(p.size, 10))
 	if r.Method == http.MethodHead {
 		return

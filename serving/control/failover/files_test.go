@@ -19,7 +19,7 @@ import (
 
 	"gearshift/router/control"
 	"gearshift/router/fleet"
-	heartbeat "gearshift/serving/engines/agents"
+	"gearshift/serving/engines/agents"
 )
 
 // get asks for a model's files.
@@ -51,7 +51,7 @@ func TestModelsAreSent(t *testing.T) {
 	m := &models{dir: dir}
 	w := get(m, http.MethodGet, "org/tiny")
 	sum := sha256.Sum256(w.Body.Bytes())
-	digest := w.Header().Get(heartbeat.HeaderDigest)
+	digest := w.Header().Get(agents.HeaderDigest)
 	if w.Code != http.StatusOK || digest != hex.EncodeToString(sum[:]) || w.Header().Get("Content-Length") != strconv.Itoa(w.Body.Len()) {
 		t.Errorf("status %d, header %v, %d bytes", w.Code, w.Header(), w.Body.Len())
 	}
@@ -70,15 +70,15 @@ func TestModelsAreSent(t *testing.T) {
 	if want := []string{"model.onnx=weights", "parts/one=1"}; !slices.Equal(names, want) {
 		t.Errorf("files %v, want %v", names, want)
 	}
-	if head := get(m, http.MethodHead, "org/tiny"); head.Body.Len() != 0 || head.Header().Get(heartbeat.HeaderDigest) != digest {
+	if head := get(m, http.MethodHead, "org/tiny"); head.Body.Len() != 0 || head.Header().Get(agents.HeaderDigest) != digest {
 		t.Errorf("HEAD: %v, %d bytes", head.Header(), head.Body.Len())
 	}
 	put(t, dir, "org/tiny/model.onnx", "other weights")
-	if again := get(m, http.MethodHead, "org/tiny").Header().Get(heartbeat.HeaderDigest); again == digest || again == "" {
+	if again := get(m, http.MethodHead, "org/tiny").Header().Get(agents.HeaderDigest); again == digest || again == "" {
 		t.Errorf("the digest is %q as before, though a file is another", again)
 	}
 	for _, name := range []string{"small", "../" + filepath.Base(dir), "org/tiny/../../..", ".", "/etc", "org/none", "secret", ""} {
-		if w := get(m, http.MethodGet, name); w.Code != http.StatusNotFound && w.Code != http.StatusInternalServerError || w.Header().Get(heartbeat.HeaderDigest) != "" {
+		if w := get(m, http.MethodGet, name); w.Code != http.StatusNotFound && w.Code != http.StatusInternalServerError || w.Header().Get(agents.HeaderDigest) != "" {
 			t.Errorf("%q: status %d, %v", name, w.Code, w.Header())
 		}
 	}
@@ -86,7 +86,7 @@ func TestModelsAreSent(t *testing.T) {
 	if err := os.Symlink("/dev/zero", filepath.Join(dir, "odd", "model.onnx")); err != nil {
 		t.Fatal(err)
 	}
-	if w := get(m, http.MethodGet, "odd"); w.Code != http.StatusInternalServerError || w.Header().Get(heartbeat.HeaderDigest) != "" {
+	if w := get(m, http.MethodGet, "odd"); w.Code != http.StatusInternalServerError || w.Header().Get(agents.HeaderDigest) != "" {
 		t.Errorf("a device among the files: status %d, %s", w.Code, w.Body)
 	}
 	if w := get(&models{}, http.MethodGet, "org/tiny"); w.Code != http.StatusNotFound {

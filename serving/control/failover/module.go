@@ -61,7 +61,7 @@ type Module struct {
 	metrics     *metrics
 	hub         *hub
 	models      models
-	agents      agents
+	agents      registry
 	subscribers atomic.Int64
 	asks        sync.WaitGroup // questions to engines
 
@@ -137,7 +137,7 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.server, m.engines, m.clock = s, s.Engines(), s.Clock()
 	m.epoch = m.options.Now().Add(-m.clock())
 	m.evidence = newEvidence(m.options.Table, m.engines.Addresses())
-	m.agents = newAgents(m)
+	m.agents = newRegistry(m)
 	m.engines.SetStamp(m.agents.stamp)
 	m.engines.OnEnded(m.agents.ended)
 	m.controller.Claim(m.engines.Claim, func(r int) { m.engines.Found(r, fleet.Up, 0) })

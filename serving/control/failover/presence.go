@@ -13,7 +13,7 @@ import (
 // attend answers GET /admin/agents/HOST/presence, which an agent keeps open as long as its process
 // lives. The system closes the connection of a process that is killed, at once. If the engine then
 // refuses connections too, the host is lost, before a heartbeat is missing.
-func (a *agents) attend(w http.ResponseWriter, r *http.Request) {
+func (a *registry) attend(w http.ResponseWriter, r *http.Request) {
 	host, ok := a.host(w, r)
 	if !ok {
 		return
@@ -53,7 +53,7 @@ func (a *agents) attend(w http.ResponseWriter, r *http.Request) {
 
 // present counts a connection of an agent that is registered, and returns its number; 0 if it is
 // not.
-func (a *agents) present(host int, incarnation uint64) int {
+func (a *registry) present(host int, incarnation uint64) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if of := a.of[host]; of != nil && of.Incarnation == incarnation {
@@ -64,7 +64,7 @@ func (a *agents) present(host int, incarnation uint64) int {
 }
 
 // latest is the number of the agent's newest connection; 0 if another agent is registered.
-func (a *agents) latest(host int, incarnation uint64) int {
+func (a *registry) latest(host int, incarnation uint64) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if of := a.of[host]; of != nil && of.Incarnation == incarnation {

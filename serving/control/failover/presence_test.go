@@ -9,14 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	heartbeat "gearshift/serving/engines/agents"
+	"gearshift/serving/engines/agents"
 )
 
 // attend has the engine's agent keep a connection open, until the function that it returns is called.
 // Status is that of the answer, once it has ended.
 func (g *rig) attend(e *engine, incarnation string) (end func() (status int)) {
 	ctx, cancel := context.WithCancel(g.t.Context())
-	r := httptest.NewRequestWithContext(ctx, http.MethodGet, heartbeat.PresencePath(e.host)+"?incarnation="+incarnation, nil)
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, agents.PresencePath(e.host)+"?incarnation="+incarnation, nil)
 	r.Host = "127.0.0.1:8081"
 	r.Header.Set("Authorization", "Bearer "+fleetToken)
 	w, done := httptest.NewRecorder(), make(chan struct{})

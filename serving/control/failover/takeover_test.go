@@ -16,7 +16,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/control/failover"
 	"gearshift/serving/control/statefile"
-	heartbeat "gearshift/serving/engines/agents"
+	"gearshift/serving/engines/agents"
 )
 
 // withState has the rig's routers keep their state in a file, whose path it returns.
@@ -163,21 +163,21 @@ func TestAgentsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t)
 		time.Sleep(100 * time.Millisecond)
-		good := heartbeat.Registration{Version: "9.9", Protocol: heartbeat.Protocol, Incarnation: 7, URL: "http://elsewhere:9001"}
+		good := agents.Registration{Version: "9.9", Protocol: agents.Protocol, Incarnation: 7, URL: "http://elsewhere:9001"}
 		other := good
-		other.Protocol = heartbeat.Protocol - 1
+		other.Protocol = agents.Protocol - 1
 		for _, c := range []struct {
 			path   string
 			body   any
 			status int
 			want   string
 		}{
-			{heartbeat.AgentPath("h1"), other, http.StatusBadRequest, `the agent, of version \"9.9\", speaks 1 and this router 2`},
-			{heartbeat.AgentPath("h9"), good, http.StatusNotFound, `the scenario has no host \"h9\"; it has h1, h2, h3`},
-			{heartbeat.AgentPath("h1"), good, http.StatusConflict, "an agent at http://h1:9001 reports for it"},
-			{heartbeat.AgentPath("h1"), "no registration", http.StatusBadRequest, "cannot register the agent of h1"},
-			{heartbeat.HeartbeatPath("h1"), heartbeat.Pulse{Incarnation: 7, Sequence: 1}, http.StatusConflict, "register again"},
-			{heartbeat.HeartbeatPath("h9"), heartbeat.Pulse{Incarnation: 7, Sequence: 1}, http.StatusNotFound, "h9"},
+			{agents.AgentPath("h1"), other, http.StatusBadRequest, `the agent, of version \"9.9\", speaks 1 and this router 2`},
+			{agents.AgentPath("h9"), good, http.StatusNotFound, `the scenario has no host \"h9\"; it has h1, h2, h3`},
+			{agents.AgentPath("h1"), good, http.StatusConflict, "an agent at http://h1:9001 reports for it"},
+			{agents.AgentPath("h1"), "no registration", http.StatusBadRequest, "cannot register the agent of h1"},
+			{agents.HeartbeatPath("h1"), agents.Pulse{Incarnation: 7, Sequence: 1}, http.StatusConflict, "register again"},
+			{agents.HeartbeatPath("h9"), agents.Pulse{Incarnation: 7, Sequence: 1}, http.StatusNotFound, "h9"},
 			{"/admin/failover/drill", map[string]string{"host": "h9"}, http.StatusNotFound, `the scenario has no host \"h9\"; it has h1, h2, h3`},
 		} {
 			w := post(g.admin(), c.path, c.body)
@@ -188,7 +188,7 @@ func TestAgentsAreRefused(t *testing.T) {
 		// The agent of a host that is gone makes room for another.
 		g.engines[0].kill()
 		time.Sleep(2 * time.Second)
-		if w := post(g.admin(), heartbeat.AgentPath("h1"), good); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"heartbeat_ms":20,"misses":2`) {
+		if w := post(g.admin(), agents.AgentPath("h1"), good); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"heartbeat_ms":20,"misses":2`) {
 			t.Errorf("status %d, %s; want that it is accepted", w.Code, w.Body)
 		}
 	})

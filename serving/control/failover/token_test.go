@@ -10,7 +10,7 @@ import (
 
 	"gearshift/serving"
 	"gearshift/serving/control/failover"
-	heartbeat "gearshift/serving/engines/agents"
+	"gearshift/serving/engines/agents"
 )
 
 // with asks the admin handler with a token.
@@ -43,7 +43,7 @@ func TestTheFleetsTokenOnlyReports(t *testing.T) {
 				t.Errorf("%s %s with the other token: status %d, %s", x.Method, path, w.Code, w.Body)
 			}
 		}
-		if w := g.with(fleetToken, http.MethodPost, heartbeat.HeartbeatPath("h1")); w.Code == http.StatusUnauthorized {
+		if w := g.with(fleetToken, http.MethodPost, agents.HeartbeatPath("h1")); w.Code == http.StatusUnauthorized {
 			t.Errorf("a heartbeat with the fleet's token: status %d", w.Code)
 		}
 	})
@@ -54,7 +54,7 @@ func TestNoFleetToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, func(_ *failover.Options, s *serving.Options) { s.FleetToken = "" })
 		for _, with := range []string{"", token, fleetToken} {
-			if w := g.with(with, http.MethodPost, heartbeat.AgentPath("h1")); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "GEARSHIFT_FLEET_TOKEN") {
+			if w := g.with(with, http.MethodPost, agents.AgentPath("h1")); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "GEARSHIFT_FLEET_TOKEN") {
 				t.Errorf("with %q: status %d, %s", with, w.Code, w.Body)
 			}
 		}
@@ -65,7 +65,7 @@ func TestNoFleetToken(t *testing.T) {
 // do not silence the agents there.
 func TestGuessesBesideAgents(t *testing.T) {
 	const most = 400
-	for path, method := range map[string]string{"/admin/status": http.MethodGet, heartbeat.AgentPath("h1"): http.MethodPost} {
+	for path, method := range map[string]string{"/admin/status": http.MethodGet, agents.AgentPath("h1"): http.MethodPost} {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t)
 			time.Sleep(time.Second)

@@ -14,12 +14,12 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/engines"
-	heartbeat "gearshift/serving/engines/agents"
+	"gearshift/serving/engines/agents"
 	"gearshift/serving/openai/wire"
 )
 
-// agents are those of engines that have registered.
-type agents struct {
+// registry holds the agents of engines that have registered.
+type registry struct {
 	module *Module
 	every  time.Duration // a heartbeat
 	misses int
@@ -34,7 +34,7 @@ type agents struct {
 
 // agent is that of one engine.
 type agent struct {
-	heartbeat.Registration
+	agents.Registration
 	since    time.Duration
 	heard    time.Duration
 	sequence uint64
@@ -44,9 +44,9 @@ type agent struct {
 	gap time.Duration
 }
 
-func newAgents(m *Module) agents {
+func newRegistry(m *Module) registry {
 	n := len(m.options.Table.Hosts)
-	return agents{module: m, every: m.options.Controller.Heartbeat, misses: m.options.Controller.Misses, of: make([]*agent, n), terms: make([]uint64, n), troubles: make([]string, n)}
+	return registry{module: m, every: m.options.Controller.Heartbeat, misses: m.options.Controller.Misses, of: make([]*agent, n), terms: make([]uint64, n), troubles: make([]string, n)}
 }
 
 // maxBody bounds the bodies of agents.
@@ -62,7 +62,7 @@ func read(w http.ResponseWriter, r *http.Request, to any) error {
 }
 
 // host is the host of the request's path, if it is one whose failures are watched.
-func (a *agents) host(w http.ResponseWriter, r *http.Request) (int, bool) {
+func (a *registry) host(w http.ResponseWriter, r *http.Request) (int, bool) {
 	name := r.PathValue("host")
 	t := a.module.options.Table
 	h := slices.IndexFunc(t.Hosts, func(x fleet.Host) bool { return x.Name == name })
@@ -74,12 +74,12 @@ func (a *agents) host(w http.ResponseWriter, r *http.Request) (int, bool) {
 }
 
 // register answers POST /admin/agents/HOST.
-func (a *agents) register(w http.ResponseWriter, r *http.Request) {
+func (a *registry) register(w http.ResponseWriter, r *http.Request) {
 	host, ok := a.host(w, r)
 	if !ok {
 		return
 	}
-	var x heartbeat.Registration
+	var x agents.Registration
 	err := read(w, r, &x)
 	if err == nil {
 		err = x.Validate()
@@ -102,11 +102,11 @@ func (a *agents) register(w http.ResponseWriter, r *http.Request) {
 		m.log.Warn("an engine may use less memory than the scenario says: loads may fail", "host", name, "memory", x.Memory, "scenario", has)
 	}
 	m.hear(host, x.Incarnation, x.Loaded)
-	_ = serving.Answer(w, http.StatusOK, heartbeat.Accepted{Term: term, HeartbeatMS: int(a.every / time.Millisecond), Misses: a.misses})
+	_ = serving.Answer(w, http.StatusOK, agents.Accepted{Term: term, HeartbeatMS: int(a.every / time.Millisecond), Misses: a.misses})
 }
 
 // add notes an agent, unless another one lives on the host, and returns the term that its engine gets.
-func (a *agents) add(host int, x heartbeat.Registration) (term uint64, err error) {
+func (a *registry) add(host int, x agents.Registration) (term uint64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.module.clock()
@@ -122,7 +122,7 @@ func (a *agents) add(host int, x heartbeat.Registration) (term uint64, err error
 
 // above is the term of this run for an engine that has seen another: a newer one than that, whatever
 // has become of this router's state file or clock.
-func (a *agents) above(host int, seen uint64) uint64 {
+func (a *registry) above(host int, seen uint64) uint64 {
 	m := a.module
 	if seen < m.term {
 		return m.term
@@ -133,7 +133,7 @@ func (a *agents) above(host int, seen uint64) uint64 {
 
 // stamp returns what orders to the replica's engine carry. Only an engine of this program, or one with an
 // agent, is to know the fleet's token.
-func (a *agents) stamp(replica int) (term uint64, secret string) {
+func (a *registry) stamp(replica int) (term uint64, secret string) {
 	m := a.module
 	host := m.options.Table.Replicas[replica].Host
 	a.mu.Lock()
@@ -146,7 +146,7 @@ func (a *agents) stamp(replica int) (term uint64, secret string) {
 
 // ended takes in how an order to the replica's engine has ended. If the engine follows another router,
 // its agent is to register again, which has it follow this one.
-func (a *agents) ended(replica int, err error) {
+func (a *registry) ended(replica int, err error) {
 	m := a.module
 	r := &m.options.Table.Replicas[replica]
 	a.mu.Lock()
@@ -163,15 +163,17 @@ func (a *agents) ended(replica int, err error) {
 }
 
 // patience is after how long an agent does not count as living any more.
-func (a *agents) patience() time.Duration { return max(time.Second, 5*time.Duration(a.misses)*a.every) }
+func (a *registry) patience() time.Duration {
+	return max(time.Second, 5*time.Duration(a.misses)*a.every)
+}
 
 // pulse answers POST /admin/agents/HOST/heartbeat.
-func (a *agents) pulse(w http.ResponseWriter, r *http.Request) {
+func (a *registry) pulse(w http.ResponseWriter, r *http.Request) {
 	host, ok := a.host(w, r)
 	if !ok {
 		return
 	}
-	var x heartbeat.Pulse
+	var x agents.Pulse
 	if err := read(w, r, &x); err != nil {
 		serving.Fail(w, r, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "invalid_heartbeat", Message: "cannot read the heartbeat: " + err.Error()})
 		return
@@ -193,12 +195,12 @@ func (a *agents) pulse(w http.ResponseWriter, r *http.Request) {
 }
 
 // leave answers DELETE /admin/agents/HOST: the engine is about to end.
-func (a *agents) leave(w http.ResponseWriter, r *http.Request) {
+func (a *registry) leave(w http.ResponseWriter, r *http.Request) {
 	host, ok := a.host(w, r)
 	if !ok {
 		return
 	}
-	var x heartbeat.Pulse
+	var x agents.Pulse
 	if err := read(w, r, &x); err != nil {
 		serving.Fail(w, r, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "invalid_heartbeat", Message: "cannot read the goodbye: " + err.Error()})
 		return
@@ -217,7 +219,7 @@ func (a *agents) leave(w http.ResponseWriter, r *http.Request) {
 
 // note takes in a heartbeat. It reports whether its agent is registered, and whether it is newer
 // than others.
-func (a *agents) note(host int, x *heartbeat.Pulse, now time.Duration) (known, newer bool) {
+func (a *registry) note(host int, x *agents.Pulse, now time.Duration) (known, newer bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	of := a.of[host]
