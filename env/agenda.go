@@ -23,7 +23,7 @@ const (
 	gaugesRead
 	beliefsFade
 	hostRefuses
-	followerDue // last: what a follower does comes after all else at a moment
+	followerDue // and from it on, what a follower has scheduled
 )
 
 // Advance processes what is due up to and including time until, appending the
@@ -130,8 +130,9 @@ func (s *Simulator) do(x Item, dst []Outcome) ([]Outcome, error) {
 			s.gone[x.Index] = true
 			s.markLoss(x.Index, x.At)
 		}
-	case followerDue:
-		return dst, s.follower.(Scheduled).Due(x.Index, x.At)
+	default:
+		x.Kind -= followerDue
+		return dst, s.follower.(Scheduled).Due(x)
 	case hostBack:
 		if s.down[x.Index]--; s.down[x.Index] == 0 {
 			s.gone[x.Index] = false

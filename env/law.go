@@ -63,7 +63,7 @@ type Follower interface {
 // simulation.
 type Scheduled interface {
 	Follower
-	Due(index int, at time.Duration) error
+	Due(x Item) error
 }
 
 // Follow makes an idle simulator one whose requests a follower begins and follows. The simulator
@@ -78,9 +78,17 @@ func (s *Simulator) Follow(c *Config, l *fleet.Ledger, seed uint64, f Follower) 
 	}
 }
 
-// Schedule has the follower, which is [Scheduled], called at a time, with an index of its own, by which calls of one moment are ordered.
-func (s *Simulator) Schedule(index int, at time.Duration) {
-	s.agenda.Add(Item{At: at, Kind: followerDue, Index: index})
+// Schedule has the follower, which is [Scheduled], called with an item whose kind and index are its own. Items of
+// one moment come in their order, after all that the simulator does then.
+func (s *Simulator) Schedule(x Item) {
+	x.Kind += followerDue
+	s.agenda.Add(x)
+}
+
+// Next returns when something is due next, beside what hosts work on; false if nothing is.
+func (s *Simulator) Next() (time.Duration, bool) {
+	x, ok := s.due()
+	return x.At, ok
 }
 
 // Begin submits a request of the follower's to a replica. The time is that until which the

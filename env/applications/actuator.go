@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/env"
 	"gearshift/router/control"
 )
 
@@ -53,7 +54,7 @@ func (sim *simulation) start(on int) {
 // ends has an action end in the time that it takes.
 func (sim *simulation) ends(k int, a *action) {
 	a.ends = sim.now + sim.takes(a)
-	sim.schedule(actionEnds, k, a.ends)
+	sim.simulator.Schedule(env.Item{At: a.ends, Kind: actionEnds, Index: k})
 }
 
 // prepare checks that the server has what the action needs.

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"gearshift/env"
 	"gearshift/router/control"
 )
 
@@ -123,7 +124,7 @@ func (sim *simulation) report(i int, kind control.Kind) {
 func (sim *simulation) watch(i int) {
 	if a := &sim.apps[i]; sim.Traffic && !a.sends && !a.ok && a.target >= 0 {
 		a.sends = true
-		sim.schedule(clientSends, i, max(a.arrival, sim.now))
+		sim.simulator.Schedule(env.Item{At: max(a.arrival, sim.now), Kind: clientSends, Index: i})
 	}
 }
 
@@ -144,7 +145,7 @@ func (sim *simulation) activate(i, instance int) {
 	a.next, a.at = instance, sim.now
 	if a.target < 0 || sim.servers[sim.serverOf(a.target)].down {
 		a.at += sim.Switch
-		sim.schedule(clientsSwitch, i, a.at)
+		sim.simulator.Schedule(env.Item{At: a.at, Kind: clientsSwitch, Index: i})
 		return
 	}
 	sim.switchTo(i)

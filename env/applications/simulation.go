@@ -59,10 +59,9 @@ func Once(seed uint64, silent bool, servers ...int) (losses []env.HostLoss) {
 
 // The kinds of what is scheduled, in the order of equal times.
 const (
-	actionEnds = iota
+	actionEnds env.ItemKind = iota
 	clientsSwitch
 	clientSends
-	kinds
 )
 
 // simulation is a run. It implements [env.Scheduled].
@@ -181,21 +180,16 @@ func (sim *simulation) begin() {
 	}
 }
 
-// schedule has something done later.
-func (sim *simulation) schedule(kind, index int, at time.Duration) {
-	sim.simulator.Schedule(kind+kinds*index, at)
-}
-
 // Due implements [env.Scheduled].
-func (sim *simulation) Due(index int, at time.Duration) error {
-	sim.now = at
-	switch index % kinds {
+func (sim *simulation) Due(x env.Item) error {
+	sim.now = x.At
+	switch x.Kind {
 	case actionEnds:
-		sim.complete(index / kinds)
+		sim.complete(x.Index)
 	case clientsSwitch:
-		sim.switchTo(index / kinds)
+		sim.switchTo(x.Index)
 	case clientSends:
-		sim.send(index / kinds)
+		sim.send(x.Index)
 	}
 	sim.simulator.Rouse()
 	return sim.fault

@@ -95,7 +95,7 @@ func (r *run) choose(client, model int, now time.Duration) (replica int, waited 
 // probe asks a replica that nobody waits for.
 func (r *run) probe(p probe, now time.Duration) {
 	r.result.Probes++
-	r.agenda.Add(env.Item{At: now + r.PollTakes, Kind: probeAnswered, Index: r.views.probes.put(p)})
+	r.sim.Schedule(env.Item{At: now + r.PollTakes, Kind: probeAnswered, Index: r.views.probes.put(p)})
 }
 
 // probed has the client hear the answer to a probe.
@@ -125,7 +125,7 @@ func (r *run) write(now time.Duration) {
 		}
 	}
 	if now+r.Board < r.Length {
-		r.agenda.Add(env.Item{At: now + r.Board, Kind: boardWritten})
+		r.sim.Schedule(env.Item{At: now + r.Board, Kind: boardWritten})
 	}
 }
 

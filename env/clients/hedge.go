@@ -28,7 +28,7 @@ func (r *run) hedge(x *request, now time.Duration) {
 	at := r.pairs.put(pair{})
 	x.pair = int32(at + 1)
 	r.pairs.list[at].x = *x
-	r.agenda.Add(env.Item{At: now + after, Kind: hedgeDue, Index: at})
+	r.sim.Schedule(env.Item{At: now + after, Kind: hedgeDue, Index: at})
 }
 
 // second sends the second copy, if the first is not answered yet.

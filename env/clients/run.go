@@ -16,7 +16,7 @@ import (
 	"gearshift/router/profile"
 )
 
-// The kinds of items of the agenda, which come after what the simulator does at equal times.
+// The kinds of what is scheduled, which comes after what the simulator does at equal times.
 const (
 	warmedUp env.ItemKind = iota
 	boardWritten
@@ -31,8 +31,7 @@ type run struct {
 	*Config
 	sim      *env.Simulator
 	hosts    []*env.SharedHost
-	measured []HostLoad // by host, in the last period
-	agenda   env.Agenda
+	measured []HostLoad    // by host, in the last period
 	shares   []float64     // cumulative
 	requests pool[request] // by ID
 	pairs    pool[pair]    // that may have two copies
@@ -78,31 +77,19 @@ func Run(c *Config) (*Result, error) {
 
 // play simulates until all requests have ended.
 func (r *run) play() error {
-	open := true // requests arrive still
-	for {
-		item, ok := r.agenda.First()
-		if open && (!ok || item.At >= r.Length) {
-			open = false
-			if err := r.close(); err != nil {
-				return err
-			}
-		}
-		if !ok {
-			_, err := r.sim.Drain(nil)
+	if err := r.close(); err != nil {
+		return err
+	}
+	for at, ok := r.sim.Next(); ok; at, ok = r.sim.Next() {
+		if _, err := r.sim.Advance(at, nil); err != nil {
 			return err
-		}
-		if _, err := r.sim.Advance(item.At, nil); err != nil {
-			return err
-		}
-		r.agenda.Take()
-		r.handle(item)
-		if r.Most > 0 && r.result.Timeouts+r.result.Failed > r.Most {
-			return errEnough
 		}
 	}
+	_, err := r.sim.Drain(nil)
+	return err
 }
 
-// close ends the time in which requests arrive, and controllers act.
+// close plays the time in which requests arrive, and controllers act.
 func (r *run) close() error {
 	_, err := r.sim.Advance(r.Length-1, nil)
 	r.sim.Dismiss()
@@ -134,21 +121,24 @@ func newRun(c *Config) (*run, error) {
 	}
 	r.deploy(t)
 	r.views = newViews(r)
+	if err := r.simulate(t, laws); err != nil {
+		return nil, err
+	}
 	r.schedule()
-	return r, r.simulate(t, laws)
+	return r, nil
 }
 
-// schedule puts on the agenda what is known beforehand.
+// schedule schedules what is known beforehand.
 func (r *run) schedule() {
-	r.agenda.Add(env.Item{At: r.Warmup, Kind: warmedUp})
+	r.sim.Schedule(env.Item{At: r.Warmup, Kind: warmedUp})
 	if r.Board > 0 {
-		r.agenda.Add(env.Item{At: 0, Kind: boardWritten})
+		r.sim.Schedule(env.Item{At: 0, Kind: boardWritten})
 	}
 	for i, g := range r.Hogs {
-		r.agenda.Add(env.Item{At: g.From, Kind: hogTurns, Index: i})
-		r.agenda.Add(env.Item{At: g.To, Kind: hogTurns, Index: i})
+		r.sim.Schedule(env.Item{At: g.From, Kind: hogTurns, Index: i})
+		r.sim.Schedule(env.Item{At: g.To, Kind: hogTurns, Index: i})
 	}
-	r.agenda.Add(env.Item{At: r.gap(0), Kind: requestArrives})
+	r.sim.Schedule(env.Item{At: r.gap(0), Kind: requestArrives})
 }
 
 // simulate makes the simulator.
@@ -170,8 +160,8 @@ func (r *run) simulate(t *fleet.Table, laws []env.Law) (err error) {
 	return err
 }
 
-// handle does what is due.
-func (r *run) handle(item env.Item) {
+// Due implements [env.Scheduled].
+func (r *run) Due(item env.Item) error {
 	switch item.Kind {
 	case warmedUp:
 		r.warm(item.At)
@@ -192,6 +182,10 @@ func (r *run) handle(item env.Item) {
 		r.hosts[g.Host].Hog(more, item.At)
 		r.sim.Changed(g.Host)
 	}
+	if r.Most > 0 && r.result.Timeouts+r.result.Failed > r.Most {
+		return errEnough
+	}
+	return nil
 }
 
 // gap draws the time to the next request. The rate is that of the last tenth of a second at
@@ -215,7 +209,7 @@ func (r *run) warm(now time.Duration) {
 // arrive has a client send a request, and the next one arrive.
 func (r *run) arrive(now time.Duration) {
 	if next := now + r.gap(now); next < r.Length {
-		r.agenda.Add(env.Item{At: next, Kind: requestArrives})
+		r.sim.Schedule(env.Item{At: next, Kind: requestArrives})
 	}
 	model := r.draw()
 	client := r.random.IntN(r.Clients)
