@@ -130,9 +130,6 @@ func (s *Simulator) do(x Item, dst []Outcome) ([]Outcome, error) {
 			s.gone[x.Index] = true
 			s.markLoss(x.Index, x.At)
 		}
-	default:
-		x.Kind -= followerDue
-		return dst, s.follower.(Scheduled).Due(x)
 	case hostBack:
 		if s.down[x.Index]--; s.down[x.Index] == 0 {
 			s.gone[x.Index] = false
@@ -149,6 +146,9 @@ func (s *Simulator) do(x Item, dst []Outcome) ([]Outcome, error) {
 		s.agenda.Add(x)
 	case beliefsFade:
 		s.agenda.Add(Item{At: s.drift.fade(x.At), Kind: beliefsFade})
+	default:
+		x.Kind -= followerDue
+		return dst, s.follower.(Scheduled).Due(x)
 	}
 	return dst, nil
 }
