@@ -131,15 +131,7 @@ func (s *Simulator) do(x Item, dst []Outcome) ([]Outcome, error) {
 			s.markLoss(x.Index, x.At)
 		}
 	case hostBack:
-		if s.down[x.Index]--; s.down[x.Index] == 0 {
-			s.gone[x.Index] = false
-			s.beaten[x.Index] = x.At
-		}
-		s.markLoss(x.Index, x.At)
-		s.turnAll(x.Index, x.At)
-		if !lost(s.losses, x.Index, x.At) {
-			s.register(x.Index)
-		}
+		s.bringBack(x.Index, x.At)
 	case gaugesRead:
 		s.routers.scrape(s, x.Index)
 		x.At += s.routers.Gauges

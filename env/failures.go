@@ -144,3 +144,16 @@ func (s *Simulator) markLoss(host int, at time.Duration) {
 
 // Down reports whether a host is lost, and whether its process is known to be gone: its port refuses.
 func (s *Simulator) Down(host int) (lost, gone bool) { return s.down[host] > 0, s.gone[host] }
+
+// bringBack ends a loss of a host.
+func (s *Simulator) bringBack(host int, at time.Duration) {
+	if s.down[host]--; s.down[host] == 0 {
+		s.gone[host] = false
+		s.beaten[host] = at
+	}
+	s.markLoss(host, at)
+	s.turnAll(host, at)
+	if !lost(s.losses, host, at) {
+		s.register(host)
+	}
+}
