@@ -5,11 +5,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"gearshift/internal/splitmix"
 	"gearshift/router/failover"
 	"gearshift/router/placement"
+	"gearshift/router/profile"
 	"gearshift/workloads"
 )
 
@@ -93,7 +93,7 @@ func (d *Drawing) application(i int, from []workloads.Family, random *rand.Rand)
 // Application returns an application of a family. Qualities are relative to that of its largest variant
 // in time, which is its full one.
 func Application(name string, f workloads.Family, rate, boundMS float64) failover.Application {
-	a := failover.Application{Name: name, Primary: -1, Full: -1, Rate: rate, MaxLatencyMS: boundMS}
+	a := failover.Application{Name: name, Primary: -1, Full: -1, Rate: rate, MaxLatency: profile.Duration(boundMS)}
 	best := 0.
 	for i := range f.Models {
 		m := &f.Models[i]
@@ -101,8 +101,8 @@ func Application(name string, f workloads.Family, rate, boundMS float64) failove
 			best, a.Full = m.Top1, i
 		}
 		a.Variants = append(a.Variants, failover.Variant{
-			Alternative: placement.Alternative{Name: m.Name, Quality: m.Top1, Demand: []float64{m.MemoryMB() * 1e6, rate * m.ServiceMS() / 1000}, LatencyMS: m.ServiceMS()},
-			Model:       m.Name, Load: time.Duration(m.LoadMS() * float64(time.Millisecond)),
+			Alternative: placement.Alternative{Name: m.Name, Quality: m.Top1, Demand: []float64{m.MemoryMB() * 1e6, rate * m.ServiceMS() / 1000}, Latency: profile.Duration(m.ServiceMS())},
+			Model:       m.Name, Load: profile.Duration(m.LoadMS()),
 		})
 	}
 	for i := range a.Variants {

@@ -328,5 +328,5 @@ func (sim *simulation) answers(instance int) bool {
 // latency is how long an answer of the instance takes.
 func (sim *simulation) latency(instance int) time.Duration {
 	app, variant, _ := sim.System.Of(instance)
-	return time.Duration(sim.System.Applications[app].Variants[variant].LatencyMS * float64(time.Millisecond))
+	return sim.System.Applications[app].Variants[variant].Latency
 }

@@ -309,7 +309,7 @@ func (s *Scenario) failoverSystem(shared bool, tasks []int, homes []home) *failo
 // application returns the task as one, without its primary.
 func (s *Scenario) application(task int) failover.Application {
 	t := &s.Tasks[task]
-	a := failover.Application{Name: t.Name, Rate: t.Rate, MaxLatencyMS: s.boundMS(task)}
+	a := failover.Application{Name: t.Name, Rate: t.Rate, MaxLatency: profile.Duration(s.boundMS(task))}
 	for v := range s.Variants {
 		name := s.Variants[v].Name
 		if !t.answers(name) {
@@ -317,7 +317,7 @@ func (s *Scenario) application(task int) failover.Application {
 		}
 		ms, m := s.slowestMS(task, v), indexOf(s.modelNames(), s.Variants[v].Model)
 		a.Variants = append(a.Variants, failover.Variant{
-			Alternative: placement.Alternative{Name: name, Quality: t.Quality[name], Demand: []float64{float64(s.weight(v)), t.Rate * s.workMS(task, v) / 1000}, LatencyMS: ms},
+			Alternative: placement.Alternative{Name: name, Quality: t.Quality[name], Demand: []float64{float64(s.weight(v)), t.Rate * s.workMS(task, v) / 1000}, Latency: profile.Duration(ms)},
 			Model:       s.Variants[v].Model, Load: profile.Duration(s.Weights[m].LoadMS),
 		})
 	}

@@ -145,10 +145,10 @@ func TestFailoverSystem(t *testing.T) {
 		t.Fatalf("%+v", x)
 	}
 	door, yard := x.Applications[0], x.Applications[1]
-	if door.Primary != 0 || yard.Primary != 1 || door.Full != 1 || door.Rate != 4 || door.MaxLatencyMS != 100 || door.Critical || !yard.Critical {
+	if door.Primary != 0 || yard.Primary != 1 || door.Full != 1 || door.Rate != 4 || door.MaxLatency != 100*time.Millisecond || door.Critical || !yard.Critical {
 		t.Errorf("door %+v, yard %+v", door, yard)
 	}
-	if v := door.Variants[1]; v.Name != "large" || v.Model != "large" || v.Quality != 1 || v.Demand[0] != 9e8 || math.Abs(v.Demand[1]-4*(140./3)/3/1000) > 1e-12 || v.LatencyMS != 20 || v.Load != 2*time.Second {
+	if v := door.Variants[1]; v.Name != "large" || v.Model != "large" || v.Quality != 1 || v.Demand[0] != 9e8 || math.Abs(v.Demand[1]-4*(140./3)/3/1000) > 1e-12 || v.Latency != 20*time.Millisecond || v.Load != 2*time.Second {
 		t.Errorf("large: %+v", v)
 	}
 	if x := s.FailoverSystem(false); x.Applications[0].Primary != 0 || x.Applications[1].Primary != -1 {
@@ -205,7 +205,7 @@ func TestFailLiteTestbed(t *testing.T) {
 		best := known[a.Variants[a.Full].Name].Top1
 		for _, v := range a.Variants {
 			m := known[v.Name]
-			if math.Abs(v.Demand[0]/1e6-m.MemoryMB()) > 0.51 || math.Abs(v.Load.Seconds()*1000-m.LoadMS()) > 0.51 || math.Abs(v.LatencyMS/m.ServiceMS()-1) > 0.001 || math.Abs(v.Quality-m.Top1/best) > 1e-5 {
+			if math.Abs(v.Demand[0]/1e6-m.MemoryMB()) > 0.51 || math.Abs(v.Load.Seconds()*1000-m.LoadMS()) > 0.51 || math.Abs(fleet.Milliseconds(v.Latency)/m.ServiceMS()-1) > 0.001 || math.Abs(v.Quality-m.Top1/best) > 1e-5 {
 				t.Errorf("%s: %+v, and the table has %+v", a.Name, v, m)
 			}
 		}

@@ -92,7 +92,7 @@ func (c *Controller) need(app, variant, server int) []float64 {
 // formulate is the ask as an application of a problem.
 func (c *Controller) formulate(q *ask) placement.Item {
 	s := &c.system.Applications[q.app]
-	a := placement.Item{Name: s.Name, Rate: s.Rate, MaxLatencyMS: s.MaxLatencyMS}
+	a := placement.Item{Name: s.Name, Rate: s.Rate, MaxLatency: s.MaxLatency}
 	if q.apart != nil {
 		a.Primary, a.Site = c.system.Servers[q.apart.server].Name, c.system.Servers[q.apart.server].Site
 	}

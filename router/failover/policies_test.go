@@ -88,14 +88,14 @@ func TestNoRoom(t *testing.T) {
 	s := system([]int{0, 1}, 4000, 4000)
 	for v := range s.Applications[1].Variants {
 		s.Applications[1].Variants[v].Demand = []float64{3000}
-		s.Applications[1].Variants[v].LatencyMS = 30
+		s.Applications[1].Variants[v].Latency = 30 * time.Millisecond
 	}
 	f := newFake(t, s, failover.Options{Term: 1})
 	f.advance(20 * time.Second)
 	if a := f.c.Status().Applications; a[1].Unprotected != "no variant fits any server, were it empty" || a[0].Unprotected != "" {
 		t.Errorf("%+v", a)
 	}
-	s.Applications[1].MaxLatencyMS = 20
+	s.Applications[1].MaxLatency = 20 * time.Millisecond
 	f = newFake(t, s, failover.Options{Term: 1, Policy: failover.FailLite})
 	f.advance(20 * time.Second)
 	f.kill(1)

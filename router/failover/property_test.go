@@ -12,6 +12,7 @@ import (
 	"gearshift/router/control"
 	"gearshift/router/failover"
 	"gearshift/router/placement"
+	"gearshift/router/profile"
 )
 
 // drawnSystem is a random system of which the primaries take about the share of all memory.
@@ -23,7 +24,7 @@ func drawnSystem(rng *rand.Rand, applications, servers, resources int, share flo
 		quality, size := 0.6+0.2*rng.Float64(), 10+40*rng.Float64()
 		family := rng.IntN(4)
 		for v := range 2 + rng.IntN(3) {
-			w := failover.Variant{Alternative: placement.Alternative{Name: fmt.Sprintf("v%d", v), Quality: quality, LatencyMS: size / 10}}
+			w := failover.Variant{Alternative: placement.Alternative{Name: fmt.Sprintf("v%d", v), Quality: quality, Latency: profile.Duration(size / 10)}}
 			for range resources {
 				w.Demand = append(w.Demand, size*(0.8+0.4*rng.Float64()))
 			}

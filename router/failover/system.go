@@ -14,6 +14,7 @@ import (
 	"sort"
 	"time"
 
+	"gearshift/router/fleet"
 	"gearshift/router/placement"
 )
 
@@ -34,11 +35,11 @@ type Application struct {
 	// with the most room.
 	Primary int
 	// Full is the variant that runs there; −1 is the best that is in time.
-	Full         int
-	Critical     bool
-	Rate         float64
-	MaxLatencyMS float64 // 0: none
-	Variants     []Variant
+	Full       int
+	Critical   bool
+	Rate       float64
+	MaxLatency time.Duration // 0: none
+	Variants   []Variant
 	// Excluded are servers that may not hold it.
 	Excluded []int
 }
@@ -154,8 +155,8 @@ func (s *System) check(a *Application) error {
 	switch {
 	case !(a.Rate > 0) || math.IsInf(a.Rate, 1):
 		return fmt.Errorf("rate: %v must be a number above 0", a.Rate)
-	case unfit(a.MaxLatencyMS):
-		return fmt.Errorf("max_latency_ms: %v must not be negative", a.MaxLatencyMS)
+	case a.MaxLatency < 0:
+		return fmt.Errorf("max_latency_ms: %v must not be negative", fleet.Milliseconds(a.MaxLatency))
 	case a.Primary < -1 || a.Primary >= len(s.Servers):
 		return fmt.Errorf("primary: there is no server %d", a.Primary)
 	case len(a.Variants) == 0:
@@ -165,8 +166,8 @@ func (s *System) check(a *Application) error {
 	}
 	for i := range a.Variants {
 		v := &a.Variants[i]
-		if unfit(v.Quality) || len(v.Demand) != len(s.Resources) || slices.ContainsFunc(v.Demand, unfit) || unfit(v.LatencyMS) {
-			return fmt.Errorf("variant %q: quality %v, demand %v and latency %v ms must be numbers from 0 on, one demand for each resource", v.Name, v.Quality, v.Demand, v.LatencyMS)
+		if unfit(v.Quality) || len(v.Demand) != len(s.Resources) || slices.ContainsFunc(v.Demand, unfit) || v.Latency < 0 {
+			return fmt.Errorf("variant %q: quality %v, demand %v and latency %v ms must be numbers from 0 on, one demand for each resource", v.Name, v.Quality, v.Demand, fleet.Milliseconds(v.Latency))
 		}
 	}
 	return nil
@@ -176,7 +177,7 @@ func unfit(x float64) bool { return !(x >= 0) || math.IsInf(x, 1) }
 
 // quick reports whether the variant answers within the application's bound.
 func (a *Application) quick(variant int) bool {
-	return a.MaxLatencyMS == 0 || a.Variants[variant].LatencyMS <= a.MaxLatencyMS
+	return a.MaxLatency == 0 || a.Variants[variant].Latency <= a.MaxLatency
 }
 
 // full is the variant that runs on the primary: the one that is given, or the best in time,
@@ -198,5 +199,5 @@ func (a *Application) full() int {
 	for v := range list {
 		list[v] = v
 	}
-	return slices.MinFunc(list, func(v, w int) int { return cmp.Compare(a.Variants[v].LatencyMS, a.Variants[w].LatencyMS) })
+	return slices.MinFunc(list, func(v, w int) int { return cmp.Compare(a.Variants[v].Latency, a.Variants[w].Latency) })
 }

@@ -14,7 +14,7 @@ func (p *Problem) Algorithm1(printed bool) *Plan {
 		q.Alpha, q.SiteIndependent = 0, false
 		q.Items = slices.Clone(p.Items)
 		for i := range q.Items {
-			q.Items[i].Primary, q.Items[i].Site, q.Items[i].MaxLatencyMS = "", "", 0
+			q.Items[i].Primary, q.Items[i].Site, q.Items[i].MaxLatency = "", "", 0
 		}
 	}
 	l, delta := q.ledger(), q.delta()

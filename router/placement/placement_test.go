@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // convnext is the family of the paper's examples.
@@ -134,12 +135,12 @@ func drawn(seed uint64, applications, servers, resources, variants int, room flo
 	}
 	full := make([]float64, resources)
 	for i := range applications {
-		a := Item{Name: fmt.Sprintf("a%d", i), Rate: 0.5 + 2*rng.Float64(), MaxLatencyMS: float64(20 * rng.IntN(3))}
+		a := Item{Name: fmt.Sprintf("a%d", i), Rate: 0.5 + 2*rng.Float64(), MaxLatency: time.Duration(20*rng.IntN(3)) * time.Millisecond}
 		a.Primary = fmt.Sprintf("s%d", rng.IntN(servers))
 		a.Site = fmt.Sprintf("site%d", (i+int(seed))%3)
 		quality, size := 0.5+0.3*rng.Float64(), 10+60*rng.Float64()
 		for v := range variants {
-			w := Alternative{Name: fmt.Sprintf("v%d", v), Quality: quality, LatencyMS: 5 + 40*rng.Float64()}
+			w := Alternative{Name: fmt.Sprintf("v%d", v), Quality: quality, Latency: time.Duration((5 + 40*rng.Float64()) * float64(time.Millisecond))}
 			for range resources {
 				w.Demand = append(w.Demand, math.Round(size*(0.7+0.6*rng.Float64())))
 			}

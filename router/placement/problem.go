@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"gearshift/router/fleet"
 )
 
 // Bin is a host with room for backups, as numbers.
@@ -30,8 +33,8 @@ type Alternative struct {
 	Model   string // what is loaded; only [Problem.Shared] looks at it
 	Quality float64
 	Demand  []float64 // by resource
-	// LatencyMS is that of its answers; 0 is unknown, and within every bound.
-	LatencyMS float64
+	// Latency is that of its answers; 0 is unknown, and within every bound.
+	Latency time.Duration
 }
 
 // Item is an application that needs a backup, as numbers.
@@ -41,10 +44,10 @@ type Item struct {
 	// It need not be among the servers.
 	Primary, Site string
 	// Excluded are names of further servers that hold no backup of it.
-	Excluded     []string
-	Rate         float64
-	MaxLatencyMS float64 // 0: none
-	Variants     []Alternative
+	Excluded   []string
+	Rate       float64
+	MaxLatency time.Duration // 0: none
+	Variants   []Alternative
 }
 
 // Problem is what is planned.
@@ -120,8 +123,8 @@ func (p *Problem) application(a *Item) error {
 	switch {
 	case !(a.Rate > 0 && a.Rate <= largest):
 		return fmt.Errorf("rate: %v must be a number above 0", a.Rate)
-	case !(a.MaxLatencyMS >= 0 && a.MaxLatencyMS <= largest):
-		return fmt.Errorf("max_latency_ms: %v must not be negative", a.MaxLatencyMS)
+	case a.MaxLatency < 0:
+		return fmt.Errorf("max_latency_ms: %v must not be negative", fleet.Milliseconds(a.MaxLatency))
 	case len(a.Variants) == 0:
 		return fmt.Errorf("variants: there are none; want at least one")
 	}
@@ -130,8 +133,8 @@ func (p *Problem) application(a *Item) error {
 		if v.Name == "" || slices.ContainsFunc(a.Variants[:i], func(o Alternative) bool { return o.Name == v.Name }) {
 			return fmt.Errorf("variants[%d]: the name %q is empty or there twice", i, v.Name)
 		}
-		if !(v.Quality >= 0 && v.Quality <= largest) || !(v.LatencyMS >= 0 && v.LatencyMS <= largest) {
-			return fmt.Errorf("variant %q: quality %v and latency_ms %v must be numbers from 0 on", v.Name, v.Quality, v.LatencyMS)
+		if !(v.Quality >= 0 && v.Quality <= largest) || v.Latency < 0 {
+			return fmt.Errorf("variant %q: quality %v and latency_ms %v must be numbers from 0 on", v.Name, v.Quality, fleet.Milliseconds(v.Latency))
 		}
 		if err := p.amounts(v.Demand); err != nil {
 			return fmt.Errorf("variant %q: demand: %w", v.Name, err)
@@ -165,7 +168,7 @@ func (p *Problem) May(a *Item, server int) bool {
 
 // quick reports whether the variant answers within the application's bound.
 func (a *Item) quick(v *Alternative) bool {
-	return a.MaxLatencyMS == 0 || v.LatencyMS <= a.MaxLatencyMS
+	return a.MaxLatency == 0 || v.Latency <= a.MaxLatency
 }
 
 // budget is how much of each resource backups may use in all.

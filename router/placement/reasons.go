@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gearshift/router/fleet"
 )
 
 // Why says why the application has no backup in the plan.
@@ -38,7 +40,7 @@ func (p *Problem) left(x *Plan) *ledger {
 func (p *Problem) why(empty, left *ledger, application int) string {
 	a := &p.Items[application]
 	if !slices.ContainsFunc(a.Variants, func(v Alternative) bool { return a.quick(&v) }) {
-		return fmt.Sprintf("no variant answers within %v ms", math.Round(10*a.MaxLatencyMS)/10)
+		return fmt.Sprintf("no variant answers within %v ms", math.Round(10*fleet.Milliseconds(a.MaxLatency))/10)
 	}
 	ever, now, server := false, false, false
 	for s := range p.Bins {

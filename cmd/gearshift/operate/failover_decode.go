@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"gearshift/router/placement"
+	"gearshift/router/profile"
 )
 
 // failoverFile is a problem as it is written. What is free and what variants demand has the names of
@@ -58,7 +60,7 @@ func (f *failoverFile) problem() (*placement.Problem, error) {
 		sites[s.Name] = s.Site
 	}
 	for _, a := range f.Applications {
-		x := placement.Item{Name: a.Name, Primary: a.Primary, Site: a.Site, Rate: 1, MaxLatencyMS: a.MaxLatencyMS}
+		x := placement.Item{Name: a.Name, Primary: a.Primary, Site: a.Site, Rate: 1, MaxLatency: duration(a.MaxLatencyMS)}
 		if site, known := sites[a.Primary]; known {
 			if a.Site != "" && a.Site != site {
 				return nil, fmt.Errorf("application %q: site: %q is not that of its primary %s, %q; leave it out", a.Name, a.Site, a.Primary, site)
@@ -73,11 +75,17 @@ func (f *failoverFile) problem() (*placement.Problem, error) {
 			if err != nil {
 				return nil, fmt.Errorf("application %q: variant %q: demand: %w", a.Name, v.Name, err)
 			}
-			x.Variants = append(x.Variants, placement.Alternative{Name: v.Name, Quality: v.Quality, Demand: demand, LatencyMS: v.LatencyMS})
+			x.Variants = append(x.Variants, placement.Alternative{Name: v.Name, Quality: v.Quality, Demand: demand, Latency: duration(v.LatencyMS)})
 		}
 		p.Items = append(p.Items, x)
 	}
 	return p, p.Validate()
+}
+
+// duration is a time in ms, cut to what is longer than any answer takes.
+func duration(ms float64) time.Duration {
+	const most = 1e9
+	return profile.Duration(max(-most, min(most, ms)))
 }
 
 // resources are the names of all that servers have or variants demand, in order.

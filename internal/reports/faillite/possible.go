@@ -90,7 +90,7 @@ func smallest(a *failover.Application) (best int) {
 	best = -1
 	for v := range a.Variants {
 		w := &a.Variants[v]
-		if (a.MaxLatencyMS == 0 || w.LatencyMS <= a.MaxLatencyMS) && (best < 0 || w.Demand[0] < a.Variants[best].Demand[0]) {
+		if (a.MaxLatency == 0 || w.Latency <= a.MaxLatency) && (best < 0 || w.Demand[0] < a.Variants[best].Demand[0]) {
 			best = v
 		}
 	}

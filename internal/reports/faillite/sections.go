@@ -28,7 +28,7 @@ func (p *paper) models(_ context.Context, part *reports.Part) error {
 		a := applications.Application(f.Name, f, 1, d.BoundMS)
 		small, full := &a.Variants[0], &a.Variants[a.Full]
 		t.Rows = append(t.Rows, []report.Cell{report.Text(f.Name), report.Text(f.Models[0].Source), report.Text(f.Class(d.BoundMS)), report.Number(float64(len(f.Models))),
-			report.Number(small.Demand[0] / 1e6), report.Number(full.Demand[0] / 1e6), report.Number(fleet.Milliseconds(small.Load)), report.Number(fleet.Milliseconds(full.Load)), report.Number(small.Quality), report.Number(full.LatencyMS)})
+			report.Number(small.Demand[0] / 1e6), report.Number(full.Demand[0] / 1e6), report.Number(fleet.Milliseconds(small.Load)), report.Number(fleet.Milliseconds(full.Load)), report.Number(small.Quality), report.Number(fleet.Milliseconds(full.Latency))})
 	}
 	part.Text, part.Tables = "No model was measured. Load times are the paper's line, 179.5 ms + 2.6235 ms per MB (FL-18).", []report.Table{t}
 	return nil
@@ -42,7 +42,7 @@ func convnext(rate float64) failover.Application {
 		mb, ms, ns float64
 	}{{"tiny", 158, 594, 0.97756}, {"large", 806, 2294, 1}} {
 		a.Variants = append(a.Variants, failover.Variant{
-			Alternative: placement.Alternative{Name: v.name, Quality: v.ns, Demand: []float64{v.mb}, LatencyMS: 10}, Model: v.name, Load: time.Duration(v.ms * float64(time.Millisecond)),
+			Alternative: placement.Alternative{Name: v.name, Quality: v.ns, Demand: []float64{v.mb}, Latency: 10 * time.Millisecond}, Model: v.name, Load: time.Duration(v.ms * float64(time.Millisecond)),
 		})
 	}
 	return a
