@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -32,7 +31,7 @@ type plannedModality struct {
 	MS  float64 `json:"ms"` // that planning took
 }
 
-// plannedJob is what a plan does with a job.
+// plannedJob says which inputs a plan uses for a job.
 type plannedJob struct {
 	ID       string         `json:"id"`
 	Strategy map[string]int `json:"strategy"` // requests by option
@@ -87,9 +86,7 @@ are those of a scenario's model, in milliseconds, and the file has none. A queue
 			if err != nil {
 				return fmt.Errorf("cannot plan: %w", err)
 			}
-			out := json.NewEncoder(c.OutOrStdout())
-			out.SetIndent("", "  ")
-			if err := out.Encode(planned); err != nil {
+			if err := output.JSON(c.OutOrStdout(), planned); err != nil {
 				return fmt.Errorf("cannot print the plan: %w", err)
 			}
 			return nil

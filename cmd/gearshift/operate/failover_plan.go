@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -88,9 +87,7 @@ no room is listed with the reason. A problem of one application:
 			if err != nil {
 				return fmt.Errorf("cannot plan: %w", err)
 			}
-			out := json.NewEncoder(c.OutOrStdout())
-			out.SetIndent("", "  ")
-			if err := out.Encode(planned); err != nil {
+			if err := output.JSON(c.OutOrStdout(), planned); err != nil {
 				return fmt.Errorf("cannot print the plan: %w", err)
 			}
 			return nil
