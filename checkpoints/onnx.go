@@ -25,11 +25,11 @@ const MaxONNX = 64 << 20
 const (
 	metaKey   = "gearshift"
 	digestKey = "gearshift.sha256"
-	// signatureKey is that of a signature, see [Sign].
+	// signatureKey names a signature, see [Sign].
 	signatureKey = "gearshift.signature"
 )
 
-// ONNXModel is what an ONNX file holds.
+// ONNXModel describes an ONNX file.
 type ONNXModel struct {
 	Network *nn.MLP
 	// Meta describes the policy that [EncodeONNX] wrote; nil for a network from

@@ -1,8 +1,6 @@
 package env
 
 import (
-	"errors"
-	"math"
 	"slices"
 	"time"
 
@@ -55,60 +53,6 @@ type JobsWorker struct {
 	Replicas, Kinds []int
 }
 
-// JobOutcome is the end of a job.
-type JobOutcome struct {
-	workloads.JobArrival
-	Finished time.Duration
-	Quality  float64 // mean of its requests; 0 if it was dropped
-	Batches  []int   // requests by option
-	Dropped  bool
-}
-
-// Late reports whether the job was done after its deadline.
-func (o *JobOutcome) Late() bool { return !o.Dropped && o.Finished > o.Deadline }
-
-// JobPenalty is what a request that is late or dropped costs. Quality is at most 1 as a rule, so
-// that no request is given up for the quality of another one.
-const JobPenalty = 1
-
-// Worth returns what a job's end is worth: the quality of its requests, or −[JobPenalty] of each
-// where it is late or dropped.
-func (o *JobOutcome) Worth() float64 {
-	if o.Dropped || o.Late() {
-		return -JobPenalty * float64(o.Size)
-	}
-	return o.Quality * float64(o.Size)
-}
-
-// JobsResult is what a run comes to. Counts are of requests.
-type JobsResult struct {
-	Requests, InTime, Late, Dropped int
-	// Quality is the sum over the requests answered, and QualityInTime that over those answered in time.
-	Quality, QualityInTime float64
-	// BelowFloor is how many jobs answered have a mean quality below their floor.
-	BelowFloor int
-	// Length is from the first arrival to the last end.
-	Length  time.Duration
-	Samples []JobSample
-}
-
-// JobSample is what ended in a window.
-type JobSample struct{ Answered, InTime, Violations int }
-
-// Violations is the share of requests that were late or dropped.
-func (r *JobsResult) Violations() float64 {
-	return float64(r.Late+r.Dropped) / float64(max(1, r.Requests))
-}
-
-// Goodput is the requests answered in time per second.
-func (r *JobsResult) Goodput() float64 { return float64(r.InTime) / r.Length.Seconds() }
-
-// Throughput is the requests answered per second, in time or not.
-func (r *JobsResult) Throughput() float64 { return float64(r.InTime+r.Late) / r.Length.Seconds() }
-
-// MeanQuality is over the requests answered.
-func (r *JobsResult) MeanQuality() float64 { return r.Quality / float64(max(1, r.InTime+r.Late)) }
-
 // jobRun is a job that a worker runs.
 type jobRun struct {
 	commit  *modality.Commit // nil while the worker is free
@@ -130,54 +74,6 @@ type jobState struct {
 	request *fleet.Request // of a job that is one of the stream's; its batch is on replica, and began at that time
 	replica int
 	began   time.Duration
-}
-
-// NewJobs makes jobs for one worker, alone in its world, whose batches take what the options say, and if
-// noise is set, so many times as long, drawn for each.
-func NewJobs(worker *modality.Worker, options []modality.Option, noise func() float64, arrivals []workloads.JobArrival) (*Jobs, error) {
-	if len(arrivals) == 0 {
-		return nil, errors.New("cannot simulate: there are no jobs")
-	}
-	largest := 1
-	w := JobsWorker{}
-	for i := range options {
-		largest = max(largest, len(options[i].Latency))
-		w.Replicas, w.Kinds = append(w.Replicas, 0), append(w.Kinds, i)
-	}
-	table, err := fleet.NewTable([]fleet.Task{{Name: "jobs", Deadline: time.Second, Weight: 1, Quality: []float64{1}}},
-		[]fleet.Variant{{Name: "model"}}, []fleet.Host{{Name: "worker"}}, []fleet.Replica{{Name: "model@worker"}})
-	if err != nil {
-		return nil, err
-	}
-	e, err := engine.NewBatching(engine.Config{MaxSequences: largest}, tabled{options, noise})
-	if err != nil {
-		return nil, err
-	}
-	s, err := NewSimulator(&Config{Table: table, Laws: func() []Law { return []Law{engine.NewHost(e)} }})
-	if err != nil {
-		return nil, err
-	}
-	j := &Jobs{Pool: &modality.Pool{Workers: []*modality.Worker{worker}}, Workers: []JobsWorker{w}, Arrivals: arrivals}
-	s.attach(j, nil)
-	return j, nil
-}
-
-// tabled is a cost model in which a kind of input is an option.
-type tabled struct {
-	options []modality.Option
-	noise   func() float64
-}
-
-// Most implements [profile.Batching].
-func (t tabled) Most(kind int) int { return len(t.options[kind].Latency) }
-
-// Batch implements [profile.Batching]. The worker is alone on its host.
-func (t tabled) Batch(kind, n int, _ float64) (ms, gpu float64) {
-	ms = t.options[kind].Latency[n-1]
-	if t.noise != nil {
-		ms *= math.Max(0, t.noise())
-	}
-	return ms, ms
 }
 
 // attach makes jobs come to an idle simulator. A ledger, if there is one, counts their batches.
@@ -445,42 +341,6 @@ func (j *Jobs) report(st *jobState, dropped bool) {
 // Counts implements [Counter].
 func (j *Jobs) Counts() []Count {
 	return []Count{{"jobs in time", j.result.InTime}, {"jobs late", j.result.Late}, {"jobs dropped", j.result.Dropped}}
-}
-
-// end counts a job.
-func (j *Jobs) end(o JobOutcome) {
-	r := &j.result
-	r.Length = max(r.Length, o.Finished-j.first)
-	in := &JobSample{}
-	if j.Window > 0 {
-		for at := int(o.Finished / j.Window); len(r.Samples) <= at; {
-			r.Samples = append(r.Samples, JobSample{})
-		}
-		in = &r.Samples[o.Finished/j.Window]
-	}
-	switch {
-	case o.Dropped:
-		r.Dropped += o.Size
-		in.Violations += o.Size
-	case o.Late():
-		r.Late += o.Size
-		in.Violations += o.Size
-		in.Answered += o.Size
-	default:
-		r.InTime += o.Size
-		r.QualityInTime += o.Quality * float64(o.Size)
-		in.InTime += o.Size
-		in.Answered += o.Size
-	}
-	if !o.Dropped {
-		r.Quality += o.Quality * float64(o.Size)
-		if o.Quality < o.Floor-1e-9 {
-			r.BelowFloor++
-		}
-	}
-	if j.Ended != nil {
-		j.Ended(o)
-	}
 }
 
 // ofJobs marks the IDs of requests of jobs, apart from those of requests that are routed.

@@ -151,7 +151,7 @@ func newRehearsal(s *scenario.Scenario, before *rehearsal) (*rehearsal, error) {
 	return r, r.settle()
 }
 
-// unasked are hosts that nobody asks, and whose replicas no requests are sent to.
+// unasked are hosts of a fleet without requests: nothing is taken out, and no question answered.
 type unasked struct{}
 
 func (unasked) Leave(int, time.Duration)  {}

@@ -10,6 +10,7 @@ import (
 	"gearshift/env/engine"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
+	"gearshift/router/signals"
 )
 
 // Capacity is what one replica can do for requests of the workload's mean lengths by
@@ -227,4 +228,17 @@ func (s *Scenario) Combinations(model, host string) []Combination {
 		return int(x) - int(y)
 	})
 	return list
+}
+
+// Busy returns a measurement of how busy the ledger's hosts are.
+func (s *Scenario) Busy(l *fleet.Ledger) *signals.Busy {
+	o := signals.BusyOptions{Takes: s.HostTime()}
+	for _, r := range l.Table().Replicas {
+		slots := s.Engine.MaxSequences
+		if r.Limit > 0 {
+			slots = min(slots, r.Limit)
+		}
+		o.AtOnce = append(o.AtOnce, slots)
+	}
+	return signals.NewBusy(l, o)
 }

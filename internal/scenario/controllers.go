@@ -274,19 +274,6 @@ func (e engines) Driven(replica int) bool {
 // Ordered implements [bands.Engines] and [replicas.Engines].
 func (e engines) Ordered(control.Action, error) {}
 
-// Busy returns a measurement of how busy the ledger's hosts are.
-func (s *Scenario) Busy(l *fleet.Ledger) *signals.Busy {
-	o := signals.BusyOptions{Takes: s.HostTime()}
-	for _, r := range l.Table().Replicas {
-		slots := s.Engine.MaxSequences
-		if r.Limit > 0 {
-			slots = min(slots, r.Limit)
-		}
-		o.AtOnce = append(o.AtOnce, slots)
-	}
-	return signals.NewBusy(l, o)
-}
-
 // answers measures how busy hosts are by the answers that there are.
 type answers struct{ *signals.Busy }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Worker runs one job at a time. Jobs wait in a buffer, which the policy plans anew each time that the worker
+// Worker runs one job at a time. Jobs wait in a buffer, which the policy plans again each time that the worker
 // is free, so that a plan always knows every job there is (MOSEL-27). The first job of the plan is committed:
 // it leaves the buffer and is not planned again. The worker is told what batches really took, and corrects
 // its estimates (MOSEL-15). It reads no clock, and is not safe for concurrent use.
