@@ -246,11 +246,11 @@ func capacityRows(s *scenario.Scenario, deadlineMS float64) []capacityRow {
 			if s.Second(r) {
 				continue // it does what the first of the two does
 			}
-			host := table.Hosts[table.Replicas[r].Host].Name
-			if i := slices.IndexFunc(rows[first:], func(row capacityRow) bool { return row.Capacity == caps[r] }); i >= 0 {
+			name, host, _ := strings.Cut(table.Replicas[r].Name, "@")
+			if i := slices.IndexFunc(rows[first:], func(row capacityRow) bool { return row.Capacity == caps[r] && strings.HasPrefix(row.name, name+"@") }); i >= 0 {
 				rows[first+i].name += "," + host
 			} else {
-				rows = append(rows, capacityRow{table.Variants[v].Name + "@" + host, caps[r]})
+				rows = append(rows, capacityRow{table.Replicas[r].Name, caps[r]})
 			}
 		}
 	}

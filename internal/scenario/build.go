@@ -58,7 +58,7 @@ func (s *Scenario) listedReplicas() []placedReplica {
 
 // Table returns the fleet that the simulator runs: without bounds on the requests
 // in flight, since its queues persist. Replicas stand in the order of the
-// file, named "variant@host".
+// file, named "variant@host" where they have no names of their own.
 func (s *Scenario) Table() *fleet.Table { return s.table(0) }
 
 // ServingTable returns the same fleet with serving.max_in_flight on each replica.
@@ -82,11 +82,16 @@ func (s *Scenario) table(limit int) *fleet.Table {
 }
 
 func (s *Scenario) replicaName(p placedReplica) string {
-	name := s.Replicas[p.placement].Variant
-	if p.variant >= 0 {
+	at := &s.Replicas[p.placement]
+	name := at.Name
+	switch {
+	case name != "":
+	case p.variant >= 0:
 		name = s.Variants[p.variant].Name
+	default:
+		name = at.Variant
 	}
-	name += "@" + s.Replicas[p.placement].Hosts[p.nth]
+	name += "@" + at.Hosts[p.nth]
 	if p.second {
 		name += secondSuffix
 	}
@@ -219,8 +224,14 @@ func (s *Scenario) Alone(variant string) (*Scenario, error) {
 	alone.Serving.Balancer = balance.SmallestBatch{}.Name()
 	memory := Memory{Share: s.Evaluation.StaticMemory}
 	for _, p := range s.Replicas {
-		if s.runsVariant(&p, variant) {
-			p.Variant, p.Model, p.Memory, p.State = variant, "", memory, ""
+		if !s.runsVariant(&p, variant) {
+			continue
+		}
+		p.Hosts = slices.DeleteFunc(slices.Clone(p.Hosts), func(host string) bool { // it is there once, with all that memory
+			return slices.ContainsFunc(alone.Replicas, func(q Placement) bool { return slices.Contains(q.Hosts, host) })
+		})
+		p.Name, p.Variant, p.Model, p.Memory, p.State = "", variant, "", memory, ""
+		if len(p.Hosts) > 0 {
 			alone.Replicas = append(alone.Replicas, p)
 		}
 	}

@@ -283,7 +283,7 @@ func (c *checker) held() {
 			continue
 		}
 		if needs := c.s.needs(p, i); p.memory < needs {
-			found.add(memoryKey(p), c.s.Hosts[p.host].Name, fmt.Sprintf("%v for %s: its model %s takes %v", p.memory, variantOf(c.s.engineName(p)), v.Model, needs))
+			found.add(memoryKey(p), c.s.Hosts[p.host].Name, fmt.Sprintf("%v for %s: its model %s takes %v", p.memory, nameOf(c.s.engineName(p)), v.Model, needs))
 		}
 	}
 	c.group(found)

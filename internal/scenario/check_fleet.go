@@ -92,6 +92,10 @@ func (c *checker) placements() {
 	c.judgeIf(len(c.s.Replicas) == 0, "replicas", "at least one is needed")
 	for i, p := range c.s.Replicas {
 		at := item("replicas", i)
+		if p.Name != "" {
+			c.name(child(at, "name"), p.Name)
+			c.judgeIf(p.Model != "", child(at, "name"), "has no meaning with model, whose variants share one engine on a host; want no name")
+		}
 		if p.Model != "" {
 			c.shared(i)
 		} else {
@@ -110,19 +114,25 @@ func (c *checker) placements() {
 	c.held()
 }
 
-// repeated reports a variant that stands twice on a host.
+// repeated reports replicas of one name, and what stands twice on a host where it may not: an application that
+// failover keeps answered, which it has once on a host.
 func (c *checker) repeated() {
-	first := map[string]placedReplica{}
+	first, on := map[string]placedReplica{}, map[[2]int]placedReplica{}
 	for _, p := range c.s.placedReplicas() {
 		if p.variant < 0 || p.host < 0 {
 			continue
 		}
 		name := c.s.replicaName(p)
 		if q, again := first[name]; again {
-			c.judge(hostKey(p), "%q is on %q by line %d already", c.s.Variants[p.variant].Name, c.s.Hosts[p.host].Name, c.line(hostKey(q)))
-		} else {
-			first[name] = p
+			c.judge(hostKey(p), "%q is on %q by line %d already; want another host, or a name of its own", nameOf(name), c.s.Hosts[p.host].Name, c.line(hostKey(q)))
+			continue
 		}
+		first[name] = p
+		place := [2]int{p.variant, p.host}
+		if q, again := on[place]; again && c.s.failing {
+			c.judge(hostKey(p), "%q is on %q by line %d already, and failover has one replica of a variant on a host; want another host", c.s.Variants[p.variant].Name, c.s.Hosts[p.host].Name, c.line(hostKey(q)))
+		}
+		on[place] = p
 	}
 }
 

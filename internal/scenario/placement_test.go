@@ -209,3 +209,39 @@ func TestEnginesOfReplicasThatAreLeftOut(t *testing.T) {
 		t.Errorf("upstreams %v", u)
 	}
 }
+
+// A name of its own lets a variant stand on a host twice: by it the replica is loaded, has its upstream, and is one
+// of two that the simulator runs. Alone, a variant is on each host once.
+func TestTwoOfOneVariantOnAHost(t *testing.T) {
+	twice := []string{"  - {variant: large,", "  - {name: second, variant: small, hosts: [gpu0], memory: 10%}\n  - {variant: large,", "memory: 80%}", "memory: 60%}", "memory: 8GiB", "memory: 16GiB"}
+	s := parse(t, minimal(t, twice...))
+	var names []string
+	for _, r := range s.Table().ReplicasOf(0) {
+		names = append(names, s.Table().Replicas[r].Name)
+	}
+	if !slices.Equal(names, []string{"small@gpu0", "second@gpu0"}) {
+		t.Errorf("replicas %q", names)
+	}
+	alone, err := s.Alone("small")
+	if err != nil || len(alone.Table().Replicas) != 1 {
+		t.Errorf("%v; alone %+v", err, alone.Table().Replicas)
+	}
+	served := parse(t, minimal(t, append(twice, "training:\n", "serving:\n  backend: upstream\n  upstreams: {small@gpu0: {url: \"http://h:1\"}, second@gpu0: {url: \"http://h:2\"}, large@gpu0: {url: \"http://h:3\"}}\ntraining:\n")...))
+	for r, port := range []string{":1", ":2", ":3"} {
+		if name := served.Table().Replicas[r].Name; !strings.HasSuffix(served.Serving.Upstreams[name].URL, port) {
+			t.Errorf("%s is at %q", name, served.Serving.Upstreams[name].URL)
+		}
+	}
+	for _, c := range []struct {
+		edits []string
+		want  string
+	}{
+		{append(twice, "name: second, ", ""), `replicas[1].hosts[0]: "small" is on "gpu0" by line`},
+		{append(twice, "name: second", "name: large"), `"large" is on "gpu0" by line`},
+		{append(twice, "name: second", "name: a@b"), `replicas[1].name: "a@b" is not a name`},
+	} {
+		if _, err := scenario.Parse("x.yaml", []byte(minimal(t, c.edits...))); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v; want %q", err, c.want)
+		}
+	}
+}

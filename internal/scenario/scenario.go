@@ -110,6 +110,9 @@ type Slowdown struct {
 // Placement is one replica of a variant on each of the hosts, or of all variants of a model
 // that has modalities: then the variants share one engine on a host.
 type Placement struct {
+	// Name stands in the place of the variant in the names of its replicas, NAME@HOST, so that a
+	// variant may stand on a host more than once.
+	Name    string   `yaml:"name,omitempty"`
 	Variant string   `yaml:"variant"`
 	Model   string   `yaml:"model,omitempty"`
 	Hosts   []string `yaml:"hosts,flow"`

@@ -138,14 +138,17 @@ func (s *Scenario) ReplicaMemory() []int64 {
 	return list
 }
 
-// local returns the entry of the replica, or else of its variant. What several variants share is
+// local returns the entry of the replica, or else of its placement's name, or of its variant. What several variants share is
 // that of the engine, or of the model.
 func (s *Scenario) local(p placedReplica) Local {
 	name := s.engineName(p)
 	if l, ok := s.Serving.Models[name]; ok {
 		return l
 	}
-	return s.Serving.Models[variantOf(name)]
+	if l, ok := s.Serving.Models[nameOf(name)]; ok || p.worker > 0 {
+		return l
+	}
+	return s.Serving.Models[s.Variants[p.variant].Name]
 }
 
 // onHost begins the name of an upstream that is of all replicas on a host.
@@ -162,9 +165,10 @@ func hostOf(replica string) string {
 	return host
 }
 
-func variantOf(replica string) string {
-	variant, _, _ := strings.Cut(replica, "@")
-	return variant
+// nameOf returns what stands before the host: the variant, or the model or the name of its own.
+func nameOf(replica string) string {
+	name, _, _ := strings.Cut(replica, "@")
+	return name
 }
 
 // locals holds serving.models against the replicas.
@@ -187,7 +191,10 @@ func (c *checker) locals() {
 		if slices.Contains(known, name) {
 			continue
 		}
-		known = append(known, name, variantOf(name))
+		known = append(known, name, nameOf(name))
+		if c.s.Replicas[p.placement].Name != "" && p.variant >= 0 {
+			known = append(known, c.s.Variants[p.variant].Name)
+		}
 		if c.s.local(p).Path == "" {
 			without = append(without, name)
 		}
