@@ -265,13 +265,13 @@ func (e engines) Poll(int) {}
 // Ask implements [failover.Hosts].
 func (e engines) Ask(host int) { e.ControlAccess.Ask(host) }
 
-// Driven implements [failover.Hosts], [bands.Engines] and [replicas.Engines]: where the scenario names engines, those that it has no
-// lifecycle for stay as they are.
+// Driven implements [failover.Hosts] and [lifecycle.Engines]: where the scenario names engines, those that it has
+// no lifecycle for stay as they are.
 func (e engines) Driven(replica int) bool {
 	return e.Serving.Backend != Upstream || e.Serving.Upstreams[e.Ledger.Table().Replicas[replica].Name].Lifecycle != ""
 }
 
-// Ordered implements [bands.Engines] and [replicas.Engines].
+// Ordered implements [lifecycle.Engines].
 func (e engines) Ordered(control.Action, error) {}
 
 // answers measures how busy hosts are by the answers that there are.

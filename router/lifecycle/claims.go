@@ -60,6 +60,14 @@ func (c *Controller) Claim(rank Rank, observe func(control.Event)) *Claims {
 	return k
 }
 
+// Engines is what controllers ask of engines beside the states of replicas.
+type Engines interface {
+	// Driven reports whether anything loads and unloads the replica.
+	Driven(replica int) bool
+	// Ordered follows what is wanted of a replica, and why it has failed if it has.
+	Ordered(a control.Action, err error)
+}
+
 // TakeTurns makes the two replicas one location. The first is loaded next.
 func (k *Claims) TakeTurns(first, second int) {
 	k.c.locations[first].second = second

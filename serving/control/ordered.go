@@ -9,7 +9,7 @@ import (
 )
 
 // ordered is what a controller asks of engines, and the log of what it has them do. It implements
-// [bands.Engines] and [replicas.Engines].
+// [lifecycle.Engines].
 type ordered struct {
 	table   *fleet.Table
 	engines *engines.Engines

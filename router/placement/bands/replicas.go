@@ -22,7 +22,7 @@ type Replicas struct {
 	*Controller
 	table  *fleet.Table
 	ledger *fleet.Ledger
-	engine Engines
+	engine lifecycle.Engines
 	claims *lifecycle.Claims
 	number map[[2]int]int // of the replica by variant and host
 	busy   *signals.Busy
@@ -32,14 +32,6 @@ type Replicas struct {
 	measured time.Duration
 	loaded   []time.Duration // by replica, when it was loaded last by a move
 	use      [][]float64     // by replica, at the last measurement
-}
-
-// Engines is what [Replicas] asks for beside the states of replicas.
-type Engines interface {
-	// Driven reports whether anything loads and unloads the replica.
-	Driven(replica int) bool
-	// Ordered follows what is ordered, and why it was not if it was not.
-	Ordered(a control.Action, err error)
 }
 
 // worth is the least share of one host that a move must bring below bands and limits. What a
@@ -61,7 +53,7 @@ func resources() []Resource {
 
 // NewReplicas makes a controller of the ledger's replicas. The settings' resources are its own. [Replicas.Claim]
 // follows before the first Wake.
-func NewReplicas(s Settings, l *fleet.Ledger, b *signals.Busy, e Engines) (*Replicas, error) {
+func NewReplicas(s Settings, l *fleet.Ledger, b *signals.Busy, e lifecycle.Engines) (*Replicas, error) {
 	t := l.Table()
 	s.Options.Resources = resources()
 	s.Options.Gain = worth / float64(len(t.Hosts))

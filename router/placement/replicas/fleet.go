@@ -21,14 +21,6 @@ type Counted struct {
 	Least, Most int
 }
 
-// Engines is what [Replicas] asks for beside the states of replicas.
-type Engines interface {
-	// Driven reports whether anything loads and unloads the replica.
-	Driven(replica int) bool
-	// Ordered follows what is wanted of a replica, and why it has failed if it has.
-	Ordered(a control.Action, err error)
-}
-
 // Replicas runs a [Controller] that counts replicas of a fleet: it wants their states by the claims of the number of
 // replicas, and measures loads by how busy they keep their hosts. What higher ranks hold is not its own: it counts
 // what of that is up, and loads and unloads none of it.
@@ -39,7 +31,7 @@ type Replicas struct {
 	ledger  *fleet.Ledger
 	table   *fleet.Table
 	busy    *signals.Busy
-	engines Engines
+	engines lifecycle.Engines
 	claims  *lifecycle.Claims
 	counted []Counted
 	period  time.Duration
@@ -51,7 +43,7 @@ type Replicas struct {
 
 // NewReplicas makes a controller of the ledger's replicas that is due once a period. [Replicas.Claim] follows before
 // the first Wake.
-func NewReplicas(list []Counted, period time.Duration, l *fleet.Ledger, b *signals.Busy, e Engines) (*Replicas, error) {
+func NewReplicas(list []Counted, period time.Duration, l *fleet.Ledger, b *signals.Busy, e lifecycle.Engines) (*Replicas, error) {
 	t := l.Table()
 	x := &Replicas{ledger: l, table: t, busy: b, engines: e, counted: list, period: period, loads: make([]float64, len(list)), wants: make([]*control.Verb, len(t.Replicas))}
 	var models []Scaled

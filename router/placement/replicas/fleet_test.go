@@ -13,7 +13,7 @@ import (
 )
 
 // plant is replicas of one variant, each on a host of its own, whose engines take a minute to load. It is the
-// actuator of their lifecycles, and [replicas.Engines].
+// actuator of their lifecycles, and [lifecycle.Engines].
 type plant struct {
 	ledger *fleet.Ledger
 	busy   *signals.Busy
