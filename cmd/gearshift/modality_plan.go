@@ -52,7 +52,6 @@ of jobs use, so that each job keeps its quality floor and its deadline.`,
 }
 
 func newModalityPlan() *cobra.Command {
-	var path string
 	var of optionsOf
 	command := &cobra.Command{
 		Use:   "plan --in FILE.json",
@@ -72,28 +71,14 @@ are those of a scenario's model, in milliseconds, and the file has none. A queue
   {"options": [{"name": "audio", "quality": 0.67, "latency": [20, 40]},
                {"name": "both", "quality": 0.80, "latency": [60, 120]}],
    "jobs": [{"id": "1", "size": 2, "min_quality": 0.7, "deadline": 100}]}`,
-		Args: cli.None,
-		RunE: func(c *cobra.Command, _ []string) error {
-			text, name, err := output.Read(path, c.InOrStdin())
-			if err != nil {
-				return fmt.Errorf("cannot plan: %w", err)
-			}
-			options, err := of.read()
-			if err != nil {
-				return fmt.Errorf("cannot plan: %w", err)
-			}
-			planned, err := planJobs(name, text, options)
-			if err != nil {
-				return fmt.Errorf("cannot plan: %w", err)
-			}
-			if err := output.JSON(c.OutOrStdout(), planned); err != nil {
-				return fmt.Errorf("cannot print the plan: %w", err)
-			}
-			return nil
-		},
 	}
-	command.Flags().StringVar(&path, "in", "", "`file` with the queue as JSON; - is standard input")
-	_ = command.MarkFlagRequired("in")
+	cli.Plan(command, "queue", func(name string, text []byte) (any, error) {
+		options, err := of.read()
+		if err != nil {
+			return nil, err
+		}
+		return planJobs(name, text, options)
+	})
 	f := command.Flags()
 	f.StringVar(&of.scenario, "scenario", "", "built-in `name or file` of the scenario whose model's combinations are the options")
 	f.StringVar(&of.model, "model", "", "`NAME` of the scenario's model (default: the first with modalities)")

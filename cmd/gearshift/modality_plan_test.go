@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,21 +18,12 @@ const figure2 = `{"free_at": 20,
 // runModality runs the command on the text and returns what it prints.
 func runModality(t *testing.T, text string) (string, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "queue.json")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	c := newModalityCommand()
-	c.SetArgs([]string{"plan", "--in", path})
-	c.SetOut(&out)
-	c.SetErr(&out)
-	c.SilenceErrors, c.SilenceUsage = true, true
-	err := c.Execute()
+	path := write(t, "queue.json", text)
+	out, err := order("plan", "--in", path)
 	if err != nil {
 		return strings.ReplaceAll(err.Error(), path, "queue.json"), err
 	}
-	return out.String(), nil
+	return out, nil
 }
 
 // TestPlanOfFigure2: the paper's example, its jobs given in the wrong order.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/internal/output"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
 	"gearshift/router/modality"
@@ -297,7 +297,5 @@ func (o *tableOptions) printJSON(out io.Writer, made []madeTable) error {
 			list = append(list, j)
 		}
 	}
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	return e.Encode(list)
+	return output.JSON(out, list)
 }

@@ -39,21 +39,11 @@ profiles:
   - {variant: film-audio-video, batch_ms: {1: 60, 16: 960}}
 `
 
-// filed writes the scenario to a file.
-func filed(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "film.yaml")
-	if err := os.WriteFile(path, []byte(film), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // TestTableOfAScenario: the strategies of jobs of two requests, by either mixing; both tables
 // are stored.
 func TestTableOfAScenario(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "s.db")
-	text, err := order("table", "--scenario", filed(t), "--store", store, "--json", "--size", "2")
+	text, err := order("table", "--scenario", write(t, "film.yaml", film), "--store", store, "--json", "--size", "2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +74,7 @@ func TestTableOfAScenario(t *testing.T) {
 // TestTableShowsMemory: of a strategy what its largest combination needs, where the scenario says so of
 // all.
 func TestTableShowsMemory(t *testing.T) {
-	path := filed(t)
+	path := write(t, "film.yaml", film)
 	some := strings.Replace(film, "{1: 20, 16: 320}", "{1: 20, 16: 320}, memory: 10MiB", 1)
 	all := strings.NewReplacer("{1: 30, 16: 480}", "{1: 30, 16: 480}, memory: 25MiB", "{1: 60, 16: 960}", "{1: 60, 16: 960}, memory: 34MiB").Replace(some)
 	for text, want := range map[string][]string{film: nil, some: nil, all: {"MIB", "10", "25", "25", "34", "34", "34"}} {
@@ -138,14 +128,8 @@ func TestBadTables(t *testing.T) {
 
 // TestPlanOfAScenario: the options are those of the scenario's model.
 func TestPlanOfAScenario(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "queue.json")
-	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(`{"jobs": [{"id": "1", "size": 2, "min_quality": 0.71, "deadline": 85}]}`)
-	text, err := order("plan", "--in", path, "--scenario", filed(t))
+	path := write(t, "queue.json", `{"jobs": [{"id": "1", "size": 2, "min_quality": 0.71, "deadline": 85}]}`)
+	text, err := order("plan", "--in", path, "--scenario", write(t, "film.yaml", film))
 	var p plannedModality
 	if err != nil || json.Unmarshal([]byte(text), &p) != nil || len(p.Jobs) != 1 || p.Jobs[0].Strategy["film-audio"] != 1 || p.Jobs[0].Strategy["film-audio-video"] != 1 {
 		t.Errorf("%s%v", text, err)
@@ -159,11 +143,11 @@ func TestPlanOfAScenario(t *testing.T) {
 			t.Errorf("%s:\n got %v\nwant %s", c.args, err, want)
 		}
 	}
-	write(`{"jobs": [{"id": "1", "size": 2, "min_quality": 0.81, "deadline": 40}]}`)
-	if _, err := order("plan", "--in", path, "--scenario", filed(t)); err == nil || !strings.HasSuffix(err.Error(), `job "1": min_quality: 0.81 is above every option; the best has 0.8`) {
+	path = write(t, "queue.json", `{"jobs": [{"id": "1", "size": 2, "min_quality": 0.81, "deadline": 40}]}`)
+	if _, err := order("plan", "--in", path, "--scenario", write(t, "film.yaml", film)); err == nil || !strings.HasSuffix(err.Error(), `job "1": min_quality: 0.81 is above every option; the best has 0.8`) {
 		t.Errorf("floor: %v", err)
 	}
-	write(figure2)
+	path = write(t, "queue.json", figure2)
 	if _, err := order("plan", "--in", path, "--scenario", "mosel-tvlt"); err == nil || !strings.HasSuffix(err.Error(), "options: they are those of the scenario's model; want no list here, or no --scenario") {
 		t.Errorf("options in both: %v", err)
 	}

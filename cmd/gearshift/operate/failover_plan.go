@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/internal/output"
 	"gearshift/internal/scenario"
 	"gearshift/router/placement"
 )
@@ -58,7 +57,6 @@ variants, and where.`,
 }
 
 func newFailoverPlan() *cobra.Command {
-	var path string
 	command := &cobra.Command{
 		Use:   "plan --in FILE.json",
 		Short: "Print a placement of backups as JSON",
@@ -77,29 +75,13 @@ no room is listed with the reason. A problem of one application:
    "applications": [{"name": "A", "primary": "S1", "rate": 1, "variants": [
       {"name": "tiny", "quality": 0.97, "demand": {"memory": 158}},
       {"name": "large", "quality": 1, "demand": {"memory": 806}}]}]}`,
-		Args: cli.None,
-		RunE: func(c *cobra.Command, _ []string) error {
-			text, name, err := output.Read(path, c.InOrStdin())
-			if err != nil {
-				return fmt.Errorf("cannot plan: %w", err)
-			}
-			planned, err := planFailover(name, text)
-			if err != nil {
-				return fmt.Errorf("cannot plan: %w", err)
-			}
-			if err := output.JSON(c.OutOrStdout(), planned); err != nil {
-				return fmt.Errorf("cannot print the plan: %w", err)
-			}
-			return nil
-		},
 	}
-	command.Flags().StringVar(&path, "in", "", "`file` with the problem as JSON; - is standard input")
-	_ = command.MarkFlagRequired("in")
+	cli.Plan(command, "problem", planFailover)
 	return command
 }
 
 // planFailover plans the problem of a JSON file.
-func planFailover(name string, text []byte) (*PlannedFailover, error) {
+func planFailover(name string, text []byte) (any, error) {
 	f := failoverFile{Alpha: defaultAlpha, Policy: failoverPolicies[0]}
 	if err := scenario.Decode(name, text, &f); err != nil {
 		return nil, err

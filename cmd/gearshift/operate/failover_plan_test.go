@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 const convnext = `"variants": [
@@ -22,28 +22,22 @@ const three = `{"alpha": 0.1, "policy": "exact",
    {"name": "B", "primary": "S2", "rate": 2, ` + convnext + `},
    {"name": "C", "primary": "S3", "rate": 1, ` + convnext + `}]}`
 
-// run runs the command on the text and returns what it prints.
-func run(t *testing.T, text string) (string, error) {
+// execute runs a command with a standard input, and returns what it prints.
+func execute(t *testing.T, c *cobra.Command, in string, args ...string) (string, error) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "problem.json")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	var out bytes.Buffer
-	c := NewFailoverCommand()
-	c.SetArgs([]string{"plan", "--in", path})
+	c.SetArgs(args)
+	c.SetIn(strings.NewReader(in))
 	c.SetOut(&out)
 	c.SetErr(&out)
 	c.SilenceErrors, c.SilenceUsage = true, true
-	if err := c.Execute(); err != nil {
-		return strings.ReplaceAll(err.Error(), path, "problem.json"), err
-	}
-	return out.String(), nil
+	err := c.Execute()
+	return out.String(), err
 }
 
 func planned(t *testing.T, text string) *PlannedFailover {
 	t.Helper()
-	out, err := run(t, text)
+	out, err := execute(t, newFailoverPlan(), text, "--in", "-")
 	p := new(PlannedFailover)
 	if err == nil {
 		err = json.Unmarshal([]byte(out), p)
@@ -94,21 +88,21 @@ func TestUnprotected(t *testing.T) {
 func TestBadProblems(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{`"alpha": 0.1`, `"alpha": 1.5`, "alpha: 1.5 must be a share from 0 to below 1"},
-		{`"alpha": 0.1`, `"alpa": 0.1`, `problem.json:1: alpa: unknown key; did you mean "alpha"?`},
+		{`"alpha": 0.1`, `"alpa": 0.1`, `standard input:1: alpa: unknown key; did you mean "alpha"?`},
 		{`"policy": "exact"`, `"policy": "best"`, `policy: "best"; want one of gearshift, exact, alg1, alg1-printed`},
 		{`"name": "S2"`, `"name": "S1"`, `servers[1]: the name "S1" is empty or there twice`},
 		{`"rate": 2`, `"rate": 0`, `application "B": rate: 0 must be a number above 0`},
-		{`"rate": 2`, `"rate": "two"`, `problem.json:7: applications[1].rate: want a number, found the quoted text "two"`},
+		{`"rate": 2`, `"rate": "two"`, `standard input:7: applications[1].rate: want a number, found the quoted text "two"`},
 		{`{"memory": 300}`, `{"memory": -300}`, `server "S2": free: memory: -300 must be a number from 0 on`},
 		{`{"memory": 300}`, `{"compute": 300}`, `server "S1": free: there is no amount of compute, which others have; want one`},
-		{`"quality": 0.97756, `, ``, `problem.json:5: applications[0].variants[0].quality: missing; it has no default`},
+		{`"quality": 0.97756, `, ``, `standard input:5: applications[0].variants[0].quality: missing; it has no default`},
 		{`"primary": "S1"`, `"primary": "S1", "site": "c"`, `application "A": site: "c" is not that of its primary S1, "a"; leave it out`},
-		{three, ` `, "problem.json:1: the file is empty"},
-		{three, `{"servers": []}`, "problem.json:1: applications: missing; it has no default"},
+		{three, ` `, "standard input:1: the file is empty"},
+		{three, `{"servers": []}`, "standard input:1: applications: missing; it has no default"},
 	} {
-		text, err := run(t, strings.Replace(three, c.from, c.to, 1))
-		if err == nil || !strings.HasSuffix(text, c.want) {
-			t.Errorf("with %s: %s; want %s", c.to, text, c.want)
+		_, err := execute(t, newFailoverPlan(), strings.Replace(three, c.from, c.to, 1), "--in", "-")
+		if err == nil || !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("with %s: %v; want %s", c.to, err, c.want)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -11,14 +10,7 @@ import (
 
 func simulate(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	c := newFailoverSimulate()
-	var out bytes.Buffer
-	c.SetOut(&out)
-	c.SetErr(&out)
-	c.SetArgs(args)
-	c.SilenceUsage, c.SilenceErrors = true, true
-	err := c.Execute()
-	return out.String(), err
+	return execute(t, newFailoverSimulate(), "", args...)
 }
 
 // TestSimulate: FL-22 on the testbed, each server lost once. Ours and the paper's recover all; full variants held

@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -12,14 +11,7 @@ import (
 // forecast runs the command with a history.
 func forecast(t *testing.T, history string, args ...string) (string, error) {
 	t.Helper()
-	c := NewReplicaCommand()
-	var out bytes.Buffer
-	c.SetOut(&out)
-	c.SetErr(&out)
-	c.SetIn(strings.NewReader(history))
-	c.SetArgs(append([]string{"forecast", "--history", "-", "--capacity", "10"}, args...))
-	err := c.Execute()
-	return out.String(), err
+	return execute(t, newReplicaForecast(), history, append([]string{"--history", "-", "--capacity", "10"}, args...)...)
 }
 
 // twoDays is a load that swings between 50 and 150 each day, each ten minutes, until noon of the
