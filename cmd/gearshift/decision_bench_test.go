@@ -75,7 +75,7 @@ func decide(b *testing.B, engine string) {
 	if err := core.SetPolicy(policy); err != nil {
 		b.Fatal(err)
 	}
-	timed(b, core)
+	timed(b, core.Core)
 }
 
 // timed reports the median and the 99th percentile of single decisions.

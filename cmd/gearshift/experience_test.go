@@ -44,7 +44,7 @@ func logOf(t *testing.T, s *scenario.Scenario, n int, rate float64, choose func(
 		log := slog.New(slog.DiscardHandler)
 		core, err := app.NewCore(s, s.Serving.Fallback, log)
 		if err == nil {
-			err = choose(core)
+			err = choose(core.Core)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -78,7 +78,7 @@ func (x flood) run(t *testing.T) *flooded {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reloader, err := app.NewReloader(app.Options{Policy: x.policy, Store: x.store, Engine: onnxruntime.Native}, x.scenario, core, log)
+		reloader, err := app.NewReloader(app.Options{Policy: x.policy, Store: x.store, Engine: onnxruntime.Native}, x.scenario, core.Core, log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func (x flood) run(t *testing.T) *flooded {
 			f.freed = clock()
 			f.mu.Unlock()
 		})
-		x.send(t, server, core, clock, f)
+		x.send(t, server, core.Core, clock, f)
 		if n := core.Ledger().InFlight(); n != 0 {
 			t.Errorf("%d requests still in flight", n)
 		}

@@ -140,7 +140,7 @@ func newDrive(t *testing.T, balancer string, slowStart time.Duration) *drive {
 		t.Fatal(err)
 	}
 	t.Cleanup(closeEngines)
-	d := &drive{machines: &machines{table: core.Table()}, core: core, start: time.Now()}
+	d := &drive{machines: &machines{table: core.Table()}, core: core.Core, start: time.Now()}
 	config := s.Serving.Config()
 	config.Health.SlowStart = slowStart
 	o := serving.Options{Config: config, Router: core, Watchers: []serving.Watcher{d}}

@@ -163,7 +163,7 @@ func TestASlowEngineLosesTraffic(t *testing.T) {
 				}
 				engines := parkEngines(t, s, core.Table())
 				defer engines.close()
-				server := engines.server(t, s, core, "opt-1.3b")
+				server := engines.server(t, s, core.Core, "opt-1.3b")
 				defer server.Close()
 				const host, replica = 1, "opt-1.3b@gpu1"
 				x := &evenly{server: server.Handler(), gap: 20 * time.Millisecond}

@@ -247,7 +247,7 @@ func (x *tailTier) simulate(t *testing.T, s *tailScheme, pollTakes, length time.
 		c.Hosts = append(c.Hosts, fleet.Host{Compute: cores})
 	}
 	for i := range tailModels {
-		c.Models = append(c.Models, clients.Demand{Model: fleet.Model{Name: tailModels[i].Name}, Share: 1, Mean: x.cost[i], Work: clients.Always(x.cost[i]), Replicas: s.placed[i]})
+		c.Models = append(c.Models, clients.Demand{Model: fleet.Model{Name: tailModels[i].Name}, Share: 1, Mean: x.cost[i], Work: func(*rand.Rand) time.Duration { return x.cost[i] }, Replicas: s.placed[i]})
 	}
 	result, err := clients.Run(&c)
 	if err != nil {

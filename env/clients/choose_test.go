@@ -59,7 +59,7 @@ func TestPollsTakeWork(t *testing.T) {
 func TestHedging(t *testing.T) {
 	hedged := balance.Hedged{Chooser: balance.Sampled{K: 1}, Quantile: .95, Start: 3 * time.Second, Most: .1}
 	c := supermarket(20, .4, hedged, 4000*time.Second)
-	c.Models[0].Work, c.Warmup = clients.Always(time.Second), 0
+	c.Models[0].Work, c.Warmup = always(time.Second), 0
 	r := run(t, c)
 	if share := float64(r.Copies) / float64(r.Requests); share < .03 || share > .07 {
 		t.Errorf("%.3f of the requests have copies, want a twentieth", share)

@@ -106,11 +106,6 @@ func Exponential(mean time.Duration) func(*rand.Rand) time.Duration {
 	}
 }
 
-// Always is work that does not vary.
-func Always(work time.Duration) func(*rand.Rand) time.Duration {
-	return func(*rand.Rand) time.Duration { return work }
-}
-
 // Capacity is how many requests per second the hosts can answer at most, were all their cores
 // busy: the rate at which a load of 1 is.
 func (c *Config) Capacity() float64 {

@@ -61,7 +61,7 @@ func (s *script) Wake(now time.Duration) time.Duration {
 func two() *clients.Config {
 	return &clients.Config{
 		Hosts: []fleet.Host{{Compute: 1, Memory: 10}, {Compute: 1, Memory: 10}},
-		Models: []clients.Demand{{Model: fleet.Model{Name: "m", Version: "1", Memory: 6, Load: 2 * time.Second}, Share: 1, Work: clients.Always(10 * time.Millisecond),
+		Models: []clients.Demand{{Model: fleet.Model{Name: "m", Version: "1", Memory: 6, Load: 2 * time.Second}, Share: 1, Work: always(10 * time.Millisecond),
 			Mean: 10 * time.Millisecond, Replicas: []int{0}, LoadWork: time.Second}},
 		Clients: 3, Rate: 20, Chooser: balance.Sampled{K: 2, Poll: true}, Length: 20 * time.Second, Period: time.Second, Timeout: 100 * time.Millisecond, Seed: 1,
 	}
@@ -126,7 +126,7 @@ func TestAReplicaIsLoadedAndUnloaded(t *testing.T) {
 // loaded nowhere fails.
 func TestWhatHasNoMemoryIsNotLoaded(t *testing.T) {
 	c := two()
-	c.Models = append(c.Models, clients.Demand{Model: fleet.Model{Name: "n", Memory: 6}, Share: 1, Work: clients.Always(time.Millisecond), Mean: time.Millisecond, Replicas: []int{1}})
+	c.Models = append(c.Models, clients.Demand{Model: fleet.Model{Name: "n", Memory: 6}, Share: 1, Work: always(time.Millisecond), Mean: time.Millisecond, Replicas: []int{1}})
 	s := &script{}
 	c.Control = func(w *clients.Fleet) control.Controller {
 		s.claim(w)
@@ -178,7 +178,7 @@ func TestAVersionTakesOver(t *testing.T) {
 // TestUnloadsWaitForRequests: what runs on a replica that is unloaded ends before, and what is hidden gets nothing.
 func TestUnloadsWaitForRequests(t *testing.T) {
 	c := two()
-	c.Models[0].Work, c.Models[0].Mean, c.Models[0].Replicas, c.Rate = clients.Always(time.Second), time.Second, []int{0, 1}, 1
+	c.Models[0].Work, c.Models[0].Mean, c.Models[0].Replicas, c.Rate = always(time.Second), time.Second, []int{0, 1}, 1
 	running := 0
 	s := &script{}
 	c.Control = func(w *clients.Fleet) control.Controller {
@@ -206,10 +206,10 @@ func TestUnloadsWaitForRequests(t *testing.T) {
 // nowhere else fails.
 func TestAHostIsLost(t *testing.T) {
 	c := two()
-	c.Models[0].Replicas, c.Models[0].Work, c.Models[0].Mean = []int{0, 1}, clients.Always(30*time.Millisecond), 30*time.Millisecond
+	c.Models[0].Replicas, c.Models[0].Work, c.Models[0].Mean = []int{0, 1}, always(30*time.Millisecond), 30*time.Millisecond
 	c.Losses = []env.HostLoss{{Host: 0, From: 5 * time.Second, To: 10 * time.Second}}
 	few := run(t, c)
-	c.Models = append(c.Models, clients.Demand{Model: fleet.Model{Name: "n"}, Share: 1, Work: clients.Always(time.Millisecond), Mean: time.Millisecond, Replicas: []int{0}})
+	c.Models = append(c.Models, clients.Demand{Model: fleet.Model{Name: "n"}, Share: 1, Work: always(time.Millisecond), Mean: time.Millisecond, Replicas: []int{0}})
 	many := run(t, c) // half of about 100 requests
 	if few.Failed > 3 || many.Failed < 35 || many.Failed > 70 {
 		t.Errorf("%d requests fail where there is another replica, %d where half of the models have none", few.Failed, many.Failed)

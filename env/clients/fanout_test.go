@@ -51,7 +51,7 @@ func TestARequestIsAsSlowAsItsSlowestModel(t *testing.T) {
 // four times the work, whatever the number of requests.
 func TestExamplesAreTheUnitOfWork(t *testing.T) {
 	c := apart(1, 1)
-	c.Models[0].Work = clients.Always(time.Second)
+	c.Models[0].Work = always(time.Second)
 	c.Examples = func(*rand.Rand) int { return 4 }
 	r := run(t, c)
 	if got := r.Mean().Seconds(); math.Abs(got-4) > 0.05 {

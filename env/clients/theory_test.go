@@ -2,6 +2,7 @@ package clients_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -27,6 +28,11 @@ func supermarket(n int, load float64, c balance.Chooser, length time.Duration) *
 		config.Hosts = append(config.Hosts, fleet.Host{Compute: 1})
 	}
 	return config
+}
+
+// always is work that does not vary.
+func always(work time.Duration) func(*rand.Rand) time.Duration {
+	return func(*rand.Rand) time.Duration { return work }
 }
 
 func run(t *testing.T, c *clients.Config) *clients.Result {
@@ -120,7 +126,7 @@ func TestAllWorkIsDone(t *testing.T) {
 func TestASharedHostIsFair(t *testing.T) {
 	fixed := func(seconds float64) clients.Demand {
 		d := time.Duration(seconds * 1e9)
-		return clients.Demand{Model: fleet.Model{Name: "m"}, Share: 1, Work: clients.Always(d), Mean: d, Replicas: []int{0}}
+		return clients.Demand{Model: fleet.Model{Name: "m"}, Share: 1, Work: always(d), Mean: d, Replicas: []int{0}}
 	}
 	for _, x := range []struct{ cores float64 }{{1}, {2}} {
 		c := &clients.Config{Hosts: []fleet.Host{{Compute: x.cores}}, Models: []clients.Demand{fixed(1)}, Clients: 1, Rate: 1, Chooser: balance.Sampled{K: 1}, Length: 4000 * time.Second, Seed: 3}

@@ -20,7 +20,7 @@ func TestTurns(t *testing.T) {
 		want  float64
 	}{{"one after the other", true, 1 + 0.7/0.6}, {"at a time", false, 1 / 0.3}} {
 		c := supermarket(1, 0.7, balance.Sampled{K: 1}, 200_000*time.Second)
-		c.Models[0].Work, c.Turns = clients.Always(time.Second), x.turns
+		c.Models[0].Work, c.Turns = always(time.Second), x.turns
 		if got := run(t, c).Mean().Seconds(); math.Abs(got/x.want-1) > 0.05 {
 			t.Errorf("%s: a mean of %.3f s, want %.3f within 5 %%", x.name, got, x.want)
 		}
@@ -32,8 +32,8 @@ func TestTurnsOfModels(t *testing.T) {
 	c := &clients.Config{
 		Hosts: []fleet.Host{{Compute: 2}}, Clients: 1, Rate: 1, Turns: true, Chooser: balance.Sampled{K: 1}, Length: 20_000 * time.Second, Warmup: time.Second, Seed: 1,
 		Models: []clients.Demand{
-			{Model: fleet.Model{Name: "short"}, Share: 1, Work: clients.Always(10 * time.Millisecond), Mean: 10 * time.Millisecond, Replicas: []int{0}},
-			{Model: fleet.Model{Name: "long"}, Share: 1, Work: clients.Always(time.Second), Mean: time.Second, Replicas: []int{0}},
+			{Model: fleet.Model{Name: "short"}, Share: 1, Work: always(10 * time.Millisecond), Mean: 10 * time.Millisecond, Replicas: []int{0}},
+			{Model: fleet.Model{Name: "long"}, Share: 1, Work: always(time.Second), Mean: time.Second, Replicas: []int{0}},
 		},
 	}
 	// Half of the requests take 10 ms, the others a second and what they wait for each other: no core

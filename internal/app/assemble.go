@@ -95,11 +95,11 @@ func startRouting(o Options, s *scenario.Scenario, log *slog.Logger) (*Reloader,
 	if err != nil {
 		return nil, err
 	}
-	x, err := newCore(s, fallback.rule, log)
+	x, err := NewCore(s, fallback.rule, log)
 	if err != nil {
 		return nil, err
 	}
-	r, err := NewReloader(o, s, x.core, log)
+	r, err := NewReloader(o, s, x.Core, log)
 	if err != nil {
 		return nil, err
 	}

@@ -24,22 +24,17 @@ import (
 	"gearshift/workloads"
 )
 
-// NewCore returns the router with a rule as its fallback and no policy yet.
-func NewCore(s *scenario.Scenario, rule string, log *slog.Logger) (*router.Core, error) {
-	x, err := newCore(s, rule, log)
-	return x.core, err
-}
-
-// assembled is a core, with its balancers that others have a part in.
-type assembled struct {
-	core *router.Core
+// Core is a router, with its balancers that others have a part in.
+type Core struct {
+	*router.Core
 	// hears chooses by what engines say of their load; nil if the core's balancer does not.
 	hears *informed.Balancer
 	// tiers divides requests among tiers; nil without any.
 	tiers *tiers.Balancer
 }
 
-func newCore(s *scenario.Scenario, rule string, log *slog.Logger) (x assembled, err error) {
+// NewCore returns the router with a rule as its fallback and no policy yet.
+func NewCore(s *scenario.Scenario, rule string, log *slog.Logger) (x Core, err error) {
 	table := s.ServingTable()
 	rules, err := s.Maker(table)
 	if err != nil {
@@ -61,7 +56,7 @@ func newCore(s *scenario.Scenario, rule string, log *slog.Logger) (x assembled, 
 		x.tiers = tiers.NewBalancer(balancer, members, list)
 		balancer = x.tiers
 	}
-	x.core, err = joined(s, table, fallback, balancer, log)
+	x.Core, err = joined(s, table, fallback, balancer, log)
 	return x, err
 }
 

@@ -1,6 +1,7 @@
 package modality
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -226,7 +227,14 @@ func TestTableAgainstEnumeration(t *testing.T) {
 		for size := 1; size <= 8; size++ {
 			var all []solve.Point
 			everyStrategy(options, size, mixing, func(cost, value float64) { all = append(all, solve.Point{Cost: cost, Value: value}) })
-			want, got := solve.Of(all), table.Front(size)
+			slices.SortFunc(all, func(a, b solve.Point) int { return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(b.Value, a.Value)) })
+			var want []solve.Point
+			for _, p := range all {
+				if len(want) == 0 || p.Value > want[len(want)-1].Value+solve.Same {
+					want = append(want, p)
+				}
+			}
+			got := table.Front(size)
 			if len(want) != len(got) {
 				t.Fatalf("seed %d, size %d: %d strategies, by enumeration %d", seed, size, len(got), len(want))
 			}

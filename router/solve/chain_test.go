@@ -1,12 +1,27 @@
 package solve
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 )
+
+// frontOf returns the front of the points, which it sorts.
+func frontOf(points []Point) Front {
+	slices.SortFunc(points, func(a, b Point) int {
+		return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(b.Value, a.Value))
+	})
+	best, kept := math.Inf(-1), points[:0]
+	for _, p := range points {
+		if p.Value > best+Same {
+			best, kept = p.Value, append(kept, p)
+		}
+	}
+	return kept
+}
 
 // drawn is an instance of n items whose fronts have points of a few values, as those of
 // batches of a few kinds have; tight says how much of what the dearest points cost the
@@ -22,7 +37,7 @@ func drawn(rng *rand.Rand, n, options int, tight float64) []Item {
 			cost := (3 + 40*(q-0.6) + 10*rng.Float64()) * (2 + float64(size)) / 3
 			points = append(points, Point{cost, q * float64(size)})
 		}
-		items[k].Front = Of(points)
+		items[k].Front = frontOf(points)
 		f := items[k].Front
 		spent += f[0].Cost + tight*(f[len(f)-1].Cost-f[0].Cost)
 		items[k].Budget = spent * (0.9 + 0.3*rng.Float64())
@@ -59,7 +74,7 @@ func pareto(items []Item) float64 {
 				}
 			}
 		}
-		if sets = Of(next); len(sets) == 0 {
+		if sets = frontOf(next); len(sets) == 0 {
 			return math.Inf(-1)
 		}
 	}
@@ -139,7 +154,7 @@ func TestChainWhereAllIsOnALine(t *testing.T) {
 			cost := 1 + 99*rng.Float64()
 			points = append(points, Point{cost, cost / 100})
 		}
-		items[k].Front = Of(points)
+		items[k].Front = frontOf(points)
 		items[k].Budget = 40 * float64(k+1)
 	}
 	var c Chain
@@ -207,8 +222,8 @@ func TestChainDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestFrontOf(t *testing.T) {
-	f := Of([]Point{{3, 1}, {1, 1}, {2, 3}, {2, 2}, {5, 3}, {4, 4}})
+func TestFrontAt(t *testing.T) {
+	f := frontOf([]Point{{3, 1}, {1, 1}, {2, 3}, {2, 2}, {5, 3}, {4, 4}})
 	if want := (Front{{1, 1}, {2, 3}, {4, 4}}); !slices.Equal(f, want) {
 		t.Errorf("front %v, want %v", f, want)
 	}

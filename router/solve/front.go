@@ -4,7 +4,6 @@ package solve
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -21,20 +20,6 @@ type Point struct{ Cost, Value float64 }
 // Front is points of which none is as cheap as another and worth no more: both costs and
 // values rise.
 type Front []Point
-
-// Of returns the front of the points, which it sorts.
-func Of(points []Point) Front {
-	slices.SortFunc(points, func(a, b Point) int {
-		return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(b.Value, a.Value))
-	})
-	best, kept := math.Inf(-1), points[:0]
-	for _, p := range points {
-		if p.Value > best+Same {
-			best, kept = p.Value, append(kept, p)
-		}
-	}
-	return kept
-}
 
 // At returns the index of the cheapest point whose value is at least the floor, within
 // [Tolerance]; false if there is none.
