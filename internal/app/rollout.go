@@ -29,7 +29,7 @@ func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, busy *signal
 	} else if c.Routers > 1 {
 		log.Warn("several routers share the fleet: only one of them may have the section rollout, or each undoes what the others load", "routers", c.Routers)
 	}
-	system, named := s.RolloutSystem()
+	models, named := s.Versioned()
 	t := l.Table()
 	names := make([]*config.Name, len(backends))
 	for i := range backends {
@@ -40,7 +40,7 @@ func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, busy *signal
 		}
 	}
 	return rollout.New(rollout.Options{
-		System: system, Controller: s.RolloutOptions(), Ledger: l, Names: names, Pattern: x.Pattern, Busy: busy,
+		Models: models, Controller: s.RolloutOptions(), Ledger: l, Names: names, Pattern: x.Pattern, Busy: busy,
 		StateFile: o.RolloutState, Log: log,
 	})
 }

@@ -92,8 +92,8 @@ func (x controllers) sections(w env.ControlAccess, life *lifecycle.Controller, m
 	e, busy := engines{x.Scenario, w, monitor}, x.Busy(w.Ledger)
 	list = append(list, answers{busy})
 	if x.rolling {
-		system, _ := x.RolloutSystem()
-		v, err := rollout.NewReplicas(system, x.RolloutOptions(), w.Ledger, busy, func(int, *rollout.Versioned, string) {})
+		models, _ := x.Versioned()
+		v, err := rollout.NewReplicas(models, x.RolloutOptions(), w.Ledger, busy, func(int, *rollout.Versioned, string) {})
 		if err != nil {
 			return nil, err
 		}
@@ -316,8 +316,8 @@ func (s *Scenario) versioned(step workloads.Step) error {
 		return fmt.Errorf("there is no section rollout; want one")
 	}
 	name, version, _ := strings.Cut(step.Replica, "=")
-	system, _ := s.RolloutSystem()
-	if !slices.ContainsFunc(system.Models, func(m rollout.Versioned) bool { return m.Name == name && !m.RealTime }) {
+	models, _ := s.Versioned()
+	if !slices.ContainsFunc(models, func(m rollout.Versioned) bool { return m.Name == name && !m.RealTime }) {
 		return fmt.Errorf("no model %q changes its version; %s", name, hint(name, s.modelNames()))
 	}
 	return rollout.CheckVersion(version)

@@ -175,10 +175,10 @@ func (s *Scenario) seconds() (list []placedReplica) {
 	return list
 }
 
-// RolloutSystem returns the models whose versions change, with those that are left out, and for each
+// Versioned returns the models whose versions change, with those that are left out, and for each
 // replica whether its model's name may change.
-func (s *Scenario) RolloutSystem() (x *rollout.System, named []bool) {
-	x, named = &rollout.System{}, make([]bool, len(s.placedReplicas()))
+func (s *Scenario) Versioned() (list []rollout.Versioned, named []bool) {
+	named = make([]bool, len(s.placedReplicas()))
 	index := map[string]int{}
 	for i, p := range s.placedReplicas() {
 		index[s.replicaName(p)] = i
@@ -199,10 +199,10 @@ func (s *Scenario) RolloutSystem() (x *rollout.System, named []bool) {
 			m.Locations = s.realTime(w.Name, index)
 		}
 		if len(m.Locations) > 0 {
-			x.Models = append(x.Models, m)
+			list = append(list, m)
 		}
 	}
-	return x, named
+	return list, named
 }
 
 // realTime lists where a model is that is updated in real time.

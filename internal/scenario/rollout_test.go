@@ -56,11 +56,11 @@ func TestRolloutHasSecondReplicas(t *testing.T) {
 	if n := len(s.Profiles()); n != 5 || s.Profiles()[0] != s.Profiles()[3] {
 		t.Errorf("%d profiles, want 5", n)
 	}
-	x, named := s.RolloutSystem()
+	models, named := s.Versioned()
 	if want := []bool{true, true, false, true, true}; !slices.Equal(named, want) {
 		t.Errorf("named %v, want %v", named, want)
 	}
-	small, live := x.Models[0], x.Models[1]
+	small, live := models[0], models[1]
 	if small.Version != "7" || small.Keep != 1 || !slices.Equal(small.Locations, []rollout.Location{{Host: 0, Replicas: [2]int{0, 3}}, {Host: 1, Replicas: [2]int{1, 4}}}) {
 		t.Errorf("%+v", small)
 	}

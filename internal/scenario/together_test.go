@@ -44,9 +44,9 @@ func TestAllSystemsInOneScenario(t *testing.T) {
 	if seconds != 6 || len(engines) != 3 {
 		t.Errorf("%d replicas that take turns, want 6: small and large on three hosts; engines of digits: %v, want three", seconds, engines)
 	}
-	x, _ := s.RolloutSystem()
-	if len(x.Models) != 2 || len(x.Models[0].Locations) != 3 {
-		t.Errorf("versions: %+v", x.Models)
+	models, _ := s.Versioned()
+	if len(models) != 2 || len(models[0].Locations) != 3 {
+		t.Errorf("versions: %+v", models)
 	}
 }
 

@@ -356,9 +356,9 @@ func (w *warner) rolling() {
 	}
 	ledger := fleet.NewLedger(w.s.ServingTable())
 	versions := lifecycle.New(ledger, nil, lifecycle.Options{}).Claim(lifecycle.Versions, nil)
-	system, _ := w.s.RolloutSystem()
-	for i := range system.Models {
-		m := &system.Models[i]
+	models, _ := w.s.Versioned()
+	for i := range models {
+		m := &models[i]
 		up, tight := 0, -1
 		for _, l := range m.Locations {
 			if ledger.State(l.Replicas[0]) == fleet.Up {

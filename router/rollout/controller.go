@@ -12,7 +12,6 @@ import (
 // Controller is a [control.Controller] that brings models to the versions that are wanted. Its
 // methods must not be called concurrently.
 type Controller struct {
-	system  *System
 	options Options
 	fleet   Fleet
 	models  []model
@@ -23,6 +22,7 @@ var _ control.Controller = (*Controller)(nil)
 
 // model is what is known of one.
 type model struct {
+	*Versioned
 	wanted, from string        // the version that all locations are to have, and that before
 	history      []string      // versions before the wanted one, the latest last: where rollbacks lead
 	since        time.Duration // when the version was wanted
@@ -96,17 +96,17 @@ var phases = [...]string{"", "loading", "ready", "shifting", "draining", "unload
 func (p phase) String() string { return phases[p] }
 
 // New makes a controller of models that all have their first versions.
-func New(s *System, o Options, w Fleet) (*Controller, error) {
-	if err := s.validate(); err != nil {
+func New(models []Versioned, o Options, w Fleet) (*Controller, error) {
+	if err := validate(models); err != nil {
 		return nil, fmt.Errorf("cannot make rollout: %w", err)
 	}
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("cannot make rollout: %w", err)
 	}
-	c := &Controller{system: s, options: o, fleet: w, owner: map[int][2]int{}}
-	for i := range s.Models {
-		m := model{wanted: s.Models[i].Version, from: s.Models[i].Version}
-		for j, p := range s.Models[i].Locations {
+	c := &Controller{options: o, fleet: w, owner: map[int][2]int{}}
+	for i := range models {
+		m := model{Versioned: &models[i], wanted: models[i].Version, from: models[i].Version}
+		for j, p := range m.Locations {
 			m.locations = append(m.locations, location{versions: [2]string{m.wanted, ""}})
 			for _, r := range p.Replicas {
 				if r >= 0 {
@@ -121,7 +121,7 @@ func New(s *System, o Options, w Fleet) (*Controller, error) {
 
 // Index returns the index of the named model, or −1.
 func (c *Controller) Index(name string) int {
-	return slices.IndexFunc(c.system.Models, func(m Versioned) bool { return m.Name == name })
+	return slices.IndexFunc(c.models, func(m model) bool { return m.Name == name })
 }
 
 // known returns the model, or why it takes no orders.
@@ -129,8 +129,8 @@ func (c *Controller) known(i int) (*model, error) {
 	if i < 0 || i >= len(c.models) {
 		return nil, ErrUnknown
 	}
-	if c.system.Models[i].RealTime {
-		return nil, fmt.Errorf("%s: %w", c.system.Models[i].Name, ErrRealTime)
+	if c.models[i].RealTime {
+		return nil, fmt.Errorf("%s: %w", c.models[i].Name, ErrRealTime)
 	}
 	return &c.models[i], nil
 }
@@ -141,7 +141,7 @@ func (c *Controller) Roll(i int, to string, now time.Duration) error {
 	if err != nil {
 		return err
 	}
-	name := c.system.Models[i].Name
+	name := c.models[i].Name
 	invalid := CheckVersion(to)
 	switch {
 	case to != "" && invalid != nil:
@@ -215,7 +215,7 @@ func (c *Controller) Pause(i int, now time.Duration) error {
 	if err != nil {
 		return err
 	}
-	switch name := c.system.Models[i].Name; {
+	switch name := c.models[i].Name; {
 	case !m.rolling:
 		return fmt.Errorf("%s has version %q everywhere: there is nothing to pause", name, m.wanted)
 	case m.paused:
@@ -233,7 +233,7 @@ func (c *Controller) Continue(i int, now time.Duration) error {
 		return err
 	}
 	if !m.paused {
-		return fmt.Errorf("%s is not paused", c.system.Models[i].Name)
+		return fmt.Errorf("%s is not paused", c.models[i].Name)
 	}
 	m.paused = false
 	for j := range m.locations {
@@ -250,7 +250,7 @@ func (c *Controller) Rollback(i int, now time.Duration) error {
 	if err != nil {
 		return err
 	}
-	name := c.system.Models[i].Name
+	name := c.models[i].Name
 	switch {
 	case m.rolling && m.back:
 		return fmt.Errorf("%s goes back to version %q already", name, m.wanted)
@@ -317,7 +317,7 @@ func (c *Controller) report(s Step) {
 
 // countsAt are those of both replicas of a location.
 func (c *Controller) countsAt(i, j int) (list [2]Count) {
-	for k, r := range c.system.Models[i].Locations[j].Replicas {
+	for k, r := range c.models[i].Locations[j].Replicas {
 		if r >= 0 {
 			list[k] = c.fleet.Count(r)
 		}

@@ -11,7 +11,7 @@ import (
 // step takes the change of a location as far as it can be now by one phase. It reports whether it has.
 func (c *Controller) step(i, j int, now time.Duration) bool {
 	p := &c.models[i].locations[j]
-	if p.phase != steady && c.fleet.Lost(c.system.Models[i].Locations[j].Host) {
+	if p.phase != steady && c.fleet.Lost(c.models[i].Locations[j].Host) {
 		c.interrupt(i, j, now)
 		return false
 	}
@@ -53,7 +53,7 @@ func (p *change) enter(to phase, now time.Duration) bool {
 }
 
 // replica returns the replica of an index at the location.
-func (c *Controller) replica(i, j, k int) int { return c.system.Models[i].Locations[j].Replicas[k] }
+func (c *Controller) replica(i, j, k int) int { return c.models[i].Locations[j].Replicas[k] }
 
 // weigh gives the next replica its part of the requests, and the active one the rest.
 func (c *Controller) weigh(i, j int, share float64) {

@@ -41,15 +41,15 @@ type turns struct {
 	others   []int // replicas of other locations of the model
 }
 
-// NewReplicas makes a controller of a system whose replicas are those of the ledger, and of hosts that are as busy
+// NewReplicas makes a controller of models whose replicas are those of the ledger, and of hosts that are as busy
 // as measured. Name has a replica's model be called by a version from its next load on; empty: it has none.
 // [Replicas.Claim] follows before the first Wake.
-func NewReplicas(s *System, o Options, l *fleet.Ledger, use *signals.Busy, name func(replica int, m *Versioned, version string)) (*Replicas, error) {
+func NewReplicas(models []Versioned, o Options, l *fleet.Ledger, use *signals.Busy, name func(replica int, m *Versioned, version string)) (*Replicas, error) {
 	t := l.Table()
 	n := len(t.Replicas)
 	x := &Replicas{ledger: l, table: t, use: use, name: name, counts: make([]counter, n), versioned: make([]bool, n), parts: make([]float64, n)}
-	for i := range s.Models {
-		x.find(&s.Models[i])
+	for i := range models {
+		x.find(&models[i])
 	}
 	report := o.Report
 	o.Report = func(s Step) {
@@ -59,7 +59,7 @@ func NewReplicas(s *System, o Options, l *fleet.Ledger, use *signals.Busy, name 
 		}
 	}
 	var err error
-	x.Controller, err = New(s, o, seen{x})
+	x.Controller, err = New(models, o, seen{x})
 	return x, err
 }
 

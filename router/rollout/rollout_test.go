@@ -125,9 +125,9 @@ func TestUtilisationAndStaleness(t *testing.T) {
 
 func TestRealTimeModelsAndFaultyOrders(t *testing.T) {
 	w := newSimulation(t, 1, 1, 100, 40, quick())
-	c, err := rollout.New(&rollout.System{Models: []rollout.Versioned{
+	c, err := rollout.New([]rollout.Versioned{
 		{Name: "live", Version: "1", RealTime: true, Locations: []rollout.Location{{Replicas: [2]int{0, 1}}}},
-	}}, quick(), w)
+	}, quick(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,8 +302,8 @@ func TestResume(t *testing.T) {
 			w.tick()
 		}
 		state := w.control.State(w.now)
-		system := &rollout.System{Models: []rollout.Versioned{{Name: "a", Version: "1", Locations: []rollout.Location{{Host: 0, Replicas: [2]int{0, 1}}, {Host: 1, Replicas: [2]int{2, 3}}}}}}
-		next, err := rollout.New(system, quick(), w)
+		models := []rollout.Versioned{{Name: "a", Version: "1", Locations: []rollout.Location{{Host: 0, Replicas: [2]int{0, 1}}, {Host: 1, Replicas: [2]int{2, 3}}}}}
+		next, err := rollout.New(models, quick(), w)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,8 +328,8 @@ func TestResumeFromOlderState(t *testing.T) {
 	w.until(time.Minute, func() bool { return w.control.Status(0, w.now).Locations[0].Phase == "shifting" })
 	state := w.control.State(w.now) // the first replica is the active one
 	w.until(time.Minute, w.settled(0))
-	system := &rollout.System{Models: []rollout.Versioned{{Name: "a", Version: "1", Locations: []rollout.Location{{Replicas: [2]int{0, 1}}}}}}
-	next, err := rollout.New(system, quick(), w)
+	models := []rollout.Versioned{{Name: "a", Version: "1", Locations: []rollout.Location{{Replicas: [2]int{0, 1}}}}}
+	next, err := rollout.New(models, quick(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,19 +360,19 @@ func TestEngineThatComesBackWithAnOlderVersion(t *testing.T) {
 	}
 }
 
-func TestFaultySystems(t *testing.T) {
-	for want, s := range map[string]*rollout.System{
-		"has no location": {Models: []rollout.Versioned{{Name: "a"}}},
-		"is of":           {Models: []rollout.Versioned{{Name: "a", Locations: []rollout.Location{{Replicas: [2]int{0, 0}}}}}},
-		"needs 2":         {Models: []rollout.Versioned{{Name: "a", Keep: 2, Locations: []rollout.Location{{Replicas: [2]int{0, 1}}}}}},
+func TestFaultyModels(t *testing.T) {
+	for want, models := range map[string][]rollout.Versioned{
+		"has no location": {{Name: "a"}},
+		"is of":           {{Name: "a", Locations: []rollout.Location{{Replicas: [2]int{0, 0}}}}},
+		"needs 2":         {{Name: "a", Keep: 2, Locations: []rollout.Location{{Replicas: [2]int{0, 1}}}}},
 	} {
-		if _, err := rollout.New(s, quick(), nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := rollout.New(models, quick(), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 	o := quick()
 	o.AtOnce, o.Utilisation, o.Shares = 0, 2, []float64{0.5, 0.1}
-	if _, err := rollout.New(&rollout.System{}, o, nil); err == nil || !strings.Contains(err.Error(), "0 changes at once") || !strings.Contains(err.Error(), "that grow") {
+	if _, err := rollout.New(nil, o, nil); err == nil || !strings.Contains(err.Error(), "0 changes at once") || !strings.Contains(err.Error(), "that grow") {
 		t.Errorf("error %v", err)
 	}
 }

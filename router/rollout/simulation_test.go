@@ -162,7 +162,7 @@ func (w *simulation) serve(r int) {
 func newSimulation(t testing.TB, models, hosts, memory, size int, o rollout.Options) *simulation {
 	t.Helper()
 	w := &simulation{t: t, takes: time.Second, random: rand.New(rand.NewPCG(1, 2)), bad: map[string]string{}, worse: map[string]worse{}}
-	s := &rollout.System{}
+	var versioned []rollout.Versioned
 	for h := range hosts {
 		w.memory, w.busy = append(w.memory, memory), append(w.busy, 0.5)
 		_ = h
@@ -172,10 +172,10 @@ func newSimulation(t testing.TB, models, hosts, memory, size int, o rollout.Opti
 		for h := range hosts {
 			x.Locations = append(x.Locations, rollout.Location{Host: h, Replicas: [2]int{w.replica(h, size, fleet.Up), w.replica(h, size, fleet.Cold)}})
 		}
-		s.Models = append(s.Models, x)
+		versioned = append(versioned, x)
 	}
 	o.Report = func(x rollout.Step) { w.steps = append(w.steps, x) }
-	c, err := rollout.New(s, o, w)
+	c, err := rollout.New(versioned, o, w)
 	if err != nil {
 		t.Fatal(err)
 	}

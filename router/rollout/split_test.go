@@ -21,7 +21,7 @@ func newReplicas(t *testing.T) (*Replicas, *fleet.Ledger) {
 		t.Fatal(err)
 	}
 	ledger := fleet.NewLedger(table)
-	s := &System{Models: []Versioned{{Name: "v", Version: "1", Locations: []Location{{Host: 0, Replicas: [2]int{0, 2}}, {Host: 1, Replicas: [2]int{1, 3}}}}}}
+	s := []Versioned{{Name: "v", Version: "1", Locations: []Location{{Host: 0, Replicas: [2]int{0, 2}}, {Host: 1, Replicas: [2]int{1, 3}}}}}
 	x, err := NewReplicas(s, DefaultOptions(), ledger, signals.NewBusy(ledger, signals.BusyOptions{}), func(int, *Versioned, string) {})
 	if err != nil {
 		t.Fatal(err)

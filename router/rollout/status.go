@@ -42,9 +42,9 @@ type LocationStatus struct {
 
 // Status returns how the model stands.
 func (c *Controller) Status(i int, now time.Duration) Status {
-	m, x := &c.models[i], &c.system.Models[i]
+	m := &c.models[i]
 	s := Status{
-		Name: x.Name, Wanted: m.wanted, Previous: m.previous(), RealTime: x.RealTime,
+		Name: m.Name, Wanted: m.wanted, Previous: m.previous(), RealTime: m.RealTime,
 		Rolling: m.rolling, Back: m.back, Paused: m.paused, Waits: m.waits, Reason: m.reason, Counts: m.counts,
 	}
 	if m.rolling {
@@ -53,7 +53,7 @@ func (c *Controller) Status(i int, now time.Duration) Status {
 	}
 	for j := range m.locations {
 		p := &m.locations[j]
-		s.Locations = append(s.Locations, LocationStatus{Location: x.Locations[j], Active: p.active, Versions: p.versions, Phase: p.phase.String(), Share: p.share})
+		s.Locations = append(s.Locations, LocationStatus{Location: m.Locations[j], Active: p.active, Versions: p.versions, Phase: p.phase.String(), Share: p.share})
 	}
 	return s
 }
@@ -127,7 +127,7 @@ func (c *Controller) State(now time.Duration) State {
 	for i := range c.models {
 		m := &c.models[i]
 		x := ModelState{
-			Name: c.system.Models[i].Name, Wanted: m.wanted, From: m.from, History: slices.Clone(m.history),
+			Name: m.Name, Wanted: m.wanted, From: m.from, History: slices.Clone(m.history),
 			Rolling: m.rolling, Back: m.back, Paused: m.paused, Reason: m.reason, Counts: m.counts,
 		}
 		if m.rolling {
@@ -158,7 +158,7 @@ const settling = 3 * time.Second
 // Resume goes on where another controller was. It is called before the first [Controller.Wake], at the time 0 of
 // its clock or later: the fleet is told which version each replica has, and requests go to the active ones alone. A roll
 // that was under way goes on from there: what is loaded in addition is unloaded first. Models that
-// the state does not have keep their first versions, and those that the system does not have are
+// the state does not have keep their first versions, and those that it does not have are
 // left out.
 func (c *Controller) Resume(s State, now time.Duration) error {
 	for _, x := range s.Models {

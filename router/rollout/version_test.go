@@ -9,7 +9,7 @@ import (
 )
 
 // What no version can be is refused where it comes in: in an order, which then holds up no other roll, in
-// a system, and in a state.
+// a model, and in a state.
 func TestVersionsAreNames(t *testing.T) {
 	w := newSimulation(t, 1, 2, 100, 40, quick())
 	for _, version := range []string{"../../etc", "a/b", ".hidden", "-1", "1 2", "1\n", "ü", "a\x00", strings.Repeat("1", 65)} {
@@ -21,10 +21,10 @@ func TestVersionsAreNames(t *testing.T) {
 		if err := w.control.Resume(state, 0); !errors.Is(err, rollout.ErrVersion) {
 			t.Errorf("a state with %q: %v", version, err)
 		}
-		if _, err := rollout.New(&rollout.System{Models: []rollout.Versioned{
+		if _, err := rollout.New([]rollout.Versioned{
 			{Name: "m", Version: version, Locations: []rollout.Location{{Replicas: [2]int{0, 1}}}},
-		}}, quick(), w); !errors.Is(err, rollout.ErrVersion) {
-			t.Errorf("a system with %q: %v", version, err)
+		}, quick(), w); !errors.Is(err, rollout.ErrVersion) {
+			t.Errorf("a model with %q: %v", version, err)
 		}
 	}
 	for _, version := range []string{"2", "1.2.0-rc1+cu12", "2026-11-28", strings.Repeat("1", 64)} {

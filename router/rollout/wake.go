@@ -62,7 +62,7 @@ func (c *Controller) find(i int, now time.Duration) {
 		p.active = other
 		c.fleet.Weigh(c.replica(i, j, other), 1)
 		c.fleet.Weigh(c.replica(i, j, 1-other), 0)
-		if found := p.versions[other]; found != m.wanted && !m.rolling && !c.system.Models[i].RealTime {
+		if found := p.versions[other]; found != m.wanted && !m.rolling && !c.models[i].RealTime {
 			m.begin(m.wanted, found, now)
 			m.reason = fmt.Sprintf("an engine has come back with version %q", found)
 			c.rebase(i)
@@ -119,7 +119,7 @@ func (c *Controller) units() (n int) {
 	for i := range c.models {
 		m, x := &c.models[i], 0
 		for j := range m.locations {
-			if m.locations[j].phase != steady && !c.fleet.Lost(c.system.Models[i].Locations[j].Host) {
+			if m.locations[j].phase != steady && !c.fleet.Lost(c.models[i].Locations[j].Host) {
 				x++
 			}
 		}
@@ -167,7 +167,7 @@ func (c *Controller) begin(i int, now time.Duration) {
 		m.waits = "the new version looks worse"
 		return
 	}
-	at := c.system.Models[i].Locations
+	at := c.models[i].Locations
 	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(c.fleet.Busy(at[a].Host), c.fleet.Busy(at[b].Host)) })
 	for _, j := range list {
 		if why := c.try(i, j, now); why != "" && m.waits == "" {
@@ -191,7 +191,7 @@ func (c *Controller) end(i int, now time.Duration) {
 
 // try begins the change of a location, or says what it waits for.
 func (c *Controller) try(i, j int, now time.Duration) (why string) {
-	m, at := &c.models[i], &c.system.Models[i].Locations[j]
+	m, at := &c.models[i], &c.models[i].Locations[j]
 	p := &m.locations[j]
 	active := at.Replicas[p.active]
 	switch s := c.fleet.State(active); {
@@ -246,7 +246,7 @@ func (c *Controller) least(i int) int {
 			loaded++
 		}
 	}
-	return c.system.Models[i].Least(loaded)
+	return c.models[i].Least(loaded)
 }
 
 // hold has a replica's next load be of the version, and its answers counted from now on.
@@ -275,7 +275,7 @@ func (c *Controller) distinguish(i, j, k int) {
 // answering returns at how many of the model's locations something answers.
 func (c *Controller) answering(i int) (n int) {
 	for j := range c.models[i].locations {
-		if p := &c.models[i].locations[j]; p.phase < emptying && c.fleet.State(c.system.Models[i].Locations[j].Replicas[p.active]) == fleet.Up {
+		if p := &c.models[i].locations[j]; p.phase < emptying && c.fleet.State(c.models[i].Locations[j].Replicas[p.active]) == fleet.Up {
 			n++
 		}
 	}

@@ -201,21 +201,21 @@ func newRigOf(t *testing.T, change func(*control.RebalancingOptions), versions b
 
 // addVersions has versions of models change, by replicas that take turns.
 func (g *rig) addVersions(t *testing.T, s *serving.Options, half int) {
-	names, x := make([]*config.Name, 2*half), &changes.System{}
+	names, versioned := make([]*config.Name, 2*half), []changes.Versioned(nil)
 	for i := range names {
 		names[i] = new(config.Name)
 		names[i].Set(s.Backends[i].Model)
 		s.Backends[i].Versioned = names[i]
 	}
 	for v, name := range models {
-		x.Models = append(x.Models, changes.Versioned{Name: name, Version: "1", Locations: []changes.Location{
+		versioned = append(versioned, changes.Versioned{Name: name, Version: "1", Locations: []changes.Location{
 			{Host: 0, Replicas: [2]int{v, half + v}}, {Host: 1, Replicas: [2]int{len(models) + v, half + len(models) + v}},
 		}})
 	}
 	o := changes.DefaultOptions()
 	o.Warmup = time.Second
 	var err error
-	if g.versions, err = rollout.New(rollout.Options{System: x, Controller: o, Ledger: s.Router.Ledger(), Names: names, Pattern: "{model}@{version}", Busy: s.Busy}); err != nil {
+	if g.versions, err = rollout.New(rollout.Options{Models: versioned, Controller: o, Ledger: s.Router.Ledger(), Names: names, Pattern: "{model}@{version}", Busy: s.Busy}); err != nil {
 		t.Fatal(err)
 	}
 	s.Modules = append([]serving.Module{g.versions}, s.Modules...)

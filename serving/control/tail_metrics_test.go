@@ -63,9 +63,9 @@ func newServer(t *testing.T) *serving.Server {
 		t.Fatal(err)
 	}
 	versions, err := rollout.New(rollout.Options{
-		System: &changes.System{Models: []changes.Versioned{{Name: "m", Version: "1", Locations: []changes.Location{
+		Models: []changes.Versioned{{Name: "m", Version: "1", Locations: []changes.Location{
 			{Host: 0, Replicas: [2]int{0, -1}}, {Host: 1, Replicas: [2]int{1, -1}},
-		}}}},
+		}}},
 		Controller: changes.DefaultOptions(), Ledger: ledger, Names: []*config.Name{{}, {}}, Busy: use,
 	})
 	if err != nil {

@@ -49,7 +49,7 @@ func roll(f *clients.Fleet, c *clients.Config, old, next int, order time.Duratio
 		}
 	}
 	var err error
-	if x.controller, err = rollout.New(&rollout.System{Models: []rollout.Versioned{m}}, o, x); err != nil {
+	if x.controller, err = rollout.New([]rollout.Versioned{m}, o, x); err != nil {
 		return nil, err
 	}
 	x.Claims = f.Claim(lifecycle.Versions, x.controller.Observe)

@@ -71,7 +71,7 @@ func (f *fleetWithAll) join(o *failover.Options, s *serving.Options) {
 	t := o.Table
 	half := len(t.Replicas) / 2
 	s.Backends = append(s.Backends, s.Backends...)
-	names, x := make([]*config.Name, len(t.Replicas)), &versions.System{}
+	names, versioned := make([]*config.Name, len(t.Replicas)), []versions.Versioned(nil)
 	for i := range t.Replicas {
 		names[i] = new(config.Name)
 		names[i].Set(s.Backends[i].Model)
@@ -83,7 +83,7 @@ func (f *fleetWithAll) join(o *failover.Options, s *serving.Options) {
 			r := h*len(models) + v
 			m.Locations = append(m.Locations, versions.Location{Host: h, Replicas: [2]int{r, half + r}})
 		}
-		x.Models = append(x.Models, m)
+		versioned = append(versioned, m)
 	}
 	c := versions.DefaultOptions()
 	c.Warmup = time.Second
@@ -92,7 +92,7 @@ func (f *fleetWithAll) join(o *failover.Options, s *serving.Options) {
 		AtOnce: slices.Repeat([]int{8}, len(t.Replicas)),
 	})
 	var err error
-	if f.versions, err = rollout.New(rollout.Options{System: x, Controller: c, Ledger: s.Router.Ledger(), Names: names, Pattern: "{model}@{version}", Busy: s.Busy, Log: o.Log}); err != nil {
+	if f.versions, err = rollout.New(rollout.Options{Models: versioned, Controller: c, Ledger: s.Router.Ledger(), Names: names, Pattern: "{model}@{version}", Busy: s.Busy, Log: o.Log}); err != nil {
 		f.t.Fatal(err)
 	}
 	if f.moves, err = control.NewRebalancing(control.RebalancingOptions{

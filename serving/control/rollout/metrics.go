@@ -34,8 +34,8 @@ func newMetrics(m *Module) *metrics {
 		rollout.StepWorse:   {"rollbacks", "Times that the model went back while it was rolled, by itself or by order."},
 	} {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_rollout_" + about[0] + "_total", Help: about[1]}, []string{"model"})
-		for i := range m.options.System.Models {
-			v.WithLabelValues(m.options.System.Models[i].Name)
+		for i := range m.options.Models {
+			v.WithLabelValues(m.options.Models[i].Name)
 		}
 		x.steps[kind] = v
 	}

@@ -22,8 +22,8 @@ import (
 
 // Options are what a Module is made of.
 type Options struct {
-	// System is the models. Replicas are those of the table.
-	System *rollout.System
+	// Models are those whose versions change. Replicas are those of the table.
+	Models []rollout.Versioned
 	// Controller sets how versions change. Its reports are the module's.
 	Controller rollout.Options
 	Ledger     *fleet.Ledger
@@ -84,8 +84,8 @@ func New(o Options) (*Module, error) {
 // it what the first of them is called. The second has no version yet.
 func (m *Module) nameFirst() {
 	names := m.options.Names
-	for i := range m.options.System.Models {
-		for _, x := range m.options.System.Models[i].Locations {
+	for i := range m.options.Models {
+		for _, x := range m.options.Models[i].Locations {
 			first := names[x.Replicas[0]]
 			if first == nil { // of a model that is updated in real time
 				continue
@@ -119,7 +119,7 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 func (m *Module) newController(last *rollout.State) (err error) {
 	c := m.options.Controller
 	c.Report = m.report
-	if m.controller, err = rollout.NewReplicas(m.options.System, c, m.ledger, m.options.Busy, m.name); err != nil || last == nil {
+	if m.controller, err = rollout.NewReplicas(m.options.Models, c, m.ledger, m.options.Busy, m.name); err != nil || last == nil {
 		return err
 	}
 	if err := m.controller.Resume(*last, 0); err != nil {
@@ -168,7 +168,7 @@ func (m *Module) nameOf(replica int, model, version string) string {
 
 // tellStart says in the log what is controlled.
 func (m *Module) tellStart() {
-	attributes := []any{"models", len(m.options.System.Models), "at_once", m.options.Controller.AtOnce, "utilisation", m.options.Controller.Utilisation}
+	attributes := []any{"models", len(m.options.Models), "at_once", m.options.Controller.AtOnce, "utilisation", m.options.Controller.Utilisation}
 	if m.store != nil {
 		attributes = append(attributes, "state", m.store.Path(), "resumed", m.resumed)
 	}
@@ -180,10 +180,10 @@ func (m *Module) tellStart() {
 
 // report follows a step of the controller, within its Wake or an order.
 func (m *Module) report(s rollout.Step) {
-	name := m.options.System.Models[s.Model].Name
+	name := m.options.Models[s.Model].Name
 	host := ""
 	if s.Location >= 0 {
-		host = m.table.Hosts[m.options.System.Models[s.Model].Locations[s.Location].Host].Name
+		host = m.table.Hosts[m.options.Models[s.Model].Locations[s.Location].Host].Name
 	}
 	m.metrics.took(s, name)
 	attributes := []any{"model", name, "from", s.From, "to", s.To}

@@ -30,7 +30,7 @@ func newModule(t *testing.T) (*Module, *fleet.Ledger) {
 		names[i].Set("v")
 	}
 	m, err := New(Options{
-		System:     &rollout.System{Models: []rollout.Versioned{{Name: "v", Version: "1", Locations: []rollout.Location{{Host: 0, Replicas: [2]int{0, 2}}, {Host: 1, Replicas: [2]int{1, 3}}}}}},
+		Models:     []rollout.Versioned{{Name: "v", Version: "1", Locations: []rollout.Location{{Host: 0, Replicas: [2]int{0, 2}}, {Host: 1, Replicas: [2]int{1, 3}}}}},
 		Controller: rollout.DefaultOptions(), Ledger: ledger, Names: names, Pattern: "{model}@{version}", Busy: signals.NewBusy(ledger, signals.BusyOptions{}),
 	})
 	if err != nil {
@@ -57,7 +57,7 @@ func TestWhatIsCounted(t *testing.T) {
 
 func TestNamesOfVersions(t *testing.T) {
 	m, _ := newModule(t)
-	model := &m.options.System.Models[0]
+	model := &m.options.Models[0]
 	if got := m.options.Names[2].Get(); got != "" {
 		t.Errorf("the second replica has the name %q before it has a version", got)
 	}

@@ -119,15 +119,15 @@ func (m *Module) order(give func(model int, to string, now time.Duration) error)
 // names lists the models.
 func (m *Module) names() string {
 	var list []string
-	for i := range m.options.System.Models {
-		list = append(list, m.options.System.Models[i].Name)
+	for i := range m.options.Models {
+		list = append(list, m.options.Models[i].Name)
 	}
 	return strings.Join(list, ", ")
 }
 
 // Versions returns how the models stand.
 func (m *Module) Versions() []Version {
-	list := make([]Version, len(m.options.System.Models))
+	list := make([]Version, len(m.options.Models))
 	m.engines.Look(func() {
 		now := m.clock()
 		for i := range list {

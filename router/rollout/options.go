@@ -15,11 +15,6 @@ import (
 	"gearshift/router/fleet"
 )
 
-// System is the models whose versions a [Controller] changes.
-type System struct {
-	Models []Versioned
-}
-
 // Versioned is a model whose versions change.
 type Versioned struct {
 	Name string
@@ -135,11 +130,11 @@ func (o *Options) validate() error {
 	return found.Err()
 }
 
-func (s *System) validate() error {
+func validate(models []Versioned) error {
 	var found faults.List
 	seen := map[int]string{}
-	for i := range s.Models {
-		m := &s.Models[i]
+	for i := range models {
+		m := &models[i]
 		if err := CheckVersion(m.Version); err != nil {
 			found.Add(fmt.Errorf("model %q: %w", m.Name, err))
 		}
