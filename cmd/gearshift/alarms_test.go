@@ -53,7 +53,7 @@ func follow(t *testing.T, router string, to func(failover.Notice)) {
 func falseAlarms(notices []failover.Notice, outages []hostLoss, from, to time.Time) (n int) {
 	for _, x := range notices {
 		if x.Kind == "lost" && x.Time.After(from) && x.Time.Before(to) &&
-			!slices.ContainsFunc(outages, func(o hostLoss) bool { return o.covers(x.Server, x.Time) }) {
+			!slices.ContainsFunc(outages, func(o hostLoss) bool { return o.covers(x.Host, x.Time) }) {
 			n++
 		}
 	}
@@ -72,7 +72,7 @@ func detections(notices []failover.Notice, outages []hostLoss, kind string) (too
 		if o.kind != kind {
 			continue
 		}
-		i := slices.IndexFunc(notices, func(x failover.Notice) bool { return x.Kind == "lost" && o.covers(x.Server, x.Time) })
+		i := slices.IndexFunc(notices, func(x failover.Notice) bool { return x.Kind == "lost" && o.covers(x.Host, x.Time) })
 		if i < 0 {
 			missed++
 			continue
@@ -108,7 +108,7 @@ func TestFalseAlarmsAreCounted(t *testing.T) {
 	at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
 	outages := []hostLoss{{"h1", "stop", at(10), at(12)}, {"h2", "stop", at(11), at(13)}, {"h2", "stop", at(20), time.Time{}}}
 	lost := func(host string, s float64) failover.Notice {
-		return failover.Notice{Kind: "lost", Server: host, Time: at(s)}
+		return failover.Notice{Kind: "lost", Host: host, Time: at(s)}
 	}
 	notices := []failover.Notice{lost("h1", 5), lost("h1", 10.1), lost("h2", 10.5), lost("h1", 12.04), lost("h1", 12.5), lost("h2", 30)}
 	if n := falseAlarms(notices, outages, at(0), at(100)); n != 3 {

@@ -57,12 +57,12 @@ func (c *chaos) watch(ctx context.Context) {
 				c.fault("the term ran back from %d to %d", term, s.Term)
 			}
 			term = s.Term
-			if !slices.ContainsFunc(s.Servers, func(x failover.Server) bool { return x.State != "lost" }) {
+			if !slices.ContainsFunc(s.Hosts, func(x failover.HostStatus) bool { return x.State != "lost" }) {
 				c.mu.Lock()
 				c.blind = append(c.blind, time.Now())
 				c.mu.Unlock()
 			}
-			for _, x := range s.Servers {
+			for _, x := range s.Hosts {
 				for name, share := range x.Used {
 					if share > 1+1e-9 {
 						c.fault("%.3f of the %s of %s are taken by plan", share, name, x.Name)

@@ -282,7 +282,7 @@ func (c *chaos) whole(when string) {
 			continue
 		}
 		var wrong []string
-		for _, x := range s.Servers {
+		for _, x := range s.Hosts {
 			if x.State != "up" || x.Agent == nil {
 				wrong = append(wrong, x.Name+" is "+x.State)
 			}

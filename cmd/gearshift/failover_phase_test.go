@@ -178,7 +178,7 @@ func (p *phase) unsettled(s *failover.Situation) string {
 	if p.policy == "gearshift" && s.Unprotected > 0 {
 		return fmt.Sprintf("%d applications are unprotected", s.Unprotected)
 	}
-	for _, x := range s.Servers {
+	for _, x := range s.Hosts {
 		switch {
 		case x.State != "up":
 			return x.Name + " is " + x.State

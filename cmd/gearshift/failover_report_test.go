@@ -52,7 +52,7 @@ func (p *phase) tallyNotices(x *loss, y *tallied) {
 			continue
 		}
 		switch {
-		case n.Kind == "lost" && n.Server == hostName(x.host) && !known:
+		case n.Kind == "lost" && n.Host == hostName(x.host) && !known:
 			known = true
 			y.detection = append(y.detection, ms(n.Time.Sub(x.at)))
 		case n.Kind == "notified":

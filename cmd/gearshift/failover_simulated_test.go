@@ -25,7 +25,7 @@ func (p *phase) stalls() (list []env.HostLoss) {
 	for _, n := range p.notices {
 		host := -1
 		for h := range failoverHosts {
-			if hostName(h) == n.Server {
+			if hostName(h) == n.Host {
 				host = h
 			}
 		}
@@ -82,7 +82,7 @@ func (p *phase) simulated(c applications.Config) map[string]times {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	c.System, c.Options, c.Length, c.Seed, c.Traffic = s.FailoverSystem(true), s.FailoverOptions(), before+p.took, 1, true
+	c.Problem, c.Options, c.Length, c.Seed, c.Traffic = s.FailoverProblem(true), s.FailoverOptions(), before+p.took, 1, true
 	result, err := applications.Run(c)
 	if err != nil {
 		p.t.Fatal(err)
@@ -90,7 +90,7 @@ func (p *phase) simulated(c applications.Config) map[string]times {
 	detection, recovery := map[string][]float64{}, map[string][]float64{}
 	for _, one := range result.Failovers {
 		i := slices.IndexFunc(c.Losses[:len(p.losses)], func(l env.HostLoss) bool {
-			return l.From <= one.Detected && one.Detected <= l.To && one.Servers[0] == l.Host
+			return l.From <= one.Detected && one.Detected <= l.To && one.Hosts[0] == l.Host
 		})
 		if i < 0 {
 			continue

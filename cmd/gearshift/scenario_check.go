@@ -42,8 +42,8 @@ host, with requests of the workload's mean lengths; another, what is answered ho
 func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 	if drawn, err := scenario.LoadFailover(ref); err == nil {
 		if d, ok := drawn.Drawing(); ok {
-			x := drawn.FailoverSystem(false)
-			fmt.Fprintf(c.OutOrStdout(), "%s is a valid scenario: %d applications of %d families, drawn on %d servers in %d sites, for gearshift failover simulate alone\n", ref, len(x.Applications), len(d.Families), d.Servers, d.Sites)
+			x := drawn.FailoverProblem(false)
+			fmt.Fprintf(c.OutOrStdout(), "%s is a valid scenario: %d applications of %d families, drawn on %d hosts in %d sites, for gearshift failover simulate alone\n", ref, len(x.Applications), len(d.Families), d.Hosts, d.Sites)
 			return nil
 		}
 	}

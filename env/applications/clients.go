@@ -6,13 +6,14 @@ import (
 
 	"gearshift/env"
 	"gearshift/router/control"
+	"gearshift/router/failover"
 )
 
 // application is the clients' side of one: where they send, and what they wait for.
 type application struct {
-	target  int // instance; −1: they know none
+	target  failover.Assignment // Nowhere: they know none
 	ok      bool
-	next    int // instance to which they switch
+	next    failover.Assignment // to which they switch
 	at      time.Duration
 	random  *rand.Rand
 	arrival time.Duration   // of the next request
@@ -25,7 +26,7 @@ type application struct {
 // draw draws the next arrival.
 func (sim *simulation) draw(i int) {
 	a := &sim.apps[i]
-	a.arrival += time.Duration(a.random.ExpFloat64() / sim.System.Applications[i].Rate * float64(time.Second))
+	a.arrival += time.Duration(a.random.ExpFloat64() / sim.Problem.Applications[i].Rate * float64(time.Second))
 }
 
 // catchUp lets the requests come that are sent until now, under what has held since the last call:
@@ -66,7 +67,7 @@ func (sim *simulation) land(i int) {
 	if len(a.flying) == 0 {
 		return
 	}
-	took := sim.latency(a.target)
+	took := sim.Problem.Variant(a.target).Latency
 	kept := a.flying[:0]
 	for _, sent := range a.flying {
 		if sent+took > sim.now {
@@ -113,16 +114,16 @@ func (sim *simulation) settle(i int) {
 	sim.watch(i)
 }
 
-// report reports a request that has failed on the target's server, whose process is gone.
+// report reports a request that has failed on the target's host, whose process is gone.
 func (sim *simulation) report(i int, kind control.Kind) {
-	if s := sim.serverOf(sim.apps[i].target); sim.Traffic && sim.servers[s].down && sim.servers[s].gone {
+	if s := sim.apps[i].target.Host; sim.Traffic && sim.hosts[s].down && sim.hosts[s].gone {
 		sim.controller.Observe(control.Event{At: sim.now, Kind: kind, Replica: -1, Host: s, Began: sim.now})
 	}
 }
 
 // watch puts the next request on the agenda, whose failure the controller hears of.
 func (sim *simulation) watch(i int) {
-	if a := &sim.apps[i]; sim.Traffic && !a.sends && !a.ok && a.target >= 0 {
+	if a := &sim.apps[i]; sim.Traffic && !a.sends && !a.ok && a.target != failover.Nowhere {
 		a.sends = true
 		sim.simulator.Schedule(env.Item{At: max(a.arrival, sim.now), Kind: clientSends, Index: i})
 	}
@@ -132,26 +133,26 @@ func (sim *simulation) watch(i int) {
 func (sim *simulation) send(i int) {
 	a := &sim.apps[i]
 	a.sends = false
-	if sim.catchUp(i); !a.ok && a.target >= 0 {
+	if sim.catchUp(i); !a.ok && a.target != failover.Nowhere {
 		sim.report(i, control.Refused)
 		sim.watch(i)
 	}
 }
 
-// activate has the clients send to the instance: at once where the server of the one before lives,
+// activate has the clients send to what is activated: at once where the host of the one before lives,
 // behind whose address it is, else once they know of it.
-func (sim *simulation) activate(i, instance int) {
-	a := &sim.apps[i]
-	a.next, a.at = instance, sim.now
-	if a.target < 0 || sim.servers[sim.serverOf(a.target)].down {
+func (sim *simulation) activate(to failover.Assignment) {
+	a := &sim.apps[to.App]
+	a.next, a.at = to, sim.now
+	if a.target == failover.Nowhere || sim.hosts[a.target.Host].down {
 		a.at += sim.Switch
-		sim.simulator.Schedule(env.Item{At: a.at, Kind: clientsSwitch, Index: i})
+		sim.simulator.Schedule(env.Item{At: a.at, Kind: clientsSwitch, Index: to.App})
 		return
 	}
-	sim.switchTo(i)
+	sim.switchTo(to.App)
 }
 
-// switchTo has the clients send to the instance that was activated last. The one before answers
+// switchTo has the clients send to what was activated last. The one before answers
 // what it has, if it can.
 func (sim *simulation) switchTo(i int) {
 	a := &sim.apps[i]
@@ -161,7 +162,7 @@ func (sim *simulation) switchTo(i int) {
 	sim.catchUp(i)
 	if n := len(a.flying); n > 0 {
 		sim.result.Requests.Answered += n
-		sim.answered(i, a.flying[0]+sim.latency(a.target))
+		sim.answered(i, a.flying[0]+sim.Problem.Variant(a.target).Latency)
 		a.flying = a.flying[:0]
 	}
 	a.target = a.next

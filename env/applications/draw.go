@@ -8,34 +8,35 @@ import (
 
 	"gearshift/internal/splitmix"
 	"gearshift/router/failover"
+	"gearshift/router/fleet"
 	"gearshift/router/placement"
 	"gearshift/router/profile"
 	"gearshift/workloads"
 )
 
-// Drawing describes applications and servers that are drawn.
+// Drawing describes applications and hosts that are drawn.
 type Drawing struct {
-	// Applications is how many there are. Zero is as many as fill the servers.
+	// Applications is how many there are. Zero is as many as fill the hosts.
 	Applications int
-	Servers      int
-	Sites        int // to which servers are dealt out in turn
-	// Utilisation is the share of the servers' capacity that the applications take, of the
+	Hosts        int
+	Sites        int // to which hosts are dealt out in turn
+	// Utilisation is the share of the hosts' capacity that the applications take, of the
 	// resource of which they take most.
 	Utilisation float64
 	// Families are those of which each application has one, drawn evenly. Its full variant is
 	// the largest that answers within BoundMS.
 	Families []workloads.Family
 	BoundMS  float64
-	// Reference are the families for which the servers are made, where applications fill them: as
-	// large as PerServer applications of these, drawn, make them.
+	// Reference are the families for which the hosts are made, where applications fill them: as
+	// large as PerHost applications of these, drawn, make them.
 	Reference []workloads.Family
-	PerServer float64
+	PerHost   float64
 	// Critical is the share of the applications that are critical, spread evenly.
 	Critical float64
 	Seed     uint64
 }
 
-// Of is the drawing with families of one class alone, which fill the servers. An empty class is all
+// Of is the drawing with families of one class alone, which fill the hosts. An empty class is all
 // families, and as many applications as before.
 func (d Drawing) Of(class string) Drawing {
 	if class == "" {
@@ -52,13 +53,13 @@ const (
 	mostRate  = 5
 )
 
-// Draw draws the applications, and servers that are alike and as large as the utilisation asks for.
+// Draw draws the applications, and hosts that are alike and as large as the utilisation asks for.
 // Primaries are placed by the caller.
-func Draw(d Drawing) (*failover.System, error) {
-	if d.Servers < 1 || d.Sites < 1 || !(d.Utilisation > 0 && d.Utilisation <= 1) || len(d.Families) == 0 {
-		return nil, fmt.Errorf("cannot draw %d servers on %d sites, %d families and a utilisation of %v", d.Servers, d.Sites, len(d.Families), d.Utilisation)
+func Draw(d Drawing) (*failover.Problem, error) {
+	if d.Hosts < 1 || d.Sites < 1 || !(d.Utilisation > 0 && d.Utilisation <= 1) || len(d.Families) == 0 {
+		return nil, fmt.Errorf("cannot draw %d hosts on %d sites, %d families and a utilisation of %v", d.Hosts, d.Sites, len(d.Families), d.Utilisation)
 	}
-	s := &failover.System{Resources: []string{"memory", "compute"}}
+	s := &failover.Problem{Resources: []string{"memory", "compute"}}
 	random := rand.New(rand.NewPCG(splitmix.Mix(d.Seed), 11))
 	var capacity []float64
 	if d.Applications > 0 {
@@ -68,7 +69,7 @@ func Draw(d Drawing) (*failover.System, error) {
 		capacity = d.capacity(s.Applications)
 	} else {
 		var reference []failover.Application
-		for range int(math.Round(d.PerServer * float64(d.Servers))) {
+		for range int(math.Round(d.PerHost * float64(d.Hosts))) {
 			reference = append(reference, d.application(len(reference), d.Reference, random))
 		}
 		capacity = d.capacity(reference)
@@ -77,8 +78,9 @@ func Draw(d Drawing) (*failover.System, error) {
 	for i := range s.Applications {
 		s.Applications[i].Critical = math.Floor(float64(i+1)*d.Critical+1e-9) > math.Floor(float64(i)*d.Critical+1e-9)
 	}
-	for i := range d.Servers {
-		s.Servers = append(s.Servers, failover.Server{Name: fmt.Sprintf("s%d", i+1), Site: fmt.Sprintf("site%d", i%d.Sites+1), Capacity: capacity})
+	for i := range d.Hosts {
+		s.Hosts = append(s.Hosts, fleet.Host{Name: fmt.Sprintf("s%d", i+1), Site: fmt.Sprintf("site%d", i%d.Sites+1)})
+		s.Capacity = append(s.Capacity, capacity)
 	}
 	return s, nil
 }
@@ -101,8 +103,8 @@ func Application(name string, f workloads.Family, rate, boundMS float64) failove
 			best, a.Full = m.Top1, i
 		}
 		a.Variants = append(a.Variants, failover.Variant{
-			Alternative: placement.Alternative{Name: m.Name, Quality: m.Top1, Demand: []float64{m.MemoryMB() * 1e6, rate * m.ServiceMS() / 1000}, Latency: profile.Duration(m.ServiceMS())},
-			Model:       m.Name, Load: profile.Duration(m.LoadMS()),
+			Alternative: placement.Alternative{Name: m.Name, Model: m.Name, Quality: m.Top1, Demand: []float64{m.MemoryMB() * 1e6, rate * m.ServiceMS() / 1000}, Latency: profile.Duration(m.ServiceMS())},
+			Load:        profile.Duration(m.LoadMS()),
 		})
 	}
 	for i := range a.Variants {
@@ -122,20 +124,20 @@ func taken(list []failover.Application) []float64 {
 	return sum
 }
 
-// capacity is that of a server for which the applications take the utilisation of all, of each resource.
+// capacity is that of a host for which the applications take the utilisation of all, of each resource.
 func (d *Drawing) capacity(list []failover.Application) []float64 {
 	all := taken(list)
 	for r := range all {
-		all[r] /= d.Utilisation * float64(d.Servers)
+		all[r] /= d.Utilisation * float64(d.Hosts)
 	}
 	return all
 }
 
-// fill draws applications until they take the utilisation of the servers.
+// fill draws applications until they take the utilisation of the hosts.
 func (d *Drawing) fill(capacity []float64, random *rand.Rand) (list []failover.Application) {
 	left := make([]float64, len(capacity))
 	for r, x := range capacity {
-		left[r] = x * d.Utilisation * float64(d.Servers)
+		left[r] = x * d.Utilisation * float64(d.Hosts)
 	}
 	for {
 		a := d.application(len(list), d.Families, random)

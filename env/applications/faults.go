@@ -60,12 +60,12 @@ func ReadFaults(text []byte) ([]Fault, error) {
 	return faults, nil
 }
 
-// Fold makes losses of servers out of recorded faults. Each server has the faults of a number of the
+// Fold makes losses of hosts out of recorded faults. Each host has the faults of a number of the
 // recorded machines, which are drawn; machines without a fault are among them, of which all tells how many
 // there are. Times are divided by rescale. Half of the losses, drawn too, come without a sign.
-func Fold(faults []Fault, all, each, servers int, rescale float64, seed uint64) ([]env.HostLoss, error) {
-	if each < 1 || each*servers > all || !(rescale > 0) {
-		return nil, fmt.Errorf("%d servers with the faults of %d machines each, of %d, rescaled by %v; want as many machines as that, and a factor above 0", servers, each, all, rescale)
+func Fold(faults []Fault, all, each, hosts int, rescale float64, seed uint64) ([]env.HostLoss, error) {
+	if each < 1 || each*hosts > all || !(rescale > 0) {
+		return nil, fmt.Errorf("%d hosts with the faults of %d machines each, of %d, rescaled by %v; want as many machines as that, and a factor above 0", hosts, each, all, rescale)
 	}
 	var names []string
 	for _, f := range faults {
@@ -77,19 +77,19 @@ func Fold(faults []Fault, all, each, servers int, rescale float64, seed uint64) 
 		return nil, fmt.Errorf("%d machines have faults; want at least as many in all, not %d", len(names), all)
 	}
 	random := rand.New(rand.NewPCG(splitmix.Mix(seed), 21))
-	of := map[string]int{} // server by machine
-	for k, machine := range random.Perm(all)[:each*servers] {
+	of := map[string]int{} // host by machine
+	for k, machine := range random.Perm(all)[:each*hosts] {
 		if machine < len(names) {
 			of[names[machine]] = k / each
 		}
 	}
 	var losses []env.HostLoss
 	for _, f := range faults {
-		if server, ok := of[f.Machine]; ok {
+		if host, ok := of[f.Machine]; ok {
 			at := func(days float64) time.Duration {
 				return time.Duration(days / rescale * 24 * float64(time.Hour))
 			}
-			losses = append(losses, env.HostLoss{Host: server, From: at(f.From), To: max(at(f.To), at(f.From)+time.Millisecond), Silent: random.IntN(2) == 0})
+			losses = append(losses, env.HostLoss{Host: host, From: at(f.From), To: max(at(f.To), at(f.From)+time.Millisecond), Silent: random.IntN(2) == 0})
 		}
 	}
 	return losses, nil

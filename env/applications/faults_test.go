@@ -45,7 +45,7 @@ func made(seed uint64) (faults []applications.Fault) {
 }
 
 // TestADayOfFaults: through a day of faults, those that fall on each other included, with every policy: no
-// instance is loaded twice, no server holds more than it has, epochs rise, an application that is not answered is
+// assignment is loaded twice, no host holds more than it has, epochs rise, an application that is not answered is
 // listed with a reason (all of which the simulation checks), and each request is accounted for.
 func TestADayOfFaults(t *testing.T) {
 	for k, policy := range failover.Policies {
@@ -55,7 +55,7 @@ func TestADayOfFaults(t *testing.T) {
 		}
 		o := failover.DefaultOptions()
 		o.Policy = policy
-		r := run(t, applications.Config{System: drawn(t, 46, 6), Options: o, Losses: losses, Length: 24 * time.Hour, Seed: uint64(k), Switch: 50 * time.Millisecond, Traffic: k%2 == 0})
+		r := run(t, applications.Config{Problem: drawn(t, 46, 6), Options: o, Losses: losses, Length: 24 * time.Hour, Seed: uint64(k), Switch: 50 * time.Millisecond, Traffic: k%2 == 0})
 		if r.Losses < 20 || r.Requests.Sent < 1e7 {
 			t.Errorf("%s: %d losses, %d requests", policy, r.Losses, r.Requests.Sent)
 		}

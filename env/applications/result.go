@@ -14,7 +14,7 @@ type Result struct {
 	Length time.Duration
 	Losses int // that began
 	// Exposed is how many applications had fewer backups than they should when the first
-	// server was lost.
+	// host was lost.
 	Exposed   int
 	Failovers []Failover
 	Requests  Requests
@@ -43,9 +43,9 @@ type Outage struct {
 	From, Length time.Duration
 }
 
-// Failover is the loss of one server or more, and what the controller made of it.
+// Failover is the loss of one host or more, and what the controller made of it.
 type Failover struct {
-	Servers []int
+	Hosts []int
 	// Detected is when the first of them was found lost, After how long after its loss.
 	Detected, After time.Duration
 	Affected        []Affected
@@ -56,7 +56,7 @@ type Failover struct {
 type Affected struct {
 	Application int
 	Recovered   bool
-	// Took is the time from the detection until its clients knew of the new instance.
+	// Took is the time from the detection until its clients knew what took over.
 	Took time.Duration
 	// Lost is the share of the accuracy on its primary that it lost, by what answered it in the
 	// end, before it was moved back, and First by what answered it first.
@@ -90,7 +90,7 @@ func (sim *simulation) step(s failover.Step) {
 		if n := len(sim.result.Failovers); n > 0 {
 			f = &sim.result.Failovers[n-1]
 			f.Affected = append(f.Affected, Affected{Application: s.Application})
-			sim.latest[s.Application] = spot{n - 1, len(f.Affected) - 1}
+			sim.latest[s.Application] = at{n - 1, len(f.Affected) - 1}
 		}
 		return
 	}
@@ -104,13 +104,13 @@ func (sim *simulation) step(s failover.Step) {
 			sim.result.Failovers[n-1].Over = true
 		}
 	case a == nil:
-	case s.Kind == failover.StepNotified && slices.Contains(f.Servers, s.Server):
-		a.Why = cmp.Or(a.Why, "nothing answered it before its server was back")
+	case s.Kind == failover.StepNotified && slices.Contains(f.Hosts, s.Host):
+		a.Why = cmp.Or(a.Why, "nothing answered it before its host was back")
 	case s.Kind == failover.StepNotified:
 		if a.known, a.took = s.At+sim.Switch, s.Took+sim.Switch; a.again {
 			a.took = a.known - a.since
 		}
-		if a.dead = sim.servers[s.Server].down; a.dead {
+		if a.dead = sim.hosts[s.Host].down; a.dead {
 			a.Why = cmp.Or(a.Why, "what was to take over was lost too")
 			break
 		}
@@ -126,28 +126,28 @@ func (sim *simulation) step(s failover.Step) {
 	}
 }
 
-// spot is where the latest loss of an application is in the result.
-type spot struct{ failover, affected int }
+// at is where the latest loss of an application is in the result.
+type at struct{ failover, affected int }
 
 func (sim *simulation) of(application int) (*Failover, *Affected) {
-	at, ok := sim.latest[application]
+	x, ok := sim.latest[application]
 	if !ok {
 		return nil, nil
 	}
-	f := &sim.result.Failovers[at.failover]
-	return f, &f.Affected[at.affected]
+	f := &sim.result.Failovers[x.failover]
+	return f, &f.Affected[x.affected]
 }
 
-// detected begins a failover, or adds a server to the one that is not over.
+// detected begins a failover, or adds a host to the one that is not over.
 func (sim *simulation) detected(s failover.Step) {
 	if n := len(sim.result.Failovers); n > 0 && sim.number == s.Failover {
 		f := &sim.result.Failovers[n-1]
-		f.Servers = append(f.Servers, s.Server)
+		f.Hosts = append(f.Hosts, s.Host)
 		return
 	}
 	sim.number = s.Failover
-	f := Failover{Servers: []int{s.Server}, Detected: s.At}
-	if x := &sim.servers[s.Server]; x.down {
+	f := Failover{Hosts: []int{s.Host}, Detected: s.At}
+	if x := &sim.hosts[s.Host]; x.down {
 		f.After = s.At - x.since
 	}
 	sim.result.Failovers = append(sim.result.Failovers, f)
@@ -157,10 +157,10 @@ func (sim *simulation) detected(s failover.Step) {
 func (sim *simulation) check() error {
 	for i, a := range sim.controller.Status().Applications {
 		switch {
-		case a.Active < 0 && a.Unrecovered == "":
+		case a.Active == failover.Nowhere && a.Unrecovered == "":
 			return fmt.Errorf("nothing answers %s, for no reason", a.Name)
-		case a.Active < 0:
-		case !sim.servers[sim.serverOf(a.Active)].down && !sim.servers[sim.serverOf(a.Active)].loaded[a.Active]:
+		case a.Active == failover.Nowhere:
+		case !sim.hosts[a.Active.Host].down && !sim.hosts[a.Active.Host].loaded[a.Active]:
 			return fmt.Errorf("%s is to answer, and is not loaded", sim.name(a.Active))
 		case sim.apps[i].next != a.Active && sim.apps[i].target != a.Active:
 			return fmt.Errorf("%s is to answer, and its clients do not know", sim.name(a.Active))
@@ -183,7 +183,7 @@ func (sim *simulation) end() {
 	status := sim.controller.Status()
 	r.Counts, r.Unrecovered = status.Counts, map[string]string{}
 	for _, a := range status.Applications {
-		if a.Active < 0 {
+		if a.Active == failover.Nowhere {
 			r.Unrecovered[a.Name] = a.Unrecovered
 		}
 	}

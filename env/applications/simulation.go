@@ -1,8 +1,7 @@
-// Package applications simulates clients of applications at their rates, of which each sends to the one instance
-// that answers, while hosts die and return, and the controller of router/failover that a server runs too loads
-// what takes over. Time is virtual, and a run repeats exactly.
+// Package applications simulates clients of applications at their rates, while hosts die and return, and the
+// controller of router/failover that a router runs too loads what takes over. Time is virtual, and a run repeats exactly.
 //
-// Requests are not routed: an application's clients send to the instance that answers it, and each answer takes
+// Requests are not routed: an application's clients send to what answers it, and each answer takes
 // what the variant takes alone. Hosts, their losses, heartbeats and the controller's wakes are those of
 // [env.Simulator], which the clients follow; requests are counted whenever something changes for them, so that
 // none is an event.
@@ -11,6 +10,7 @@ package applications
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -25,21 +25,21 @@ import (
 
 // Config is what is simulated.
 type Config struct {
-	// System is copied for each run, since a controller completes its own.
-	System *failover.System
+	// Problem is copied for each run, since a controller completes its own.
+	Problem *failover.Problem
 	// Options are the controller's. Report is called with its steps too.
 	Options failover.Options
-	// Losses are those of servers, which are the simulator's hosts.
+	// Losses are of hosts of the problem.
 	Losses []env.HostLoss
 	// Length is when the run ends.
 	Length time.Duration
 	Seed   uint64
-	// Switch is how long clients go on to send nothing after an instance has been activated in place
-	// of one that was lost. Those of an instance that is swapped notice nothing.
+	// Switch is how long clients go on to send nothing after a variant has been activated in place
+	// of one that was lost. Those of one that is swapped notice nothing.
 	Switch time.Duration
 	// Traffic reports connections that are refused, and requests that break, to the controller, as a router
 	// does, the connection of an agent whose process is gone among them, and answers it where it asks a
-	// server that it suspects. Without it heartbeats are all that the controller sees.
+	// host that it suspects. Without it heartbeats are all that the controller sees.
 	Traffic bool
 	// Patience is how long a client waits for an answer. Zero is 30 s.
 	Patience time.Duration
@@ -47,11 +47,11 @@ type Config struct {
 	Check bool
 }
 
-// Once is the loss of servers for good, all at one time: within a second after the first minute, so that it
+// Once is the loss of hosts for good, all at one time: within a second after the first minute, so that it
 // falls anywhere between two heartbeats or sweeps.
-func Once(seed uint64, silent bool, servers ...int) (losses []env.HostLoss) {
-	at := time.Minute + time.Duration(splitmix.Unit(splitmix.Mix(seed+uint64(servers[0])))*float64(time.Second))
-	for _, s := range servers {
+func Once(seed uint64, silent bool, hosts ...int) (losses []env.HostLoss) {
+	at := time.Minute + time.Duration(splitmix.Unit(splitmix.Mix(seed+uint64(hosts[0])))*float64(time.Second))
+	for _, s := range hosts {
 		losses = append(losses, env.HostLoss{Host: s, From: at, Silent: silent})
 	}
 	return losses
@@ -70,34 +70,33 @@ type simulation struct {
 	simulator  *env.Simulator
 	controller *failover.Controller
 	now        time.Duration
-	servers    []server
+	hosts      []host
 	apps       []application
 	actions    []action
 	newest     uint64 // epoch
 	result     *Result
-	latest     map[int]spot // by application
-	number     int          // of the last failover
-	stepped    bool         // the controller has, since the last check
+	latest     map[int]at // by application
+	number     int        // of the last failover
+	stepped    bool       // the controller has, since the last check
 	fault      error
 }
 
-// server is the truth of one.
-type server struct {
+// host is the truth of one.
+type host struct {
 	down        bool
 	since       time.Duration // of that
 	gone        bool          // its process
 	incarnation uint64
-	loaded      map[int]bool
+	loaded      map[failover.Assignment]bool
 	loads       []int // actions under way, the first few of them running
 }
 
 // action is a load or an unload under way.
 type action struct {
-	control.Action
-	server int
-	began  bool
-	ends   time.Duration // −1: not in the near future, its server stands still
-	over   bool
+	failover.Order
+	began bool
+	ends  time.Duration // −1: not in the near future, its host stands still
+	over  bool
 }
 
 // Run plays the losses.
@@ -114,13 +113,13 @@ func Run(c Config) (*Result, error) {
 }
 
 func newSimulation(c Config) (*simulation, error) {
-	c.System = copyOf(c.System)
+	c.Problem = copyOf(c.Problem)
 	c.Patience = cmp.Or(c.Patience, 30*time.Second)
-	sim := &simulation{Config: c, result: &Result{Length: c.Length}, latest: map[int]spot{}}
+	sim := &simulation{Config: c, result: &Result{Length: c.Length}, latest: map[int]at{}}
 	sim.Config.Options.Heartbeat = cmp.Or(c.Options.Heartbeat, failover.DefaultOptions().Heartbeat)
 	sim.Config.Options.Loaders = cmp.Or(c.Options.Loaders, failover.DefaultOptions().Loaders)
-	for range c.System.Servers {
-		sim.servers = append(sim.servers, server{loaded: map[int]bool{}})
+	for range c.Problem.Hosts {
+		sim.hosts = append(sim.hosts, host{loaded: map[failover.Assignment]bool{}})
 	}
 	config := &env.Config{
 		Laws: sim.laws, Losses: c.Losses, Evidence: env.Evidence{Heartbeat: max(0, sim.Options.Heartbeat)},
@@ -138,9 +137,9 @@ func newSimulation(c Config) (*simulation, error) {
 	o := c.Options
 	o.Report = sim.step
 	if c.Traffic {
-		o.Ask = func(server int) { sim.simulator.Ask(server) }
+		o.Ask = sim.simulator.Ask
 	}
-	if sim.controller, err = failover.New(c.System, o, sim); err != nil {
+	if sim.controller, err = failover.New(c.Problem, o, sim); err != nil {
 		return nil, err
 	}
 	sim.begin()
@@ -148,19 +147,15 @@ func newSimulation(c Config) (*simulation, error) {
 	return sim, nil
 }
 
-// table has the servers as hosts. What is loaded there is the controller's to number.
+// table has the hosts. What is loaded there is the controller's business.
 func (sim *simulation) table() (*fleet.Table, error) {
-	var hosts []fleet.Host
-	for i := range sim.System.Servers {
-		hosts = append(hosts, fleet.Host{Name: sim.System.Servers[i].Name})
-	}
-	return fleet.NewTable([]fleet.Task{{Name: "any", Deadline: time.Second, Weight: 1, Quality: []float64{1}}}, []fleet.Variant{{Name: "any"}}, hosts, []fleet.Replica{{Name: "any"}})
+	return fleet.NewTable([]fleet.Task{{Name: "any", Deadline: time.Second, Weight: 1, Quality: []float64{1}}}, []fleet.Variant{{Name: "any"}}, sim.Problem.Hosts, []fleet.Replica{{Name: "any"}})
 }
 
 // laws are of hosts whose answers take what their variants take, whatever else is under way: nothing has to happen
 // there for it.
 func (sim *simulation) laws() []env.Law {
-	list := make([]env.Law, len(sim.servers))
+	list := make([]env.Law, len(sim.hosts))
 	for i := range list {
 		list[i] = engine.NewHost()
 	}
@@ -172,8 +167,8 @@ func (sim *simulation) begin() {
 	status := sim.controller.Status()
 	for i := range status.Applications {
 		x := application{target: status.Applications[i].Active, next: status.Applications[i].Active, failed: -1, random: rand.New(rand.NewPCG(splitmix.Mix(sim.Seed), 2+uint64(i)))}
-		if x.target >= 0 {
-			sim.servers[sim.serverOf(x.target)].loaded[x.target], x.ok = true, true
+		if x.target != failover.Nowhere {
+			sim.hosts[x.target.Host].loaded[x.target], x.ok = true, true
 		}
 		sim.apps = append(sim.apps, x)
 		sim.draw(i)
@@ -220,9 +215,9 @@ func (w *watched) Wake(now time.Duration) time.Duration {
 	return next
 }
 
-// Registered implements [env.Registrar]. A server that only stood still is the one that it was.
+// Registered implements [env.Registrar]. A host that only stood still is the one that it was.
 func (w *watched) Registered(on int, _ func(int) bool, now time.Duration) {
-	sim, s := w.sim, &w.sim.servers[on]
+	sim, s := w.sim, &w.sim.hosts[on]
 	if s.incarnation == 0 || s.gone {
 		s.gone = false
 		s.incarnation++
@@ -230,29 +225,22 @@ func (w *watched) Registered(on int, _ func(int) bool, now time.Duration) {
 	}
 }
 
-// copyOf returns a system that a run may complete.
-func copyOf(s *failover.System) *failover.System {
-	return &failover.System{Resources: s.Resources, Servers: s.Servers, Applications: slices.Clone(s.Applications), Shared: s.Shared}
+// copyOf returns a problem that a run may complete.
+func copyOf(p *failover.Problem) *failover.Problem {
+	x := *p
+	x.Applications = slices.Clone(p.Applications)
+	return &x
 }
 
-// held lists the instances that are loaded on a server.
-func (sim *simulation) held(s int) (list []int) {
-	for id := range sim.servers[s].loaded {
-		list = append(list, id)
-	}
-	slices.Sort(list)
-	return list
-}
-
-// observe reports an event of an instance.
-func (sim *simulation) observe(kind control.Kind, a *action, why string) {
-	sim.controller.Observe(control.Event{At: sim.now, Kind: kind, Replica: a.Replica, Host: a.server, Action: a.Action, Reason: why})
+// held lists the assignments that are loaded on a host.
+func (sim *simulation) held(on int) []failover.Assignment {
+	return slices.SortedFunc(maps.Keys(sim.hosts[on].loaded), failover.Assignment.Compare)
 }
 
 // Turned implements [env.Follower].
 func (sim *simulation) Turned(on int) {
 	sim.now = sim.simulator.Now()
-	s := &sim.servers[on]
+	s := &sim.hosts[on]
 	down, gone := sim.simulator.Down(on)
 	switch {
 	case down && !s.down:
@@ -276,25 +264,25 @@ func (sim *simulation) Turned(on int) {
 	sim.simulator.Rouse()
 }
 
-// vanish ends a server's process: nothing is loaded there any more, its agent's connection breaks, and
+// vanish ends a host's process: nothing is loaded there any more, its agent's connection breaks, and
 // so does what it was ordered to do.
 func (sim *simulation) vanish(on int) {
-	s := &sim.servers[on]
+	s := &sim.hosts[on]
 	loads := s.loads
-	s.loaded, s.loads = map[int]bool{}, nil
+	s.loaded, s.loads = map[failover.Assignment]bool{}, nil
 	if sim.Traffic && sim.Options.Heartbeat > 0 {
 		sim.controller.Observe(control.Event{At: sim.now, Kind: control.Refused, Replica: -1, Host: on, Began: sim.now})
 	}
 	for _, k := range loads {
 		a := &sim.actions[k]
 		a.over = true
-		sim.observe(control.ActionFailed, a, "its agent's connection broke")
+		sim.controller.Ended(a.Order, control.ActionFailed, "its agent's connection broke")
 	}
 }
 
-// resume has a server that is back go on with what it was ordered to do, as if that had not advanced.
+// resume has a host that is back go on with what it was ordered to do, as if that had not advanced.
 func (sim *simulation) resume(on int) {
-	for _, k := range sim.servers[on].loads {
+	for _, k := range sim.hosts[on].loads {
 		if a := &sim.actions[k]; a.began {
 			sim.ends(k, a)
 		}
@@ -302,31 +290,20 @@ func (sim *simulation) resume(on int) {
 	sim.start(on)
 }
 
-// settleOn follows a change of a server for the clients that send there.
+// settleOn follows a change of a host for the clients that send there.
 func (sim *simulation) settleOn(on int) {
 	for i := range sim.apps {
-		if a := &sim.apps[i]; a.target >= 0 && sim.serverOf(a.target) == on {
+		if a := &sim.apps[i]; a.target.Host == on {
 			sim.settle(i)
 		}
 	}
 }
 
-func (sim *simulation) serverOf(instance int) int {
-	_, _, s := sim.System.Of(instance)
-	return s
-}
-
-// answers reports whether the instance can answer.
-func (sim *simulation) answers(instance int) bool {
-	if instance < 0 {
+// answers reports whether the assignment can answer.
+func (sim *simulation) answers(a failover.Assignment) bool {
+	if a == failover.Nowhere {
 		return false
 	}
-	s := &sim.servers[sim.serverOf(instance)]
-	return !s.down && s.loaded[instance]
-}
-
-// latency is how long an answer of the instance takes.
-func (sim *simulation) latency(instance int) time.Duration {
-	app, variant, _ := sim.System.Of(instance)
-	return sim.System.Applications[app].Variants[variant].Latency
+	s := &sim.hosts[a.Host]
+	return !s.down && s.loaded[a]
 }

@@ -11,10 +11,10 @@ import (
 	"gearshift/workloads"
 )
 
-// drawn is a system of servers on three sites.
-func drawn(t *testing.T, number, servers int) *failover.System {
+// drawn is a system of hosts on three sites.
+func drawn(t *testing.T, number, hosts int) *failover.Problem {
 	t.Helper()
-	s, err := applications.Draw(applications.Drawing{Applications: number, Servers: servers, Sites: 3, Utilisation: 0.5, Families: workloads.TorchvisionFamilies(), BoundMS: 100, Critical: 0.5, Seed: 1})
+	s, err := applications.Draw(applications.Drawing{Applications: number, Hosts: hosts, Sites: 3, Utilisation: 0.5, Families: workloads.TorchvisionFamilies(), BoundMS: 100, Critical: 0.5, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,14 +34,14 @@ func run(t *testing.T, c applications.Config) *applications.Result {
 	return r
 }
 
-// TestALoss: a server is lost for a while. Each policy finds it after two heartbeats, recovers
+// TestALoss: a host is lost for a while. Each policy finds it after two heartbeats, recovers
 // what it can, and loses no request whose application it recovers in time.
 func TestALoss(t *testing.T) {
 	s := drawn(t, 46, 6)
 	for _, policy := range failover.Policies {
 		o := failover.DefaultOptions()
 		o.Policy = policy
-		c := applications.Config{System: s, Options: o, Losses: []env.HostLoss{{Host: 2, From: 60 * time.Second, To: 120 * time.Second, Silent: true}}, Length: 180 * time.Second, Seed: 3, Switch: 50 * time.Millisecond}
+		c := applications.Config{Problem: s, Options: o, Losses: []env.HostLoss{{Host: 2, From: 60 * time.Second, To: 120 * time.Second, Silent: true}}, Length: 180 * time.Second, Seed: 3, Switch: 50 * time.Millisecond}
 		r := run(t, c)
 		if len(r.Failovers) != 1 || r.Losses != 1 {
 			t.Fatalf("%s: %d failovers of %d losses", policy, len(r.Failovers), r.Losses)
@@ -66,13 +66,13 @@ func TestALoss(t *testing.T) {
 	}
 }
 
-// TestStalls: a server that stands still for up to 40 ms, again and again, is suspected, and not lost,
+// TestStalls: a host that stands still for up to 40 ms, again and again, is suspected, and not lost,
 // where losses are confirmed. One that stands still for good is lost within 70 ms.
 func TestStalls(t *testing.T) {
 	for _, confirm := range []time.Duration{0, 30 * time.Millisecond} {
 		o := failover.DefaultOptions()
 		o.Confirm = confirm
-		c := applications.Config{System: drawn(t, 46, 6), Options: o, Length: 11 * time.Minute, Seed: 3, Traffic: true}
+		c := applications.Config{Problem: drawn(t, 46, 6), Options: o, Length: 11 * time.Minute, Seed: 3, Traffic: true}
 		for i := range 100 {
 			from := time.Duration(i)*time.Second + time.Duration(i*7)*time.Millisecond
 			c.Losses = append(c.Losses, env.HostLoss{Host: i % 6, From: from, To: from + time.Duration(i%40+1)*time.Millisecond, Silent: true})
@@ -90,12 +90,12 @@ func TestStalls(t *testing.T) {
 }
 
 func BenchmarkDay(b *testing.B) {
-	s, err := applications.Draw(applications.Drawing{Applications: 46, Servers: 6, Sites: 3, Utilisation: 0.5, Families: workloads.TorchvisionFamilies(), BoundMS: 100, Critical: 0.5, Seed: 1})
+	s, err := applications.Draw(applications.Drawing{Applications: 46, Hosts: 6, Sites: 3, Utilisation: 0.5, Families: workloads.TorchvisionFamilies(), BoundMS: 100, Critical: 0.5, Seed: 1})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := applications.Run(applications.Config{System: s, Options: failover.DefaultOptions(), Length: 24 * time.Hour, Losses: []env.HostLoss{{Host: 1, From: time.Hour, To: 2 * time.Hour}}}); err != nil {
+		if _, err := applications.Run(applications.Config{Problem: s, Options: failover.DefaultOptions(), Length: 24 * time.Hour, Losses: []env.HostLoss{{Host: 1, From: time.Hour, To: 2 * time.Hour}}}); err != nil {
 			b.Fatal(err)
 		}
 	}

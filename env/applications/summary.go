@@ -17,7 +17,7 @@ type Summary struct {
 	// Recovery is the share of the affected that was recovered, and Worst the least of any failover.
 	Recovery float64 `json:"recovery"`
 	Worst    float64 `json:"recovery_worst"`
-	// MTTR is from the detection until clients know of the instance that took over, in the mean, and
+	// MTTR is from the detection until clients know of the assignment that took over, in the mean, and
 	// Detection from the loss to its detection.
 	MTTR      float64 `json:"mttr_ms"`
 	Detection float64 `json:"detection_ms"`

@@ -53,7 +53,7 @@ func (o *Options) newFailover(s *scenario.Scenario, t *fleet.Table, log *slog.Lo
 		log.Warn("several routers share the fleet: only one of them may have the section failover, or each undoes what the others load", "routers", c.Routers)
 	}
 	m, err := failover.New(failover.Options{
-		System: s.FailoverSystem(true), Controller: s.FailoverOptions(), Table: t,
+		Problem: s.FailoverProblem(true), Controller: s.FailoverOptions(), Table: t,
 		Token: token, StateFile: o.FailoverState, Models: f.Models, Ping: f.Ping, Log: log,
 	})
 	if err == nil && token == "" {

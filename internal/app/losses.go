@@ -46,13 +46,13 @@ func Losses(s *scenario.Scenario) ([]Loss, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := s.FailoverSystem(true)
-	losses := make([]Loss, len(x.Servers))
+	x := s.FailoverProblem(true)
+	losses := make([]Loss, len(x.Hosts))
 	for _, a := range before.failover.Status().Applications {
-		if a.Active < 0 {
+		on := a.Active.Host
+		if on < 0 {
 			continue
 		}
-		_, _, on := x.Of(a.Active)
 		losses[on].Affected = append(losses[on].Affected, Affected{Application: a.Name, Quality: a.Quality})
 		if len(a.Backups) > 0 {
 			losses[on].Ready++
@@ -60,13 +60,13 @@ func Losses(s *scenario.Scenario) ([]Loss, error) {
 	}
 	order := make([]int, len(losses))
 	for i := range losses {
-		losses[i].Host, order[i] = x.Servers[i].Name, i
+		losses[i].Host, order[i] = x.Hosts[i].Name, i
 	}
 	bare := func(i int) int { return len(losses[i].Affected) - losses[i].Ready }
 	slices.SortStableFunc(order, func(i, j int) int {
 		return cmp.Or(bare(j)-bare(i), len(losses[j].Affected)-len(losses[i].Affected))
 	})
-	if len(x.Applications)*len(x.Servers) > mostPlayed {
+	if len(x.Applications)*len(x.Hosts) > mostPlayed {
 		order = order[:min(len(order), worst)]
 	}
 	for _, i := range order {
@@ -106,7 +106,7 @@ type rehearsal struct {
 	ledger    *fleet.Ledger
 	states    *lifecycle.Controller
 	failover  *failover.Replicas
-	system    *failover.System
+	problem   *failover.Problem
 	now, lost time.Duration
 	answers   map[string][]Answer // since the loss
 }
@@ -118,7 +118,7 @@ func newRehearsal(s *scenario.Scenario, before *rehearsal) (*rehearsal, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rehearsal{system: s.FailoverSystem(true), ledger: fleet.NewLedger(c.Table), lost: control.Never, answers: map[string][]Answer{}}
+	r := &rehearsal{problem: s.FailoverProblem(true), ledger: fleet.NewLedger(c.Table), lost: control.Never, answers: map[string][]Answer{}}
 	o := s.FailoverOptions()
 	o.Term, o.Heartbeat, o.Report = 1, -1, r.follow // it is told of losses
 	if before != nil {
@@ -131,7 +131,7 @@ func newRehearsal(s *scenario.Scenario, before *rehearsal) (*rehearsal, error) {
 	c.Evidence = env.Evidence{}
 	c.Controllers = func(w env.ControlAccess) []control.Controller {
 		r.states = lifecycle.New(w.Ledger, w.Actuator, lifecycle.Options{Nudge: w.Rouse})
-		if r.failover, fault = failover.NewReplicas(r.system, o, c.Table, unasked{}); fault == nil && before != nil {
+		if r.failover, fault = failover.NewReplicas(r.problem, o, c.Table, unasked{}); fault == nil && before != nil {
 			fault = r.failover.Resume(before.failover.State())
 		}
 		if fault != nil {
@@ -165,8 +165,8 @@ func (r *rehearsal) follow(s failover.Step) {
 	if s.At < r.lost || s.Kind != failover.StepNotified && s.Kind != failover.StepSwapped {
 		return
 	}
-	a := &r.system.Applications[s.Application]
-	r.answers[a.Name] = append(r.answers[a.Name], Answer{a.Variants[s.Variant].Name, r.system.Servers[s.Server].Name, s.Quality, s.At - r.lost})
+	a := &r.problem.Applications[s.Application]
+	r.answers[a.Name] = append(r.answers[a.Name], Answer{a.Variants[s.Variant].Name, r.problem.Hosts[s.Host].Name, s.Quality, s.At - r.lost})
 }
 
 // longest bounds how long loads may go on.

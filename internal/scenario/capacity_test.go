@@ -45,7 +45,7 @@ failover: {}
 	if c.Batch != 32 || c.Rate < 2*1000/(256*c.Alone) {
 		t.Fatalf("a replica answers %+v", c)
 	}
-	got := s.FailoverSystem(true).Applications[0].Variants[0].Demand[1]
+	got := s.FailoverProblem(true).Applications[0].Variants[0].Demand[1]
 	if want := 3 / c.Rate; math.Abs(got-want) > 1e-9*want || want > 1 {
 		t.Errorf("3 requests/s take %.4f of a host, want %.4f at %.3f requests/s", got, want, c.Rate)
 	}

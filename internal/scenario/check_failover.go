@@ -132,15 +132,15 @@ func (c *checker) everywhere(tasks []int) {
 
 // carried checks that hosts have what the applications take whose primaries they are.
 func (c *checker) carried(tasks []int, homes []home) {
-	x := c.s.failoverSystem(true, tasks, homes)
-	on := make([][]int, len(x.Servers))
+	x := c.s.failoverProblem(true, tasks, homes)
+	on := make([][]failover.Assignment, len(x.Hosts))
 	for i := range x.Applications {
 		a := &x.Applications[i]
-		on[a.Primary] = append(on[a.Primary], x.Instance(i, a.Full, a.Primary))
+		on[a.Primary] = append(on[a.Primary], failover.Assignment{App: i, Variant: a.Full, Host: a.Primary})
 	}
 	for host, list := range on {
 		for r, taken := range x.Taken(host, list) {
-			if all := x.Servers[host].Capacity[r]; taken > all*(1+1e-9) {
+			if all := x.Capacity[host][r]; taken > all*(1+1e-9) {
 				c.overfull(x, tasks, list, r, taken, all)
 			}
 		}
@@ -148,19 +148,17 @@ func (c *checker) carried(tasks []int, homes []home) {
 }
 
 // overfull reports the application that takes most of what its primary has too little of.
-func (c *checker) overfull(x *failover.System, tasks, on []int, resource int, taken, all float64) {
-	demand := func(id int) float64 {
-		app, variant, _ := x.Of(id)
-		return x.Applications[app].Variants[variant].Demand[resource]
-	}
-	app, variant, host := x.Of(slices.MaxFunc(on, func(a, b int) int { return cmp.Compare(demand(a), demand(b)) }))
-	at, a, others := item("tasks", tasks[app]), &x.Applications[app], ""
+func (c *checker) overfull(x *failover.Problem, tasks []int, on []failover.Assignment, resource int, taken, all float64) {
+	most := slices.MaxFunc(on, func(a, b failover.Assignment) int {
+		return cmp.Compare(x.Variant(a).Demand[resource], x.Variant(b).Demand[resource])
+	})
+	at, a, variant, host, others := item("tasks", tasks[most.App]), &x.Applications[most.App], x.Variant(most).Name, x.Hosts[most.Host].Name, ""
 	if len(on) > 1 {
 		others = " with the others whose primary it is"
 	}
 	if resource == 0 {
-		c.judge(child(at, "primary"), "%s of %s takes%s %v of %s, its primary, which has %v; want another primary, or a host with more memory", a.Variants[variant].Name, a.Name, others, Bytes(taken), x.Servers[host].Name, Bytes(all))
+		c.judge(child(at, "primary"), "%s of %s takes%s %v of %s, its primary, which has %v; want another primary, or a host with more memory", variant, a.Name, others, Bytes(taken), host, Bytes(all))
 		return
 	}
-	c.judge(child(at, "rate"), "%v requests/s of %s are%s %s times what %s answers in time; want a lower rate, or another primary", a.Rate, a.Variants[variant].Name, others, plain(taken/all), x.Servers[host].Name)
+	c.judge(child(at, "rate"), "%v requests/s of %s are%s %s times what %s answers in time; want a lower rate, or another primary", a.Rate, variant, others, plain(taken/all), host)
 }

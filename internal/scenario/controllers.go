@@ -102,7 +102,7 @@ func (x controllers) sections(w env.ControlAccess, life *lifecycle.Controller, m
 		list = append(list, versions{v})
 	}
 	if x.failing {
-		f, err := failover.NewReplicas(x.FailoverSystem(true), x.FailoverOptions(), w.Ledger.Table(), e)
+		f, err := failover.NewReplicas(x.FailoverProblem(true), x.FailoverOptions(), w.Ledger.Table(), e)
 		if err != nil {
 			return nil, err
 		}
@@ -183,10 +183,8 @@ type (
 
 // Registered implements [env.Registrar].
 func (f failures) Registered(host int, there func(replica int) bool, now time.Duration) {
-	if f.Server(host) >= 0 {
-		f.incarnations[host]++
-		f.Heard(host, f.incarnations[host], there, now)
-	}
+	f.incarnations[host]++
+	f.Heard(host, f.incarnations[host], there, now)
 }
 
 // Counts implements [env.Counter].

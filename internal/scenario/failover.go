@@ -43,7 +43,7 @@ type Failover struct {
 	Ping time.Duration `yaml:"ping"`
 	// Models is the folder of the files that agents may fetch.
 	Models string `yaml:"models,omitempty"`
-	// Drawn has applications and servers drawn, in place of those of the file.
+	// Drawn has applications and hosts drawn, in place of those of the file.
 	Drawn *Drawn `yaml:"drawn,omitempty"`
 }
 
@@ -61,11 +61,11 @@ func (f *Failover) Folder() error {
 // FailoverPolicies are those of [Failover.Policy]. The first is the default.
 var FailoverPolicies = namesOf(failover.Policies, func(p failover.Policy) string { return string(p) })
 
-// Drawn describes applications and servers that are drawn. They are simulated, not served: a
+// Drawn describes applications and hosts that are drawn. They are simulated, not served: a
 // fleet holds neither so many variants nor so many replicas.
 type Drawn struct {
-	Applications int `yaml:"applications,omitempty"` // 0: as many as fill the servers
-	Servers      int `yaml:"servers"`
+	Applications int `yaml:"applications,omitempty"` // 0: as many as fill the hosts
+	Hosts        int `yaml:"servers"`
 	Sites        int `yaml:"sites"`
 	// Utilisation is the share of each resource that the primaries take.
 	Utilisation Part `yaml:"utilisation,omitempty"`
@@ -151,8 +151,8 @@ func (s *Scenario) Drawing() (d applications.Drawing, ok bool) {
 		return d, false
 	}
 	d = applications.Drawing{
-		Applications: f.Applications, Servers: f.Servers, Sites: f.Sites, Utilisation: f.Utilisation.Share(),
-		Families: workloads.TorchvisionFamilies(), BoundMS: drawnBoundMS, PerServer: drawnPerServer,
+		Applications: f.Applications, Hosts: f.Hosts, Sites: f.Sites, Utilisation: f.Utilisation.Share(),
+		Families: workloads.TorchvisionFamilies(), BoundMS: drawnBoundMS, PerHost: drawnPerHost,
 		Critical: Of[Failover](s).Critical.Share(), Seed: uint64(f.Seed),
 	}
 	if f.Families == DrawnFamilies[1] {
@@ -165,11 +165,11 @@ func (s *Scenario) Drawing() (d applications.Drawing, ok bool) {
 	return d, true
 }
 
-// The bound on the answers of applications that are drawn, and how many of all families a server is made
-// for where applications fill the servers, as FailLite's large simulation has.
+// The bound on the answers of applications that are drawn, and how many of all families a host is made
+// for where applications fill the hosts, as FailLite's large simulation has.
 const (
-	drawnBoundMS   = 100
-	drawnPerServer = 6.4
+	drawnBoundMS = 100
+	drawnPerHost = 6.4
 )
 
 func (c *checker) failover(f *Failover) {
@@ -205,7 +205,7 @@ func (c *checker) drawnFile() {
 	const key = "failover.drawn"
 	for _, list := range []string{"tasks", "variants", "hosts", "replicas", "profiles", "models"} {
 		if _, given := c.lines[list]; given {
-			c.judge(list, "has no meaning with %s, which draws applications and servers; want one of the two", key)
+			c.judge(list, "has no meaning with %s, which draws applications and hosts; want one of the two", key)
 		}
 	}
 	c.failover(Of[Failover](c.s))
@@ -213,10 +213,10 @@ func (c *checker) drawnFile() {
 	for _, x := range []struct {
 		name        string
 		value, from int
-	}{{"applications", d.Applications, 0}, {"servers", d.Servers, 2}, {"sites", d.Sites, 1}, {"seed", d.Seed, 0}} {
+	}{{"applications", d.Applications, 0}, {"servers", d.Hosts, 2}, {"sites", d.Sites, 1}, {"seed", d.Seed, 0}} {
 		c.judgeIf(x.value < x.from || x.value > 100_000, child(key, x.name), "want a number from %d to 100000, not %d", x.from, x.value)
 	}
-	c.judgeIf(d.Sites > d.Servers, child(key, "sites"), "%d sites of %d servers; want at most one for each", d.Sites, d.Servers)
+	c.judgeIf(d.Sites > d.Hosts, child(key, "sites"), "%d sites of %d hosts; want at most one for each", d.Sites, d.Hosts)
 	c.judgeIf(d.Sites == 1 && Of[Failover](c.s).SiteIndependent, child(key, "sites"), "1 is the only site, and failover.site_independent keeps backups off their primary's; want two sites at least")
 	c.judgeIf(d.Utilisation == 0, child(key, "utilisation"), "want a share above 0%%")
 	c.judgeIf(!slices.Contains(DrawnFamilies, d.Families), child(key, "families"), "unknown families %q; %s", d.Families, hint(d.Families, DrawnFamilies))
@@ -244,7 +244,7 @@ func (s *Scenario) refuseDrawn(r *report) error {
 	if d == nil {
 		return nil
 	}
-	r.add("failover.drawn", "the applications are drawn, %d on %d servers, which no router serves and no policy is trained on; want gearshift failover simulate", d.Applications, d.Servers)
+	r.add("failover.drawn", "the applications are drawn, %d on %d hosts, which no router serves and no policy is trained on; want gearshift failover simulate", d.Applications, d.Hosts)
 	return r.err()
 }
 
@@ -271,11 +271,11 @@ func LoadFailover(ref string) (*Scenario, error) {
 	return s, err
 }
 
-// FailoverSystem returns the applications and hosts as the controller of failover has them, with
+// FailoverProblem returns the applications and hosts as the controller of failover has them, with
 // memory in bytes and compute in engines. Shared has applications on one host that run the same
 // model share its memory, as they do when served, and gives each the primary on which its
 // replica is up; otherwise the controller places those that name none.
-func (s *Scenario) FailoverSystem(shared bool) *failover.System {
+func (s *Scenario) FailoverProblem(shared bool) *failover.Problem {
 	if d, ok := s.Drawing(); ok {
 		x, err := applications.Draw(d)
 		if err != nil {
@@ -285,13 +285,13 @@ func (s *Scenario) FailoverSystem(shared bool) *failover.System {
 		return x
 	}
 	tasks := s.Applications()
-	return s.failoverSystem(shared, tasks, s.homes(tasks))
+	return s.failoverProblem(shared, tasks, s.homes(tasks))
 }
 
-func (s *Scenario) failoverSystem(shared bool, tasks []int, homes []home) *failover.System {
-	x := &failover.System{Resources: []string{"memory", "compute"}, Shared: shared}
+func (s *Scenario) failoverProblem(shared bool, tasks []int, homes []home) *failover.Problem {
+	x := &failover.Problem{Resources: []string{"memory", "compute"}, Hosts: s.hosts(), Shared: shared}
 	for _, h := range s.Hosts {
-		x.Servers = append(x.Servers, failover.Server{Name: h.Name, Site: h.Site, Capacity: []float64{float64(h.Memory), 1}})
+		x.Capacity = append(x.Capacity, []float64{float64(h.Memory), 1})
 	}
 	critical := s.criticals(tasks)
 	for i, task := range tasks {
@@ -317,8 +317,8 @@ func (s *Scenario) application(task int) failover.Application {
 		}
 		ms, m := s.slowestMS(task, v), indexOf(s.modelNames(), s.Variants[v].Model)
 		a.Variants = append(a.Variants, failover.Variant{
-			Alternative: placement.Alternative{Name: name, Quality: t.Quality[name], Demand: []float64{float64(s.weight(v)), t.Rate * s.workMS(task, v) / 1000}, Latency: profile.Duration(ms)},
-			Model:       s.Variants[v].Model, Load: profile.Duration(s.Weights[m].LoadMS),
+			Alternative: placement.Alternative{Name: name, Model: s.Variants[v].Model, Quality: t.Quality[name], Demand: []float64{float64(s.weight(v)), t.Rate * s.workMS(task, v) / 1000}, Latency: profile.Duration(ms)},
+			Load:        profile.Duration(s.Weights[m].LoadMS),
 		})
 	}
 	return a

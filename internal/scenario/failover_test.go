@@ -135,13 +135,13 @@ func TestFailoverFaults(t *testing.T) {
 // The controller is told what the file says: memory in bytes, compute as the share of an engine that answers three
 // at a time in time, which is as many as it can,
 // criticality spread over the list, primaries as the replicas are.
-func TestFailoverSystem(t *testing.T) {
+func TestFailoverProblem(t *testing.T) {
 	s := parse(t, cameras)
-	x := s.FailoverSystem(true)
+	x := s.FailoverProblem(true)
 	if err := x.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if len(x.Servers) != 3 || x.Servers[2].Site != "b" || x.Servers[2].Capacity[0] != 1e9 || len(x.Applications) != 2 {
+	if len(x.Hosts) != 3 || x.Hosts[2].Site != "b" || x.Capacity[2][0] != 1e9 || len(x.Applications) != 2 {
 		t.Fatalf("%+v", x)
 	}
 	door, yard := x.Applications[0], x.Applications[1]
@@ -151,7 +151,7 @@ func TestFailoverSystem(t *testing.T) {
 	if v := door.Variants[1]; v.Name != "large" || v.Model != "large" || v.Quality != 1 || v.Demand[0] != 9e8 || math.Abs(v.Demand[1]-4*(140./3)/3/1000) > 1e-12 || v.Latency != 20*time.Millisecond || v.Load != 2*time.Second {
 		t.Errorf("large: %+v", v)
 	}
-	if x := s.FailoverSystem(false); x.Applications[0].Primary != 0 || x.Applications[1].Primary != -1 {
+	if x := s.FailoverProblem(false); x.Applications[0].Primary != 0 || x.Applications[1].Primary != -1 {
 		t.Errorf("alone, primaries %d and %d", x.Applications[0].Primary, x.Applications[1].Primary)
 	}
 	o := s.FailoverOptions()
@@ -163,7 +163,7 @@ func TestFailoverSystem(t *testing.T) {
 // Applications that are drawn are for simulations of failures alone.
 func TestDrawnApplications(t *testing.T) {
 	text := "failover:\n  drawn: {applications: 640, servers: 100, sites: 10, families: timm}\n"
-	if _, err := scenario.Parse("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), "f.yaml:2: failover.drawn: the applications are drawn, 640 on 100 servers") {
+	if _, err := scenario.Parse("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), "f.yaml:2: failover.drawn: the applications are drawn, 640 on 100 hosts") {
 		t.Errorf("parsed: %v", err)
 	}
 	if _, _, err := scenario.InspectText("f.yaml", []byte(text)); err == nil {
@@ -171,7 +171,7 @@ func TestDrawnApplications(t *testing.T) {
 	}
 	for edit, want := range map[string]string{
 		"sites: 10":      "",
-		"sites: 1000":    "failover.drawn.sites: 1000 sites of 100 servers",
+		"sites: 1000":    "failover.drawn.sites: 1000 sites of 100 hosts",
 		"families: tim":  "failover.drawn.families: unknown families \"tim\"; did you mean \"timm\"?",
 		"classes: [big]": "failover.drawn.classes[0]: unknown class \"big\"",
 	} {
@@ -187,7 +187,7 @@ func TestDrawnApplications(t *testing.T) {
 // that follow from the table of models; its applications take half of the compute one by one, and .47 in batches.
 func TestFailLiteTestbed(t *testing.T) {
 	s := load(t, "faillite-testbed")
-	x := s.FailoverSystem(false)
+	x := s.FailoverProblem(false)
 	known := map[string]workloads.ImageModel{}
 	for _, f := range workloads.TorchvisionFamilies() {
 		for _, m := range f.Models {
@@ -195,11 +195,11 @@ func TestFailLiteTestbed(t *testing.T) {
 		}
 	}
 	sites, taken := map[string]int{}, make([]float64, 2)
-	for _, h := range x.Servers {
+	for _, h := range x.Hosts {
 		sites[h.Site]++
 	}
-	if len(x.Applications) != 46 || len(s.Variants) != 27 || len(x.Servers) != 6 || len(sites) != 3 {
-		t.Errorf("%d applications, %d models, %d servers, %d sites", len(x.Applications), len(s.Variants), len(x.Servers), len(sites))
+	if len(x.Applications) != 46 || len(s.Variants) != 27 || len(x.Hosts) != 6 || len(sites) != 3 {
+		t.Errorf("%d applications, %d models, %d servers, %d sites", len(x.Applications), len(s.Variants), len(x.Hosts), len(sites))
 	}
 	for _, a := range x.Applications {
 		best := known[a.Variants[a.Full].Name].Top1
@@ -210,7 +210,7 @@ func TestFailLiteTestbed(t *testing.T) {
 			}
 		}
 		for r, d := range a.Variants[a.Full].Demand {
-			taken[r] += d / x.Servers[0].Capacity[r] / 6
+			taken[r] += d / x.Capacity[0][r] / 6
 		}
 	}
 	if math.Abs(taken[0]-0.163) > 0.001 || math.Abs(taken[1]-0.47) > 0.005 {
@@ -220,16 +220,16 @@ func TestFailLiteTestbed(t *testing.T) {
 
 // The large setting has FailLite's 640 applications of 69 models on 100 servers in 10 sites.
 func TestFailLiteLarge(t *testing.T) {
-	if _, err := scenario.Load("faillite-large"); err == nil || !strings.Contains(err.Error(), "faillite-large.yaml:14: failover.drawn: the applications are drawn, 640 on 100 servers") {
+	if _, err := scenario.Load("faillite-large"); err == nil || !strings.Contains(err.Error(), "faillite-large.yaml:14: failover.drawn: the applications are drawn, 640 on 100 hosts") {
 		t.Errorf("loaded as a fleet: %v", err)
 	}
 	s, err := scenario.LoadFailover("faillite-large")
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := s.FailoverSystem(false)
+	x := s.FailoverProblem(false)
 	sites, models, taken := map[string]int{}, map[string]bool{}, make([]float64, 2)
-	for _, h := range x.Servers {
+	for _, h := range x.Hosts {
 		sites[h.Site]++
 	}
 	for _, a := range x.Applications {
@@ -237,11 +237,11 @@ func TestFailLiteLarge(t *testing.T) {
 			models[v.Name] = true
 		}
 		for r, d := range a.Variants[a.Full].Demand {
-			taken[r] += d / x.Servers[0].Capacity[r] / 100
+			taken[r] += d / x.Capacity[0][r] / 100
 		}
 	}
-	if len(x.Applications) != 640 || len(x.Servers) != 100 || len(sites) != 10 || sites["site3"] != 10 || len(models) != 69 || math.Abs(taken[0]-0.5) > 1e-9 || math.Abs(taken[1]-0.5) > 1e-9 {
-		t.Errorf("%d applications, %d servers, sites %v, %d models, taken %v", len(x.Applications), len(x.Servers), sites, len(models), taken)
+	if len(x.Applications) != 640 || len(x.Hosts) != 100 || len(sites) != 10 || sites["site3"] != 10 || len(models) != 69 || math.Abs(taken[0]-0.5) > 1e-9 || math.Abs(taken[1]-0.5) > 1e-9 {
+		t.Errorf("%d applications, %d servers, sites %v, %d models, taken %v", len(x.Applications), len(x.Hosts), sites, len(models), taken)
 	}
 	if err := x.Validate(); err != nil {
 		t.Error(err)

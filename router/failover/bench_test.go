@@ -11,22 +11,22 @@ import (
 	"gearshift/router/failover"
 )
 
-// large is the paper's large setting: so many applications on so many servers, half used.
-func large(applications, servers int) *failover.System {
-	s := drawnSystem(rand.New(rand.NewPCG(5, 5)), applications, servers, 2, 0.5)
+// large is the paper's large setting: so many applications on so many hosts, half used.
+func large(applications, hosts int) *failover.Problem {
+	s := drawnProblem(rand.New(rand.NewPCG(5, 5)), applications, hosts, 2, 0.5)
 	s.Shared = false
-	for i := range s.Servers {
-		s.Servers[i].Site = fmt.Sprintf("site%d", i*10/servers)
+	for i := range s.Hosts {
+		s.Hosts[i].Site = fmt.Sprintf("site%d", i*10/hosts)
 	}
 	return s
 }
 
 // instant is an actuator whose actions end at the next wake.
-type instant struct{ done []control.Event }
+type instant struct{ done []failover.Order }
 
-func (a *instant) Act(x control.Action) error {
-	if x.Verb <= control.Unload {
-		a.done = append(a.done, control.Event{Kind: x.Verb.Done(), Replica: x.Replica, Action: x})
+func (a *instant) Act(o failover.Order) error {
+	if o.Verb <= control.Unload {
+		a.done = append(a.done, o)
 	}
 	return nil
 }
@@ -36,9 +36,8 @@ func (a *instant) settle(c *failover.Controller, now time.Duration) (longest tim
 	for {
 		done := a.done
 		a.done = nil
-		for _, e := range done {
-			e.At = now
-			c.Observe(e)
+		for _, o := range done {
+			c.Ended(o, o.Verb.Done(), "")
 		}
 		began := time.Now()
 		c.Wake(now)
@@ -50,7 +49,7 @@ func (a *instant) settle(c *failover.Controller, now time.Duration) (longest tim
 	}
 }
 
-// BenchmarkLoss measures the Wake in which a server, or a site, is lost: everything is
+// BenchmarkLoss measures the Wake in which a host, or a site, is lost: everything is
 // activated that is warm, and the plan for the rest is made.
 //
 //	go test ./router/failover -bench Loss -run none
@@ -82,7 +81,7 @@ func BenchmarkLoss(b *testing.B) {
 	}
 }
 
-// BenchmarkHeartbeat measures the Wake after a heartbeat, with 100 servers.
+// BenchmarkHeartbeat measures the Wake after a heartbeat, with 100 hosts.
 func BenchmarkHeartbeat(b *testing.B) {
 	a := &instant{}
 	c, err := failover.New(large(640, 100), failover.Options{}, a)

@@ -7,16 +7,15 @@ import (
 	"time"
 
 	"gearshift/router/control"
-	"gearshift/router/placement"
 )
 
 // Controller is a [control.Controller] that keeps the applications of a system answered. Its
 // methods must not be called concurrently. Events and orders take effect at the next Wake,
 // which has to follow at their time.
 type Controller struct {
-	system   *System
+	problem  *Problem
 	options  Options
-	actuator control.Actuator
+	actuator Actuator
 
 	now     time.Duration
 	begun   bool          // woken before
@@ -27,10 +26,10 @@ type Controller struct {
 	planned versions
 	retry   time.Duration
 	events  []event
-	servers []server
+	hosts   []host
 	apps    []application
-	on      [][]*instance // by server, in the order in which they were wanted
-	byID    map[int]*instance
+	on      [][]*assignment // by host, in the order in which they were wanted
+	known   map[Assignment]*assignment
 	number  uint64 // of the last action
 
 	failovers int
@@ -43,39 +42,40 @@ type Controller struct {
 	refining  refining
 }
 
-// crowd is a server on which backups have to make room for what recovers.
+// crowd is a host on which backups have to make room for what recovers.
 type crowd struct {
-	server int
-	drops  bool // if need be, by being given up
+	host  int
+	drops bool // if need be, by being given up
 }
 
 var _ control.Controller = (*Controller)(nil)
 
-// event is what was observed: an event, what an agent said as it registered, or an order.
+// event is what was observed: an event, the end of an order, what an agent said as it registered, or what an
+// operator asks for.
 type event struct {
 	control.Event
+	order       Order
 	heard       bool
 	incarnation uint64
-	loaded      []int
+	loaded      []Assignment
 	drill, back bool
 }
 
 // application is what the controller knows and wants of one.
 type application struct {
-	full     int
-	sorted   []int // variants in time, the smallest first
-	variants []placement.Alternative
-	home     *instance // full variant on the primary; nil if there is none
-	known    []*instance
+	full   int
+	sorted []int       // variants in time, the smallest first
+	home   *assignment // full variant on the primary; nil if there is none
+	known  []*assignment
 
-	active  *instance   // answers now
-	target  *instance   // is to answer; nil if active is
-	first   *instance   // is loaded before the target, to answer until that is there
-	backups []*instance // are loaded for the next loss
+	active  *assignment   // answers now
+	target  *assignment   // is to answer; nil if active is
+	first   *assignment   // is loaded before the target, to answer until that is there
+	backups []*assignment // are loaded for the next loss
 
-	down    bool // it has lost its active instance, and none has taken over
+	down    bool // it has lost its active assignment, and none has taken over
 	since   time.Duration
-	gap     bool   // it is down because its own instance made room for a better one
+	gap     bool   // it is down because its own assignment made room for a better one
 	moved   bool   // its primary was lost, and it runs elsewhere
 	why     string // it is not recovered
 	exposed string // why it has fewer backups than it should
@@ -85,30 +85,30 @@ type application struct {
 // versions are those at which plans were made last.
 type versions struct{ recover, protect, improve int }
 
-// block keeps an application off a server on which a load of it has failed.
+// block keeps an application off a host on which a load of it has failed.
 type block struct {
-	server int
-	until  time.Duration
-	times  int
-	why    string
+	host  int
+	until time.Duration
+	times int
+	why   string
 }
 
 // New makes a controller. Full variants are running on the primaries; primaries that are not
-// given are placed first, and written into the system, which belongs to the controller from
-// then on. All servers are there until evidence says otherwise.
-func New(s *System, o Options, a control.Actuator) (*Controller, error) {
+// given are placed first, and written into the problem, which belongs to the controller from
+// then on. All hosts are there until evidence says otherwise.
+func New(p *Problem, o Options, a Actuator) (*Controller, error) {
 	o = o.filled()
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("failover: %w", err)
 	}
-	if err := s.Validate(); err != nil {
+	if err := p.Validate(); err != nil {
 		return nil, fmt.Errorf("failover: %w", err)
 	}
-	c := &Controller{system: s, options: o, actuator: a, byID: map[int]*instance{}, dirty: true, retry: control.Never, refining: refining{due: control.Never},
-		version: 1, on: make([][]*instance, len(s.Servers)), servers: make([]server, len(s.Servers))}
-	c.scratch.prepare(s)
-	s.PlacePrimaries(o.Headroom)
-	for i := range s.Applications {
+	c := &Controller{problem: p, options: o, actuator: a, known: map[Assignment]*assignment{}, dirty: true, retry: control.Never, refining: refining{due: control.Never},
+		version: 1, on: make([][]*assignment, len(p.Hosts)), hosts: make([]host, len(p.Hosts))}
+	c.scratch.prepare(p)
+	p.PlacePrimaries(o.Headroom)
+	for i := range p.Applications {
 		c.add(i)
 		if home := c.apps[i].home; home != nil {
 			home.phase, c.apps[i].active = loaded, home
@@ -116,12 +116,13 @@ func New(s *System, o Options, a control.Actuator) (*Controller, error) {
 			c.apps[i].down = true
 		}
 	}
-	for i := range s.Servers {
-		c.servers[i].broken = -1
-		taken := s.Taken(i, c.ids(i))
+	taken := make([]float64, len(p.Resources))
+	for i := range p.Hosts {
+		c.hosts[i].broken = -1
+		c.sums(taken, i, true, func(*assignment) bool { return true })
 		for r, x := range taken {
-			if x > s.Servers[i].Capacity[r]*(1+slack) {
-				return nil, fmt.Errorf("failover: server %q: the applications whose primary it is take %g of its %s, and it has %g", s.Servers[i].Name, x, s.Resources[r], s.Servers[i].Capacity[r])
+			if x > p.Capacity[i][r]*(1+slack) {
+				return nil, fmt.Errorf("failover: host %q: the applications whose primary it is take %g of its %s, and it has %g", p.Hosts[i].Name, x, p.Resources[r], p.Capacity[i][r])
 			}
 		}
 	}
@@ -132,21 +133,11 @@ func New(s *System, o Options, a control.Actuator) (*Controller, error) {
 // rounding.
 const slack = 1e-9
 
-func (c *Controller) ids(server int) (list []int) {
-	for _, x := range c.on[server] {
-		list = append(list, x.id)
-	}
-	return list
-}
-
 // add prepares what is known of the application.
 func (c *Controller) add(i int) {
-	s := &c.system.Applications[i]
+	s := &c.problem.Applications[i]
 	a := application{full: s.full()}
 	for v := range s.Variants {
-		w := s.Variants[v].Alternative
-		w.Model = s.Variants[v].Model
-		a.variants = append(a.variants, w)
 		if s.quick(v) {
 			a.sorted = append(a.sorted, v)
 		}
@@ -160,31 +151,30 @@ func (c *Controller) add(i int) {
 	}
 }
 
-// Place adds an application, which runs on its primary, or where it has none on the server
+// Place adds an application, which runs on its primary, or where it has none on the host
 // with the most room, once it has been loaded there. It returns the application's number.
 func (c *Controller) Place(a Application) (int, error) {
-	if err := c.system.check(&a); err != nil {
+	if err := c.problem.check(&a); err != nil {
 		return -1, fmt.Errorf("application %q: %w", a.Name, err)
 	}
-	i := len(c.system.Applications)
-	c.system.Applications = append(c.system.Applications, a)
+	i := len(c.problem.Applications)
+	c.problem.Applications = append(c.problem.Applications, a)
 	if a.Primary < 0 {
-		c.system.placePrimary(i, c.system.primaryRoom(c.options.Headroom))
-		if c.system.Applications[i].Primary < 0 { // backups may have room to spare
-			c.system.placePrimary(i, c.rooms(c.committed))
+		c.problem.placePrimary(i, c.problem.primaryRoom(c.options.Headroom))
+		if c.problem.Applications[i].Primary < 0 { // backups may have room to spare
+			c.problem.placePrimary(i, c.rooms(c.committed))
 		}
 	}
 	c.add(i)
 	if home := c.apps[i].home; home != nil {
-		c.crowded = append(c.crowded, crowd{home.server, true})
+		c.crowded = append(c.crowded, crowd{home.Host, true})
 	}
 	c.apps[i].down, c.apps[i].since, c.dirty, c.version = true, c.now, true, c.version+1
-	c.scratch.prepare(c.system)
+	c.scratch.prepare(c.problem)
 	return i, nil
 }
 
-// Observe implements [control.Controller]. Evidence is that of hosts, which are servers here;
-// the ends of actions are those of instances, in Replica.
+// Observe implements [control.Controller]: it takes in evidence of hosts.
 func (c *Controller) Observe(e control.Event) {
 	if e.Kind == control.Heartbeat && len(c.events) == 0 && c.regular(e.Host, e.At) {
 		return
@@ -192,30 +182,35 @@ func (c *Controller) Observe(e control.Event) {
 	c.events = append(c.events, event{Event: e})
 }
 
-// Occupy sets the memory that others than the system's instances take on the server.
-func (c *Controller) Occupy(server int, memory float64) {
-	if s := &c.servers[server]; s.others != memory {
+// Ended reports how an order has ended, or what another client of the engine has done, where its epoch is 0.
+func (c *Controller) Ended(o Order, kind control.Kind, reason string) {
+	c.events = append(c.events, event{Event: control.Event{Kind: kind, Reason: reason}, order: o})
+}
+
+// Occupy sets the memory that others than assignments take on the host.
+func (c *Controller) Occupy(host int, memory float64) {
+	if s := &c.hosts[host]; s.others != memory {
 		s.others, c.dirty = memory, true
 		c.version++
 	}
 }
 
-// Kept returns the instances that room is kept for.
-func (c *Controller) Kept() (list []int) {
+// Kept returns the assignments that room is kept for.
+func (c *Controller) Kept() (list []Assignment) {
 	for _, on := range c.on {
 		for _, x := range on {
 			if c.committed(x) {
-				list = append(list, x.id)
+				list = append(list, x.Assignment)
 			}
 		}
 	}
 	return list
 }
 
-// Heard reports that an agent has registered: which run of its server it is, and the instances
+// Heard reports that an agent has registered: which run of its host it is, and the assignments
 // that are loaded there. A new incarnation has lost everything that is not listed.
-func (c *Controller) Heard(server int, incarnation uint64, loaded []int, at time.Duration) {
-	c.events = append(c.events, event{Event: control.Event{At: at, Host: server, Replica: -1}, heard: true, incarnation: incarnation, loaded: slices.Clone(loaded)})
+func (c *Controller) Heard(host int, incarnation uint64, loaded []Assignment, at time.Duration) {
+	c.events = append(c.events, event{Event: control.Event{At: at, Host: host, Replica: -1}, heard: true, incarnation: incarnation, loaded: slices.Clone(loaded)})
 }
 
 // Wake implements [control.Controller].
@@ -266,10 +261,10 @@ func (c *Controller) plan() {
 	c.conclude()
 }
 
-// makeWay has backups yield on crowded servers.
+// makeWay has backups yield on crowded hosts.
 func (c *Controller) makeWay() {
 	for _, x := range c.crowded {
-		c.yield(x.server, x.drops)
+		c.yield(x.host, x.drops)
 	}
 	c.crowded = c.crowded[:0]
 }
@@ -286,7 +281,7 @@ func (c *Controller) since(last *int, plan func()) {
 // next is when something is due.
 func (c *Controller) next() time.Duration {
 	next := min(c.retry, c.refining.due)
-	for i := range c.servers {
+	for i := range c.hosts {
 		next = min(next, c.due(i))
 	}
 	return max(next, c.now+1)

@@ -9,7 +9,7 @@ import (
 	"gearshift/router/control"
 )
 
-// Condition says whether a server is used.
+// Condition says whether a host is used.
 type Condition uint8
 
 // The conditions.
@@ -30,8 +30,8 @@ func (c Condition) String() string {
 	return "up"
 }
 
-// server is what is known of one.
-type server struct {
+// host is what is known of one.
+type host struct {
 	condition   Condition
 	since       time.Duration // of the condition
 	incarnation uint64        // 0: no agent has said
@@ -43,7 +43,7 @@ type server struct {
 	drill       bool
 	resumed     bool // it was up when the controller died, and has not been heard since
 	suspicion   suspicion
-	others      float64 // memory that is not the instances'
+	others      float64 // memory that is not the assignments'
 	// slack extends the wait for heartbeats since one was late, at the time learnt.
 	slack  time.Duration
 	learnt time.Duration
@@ -53,7 +53,7 @@ type server struct {
 func (c *Controller) take(e *event) {
 	switch {
 	case e.drill:
-		if s := &c.servers[e.Host]; s.condition != Lost {
+		if s := &c.hosts[e.Host]; s.condition != Lost {
 			c.step(StepDrill, e.Host, "")
 			s.drill = true
 			c.lose(e.Host, "it is a drill", false)
@@ -61,21 +61,17 @@ func (c *Controller) take(e *event) {
 	case e.back:
 		c.back()
 	case e.heard:
-		if e.Host >= 0 && e.Host < len(c.servers) {
-			c.register(e.Host, e.incarnation, e.loaded, e.At)
-		}
+		c.register(e.Host, e.incarnation, e.loaded, e.At)
 	case e.Kind <= control.ProbePassed:
-		if e.Host >= 0 && e.Host < len(c.servers) {
-			c.evidence(e)
-		}
+		c.evidence(e)
 	default:
-		c.ended(&e.Event)
+		c.ended(e)
 	}
 }
 
-// evidence follows what says that a server is there, or not.
+// evidence follows what says that a host is there, or not.
 func (c *Controller) evidence(e *event) {
-	s := &c.servers[e.Host]
+	s := &c.hosts[e.Host]
 	began := e.Began
 	if began == 0 {
 		began = e.At
@@ -111,13 +107,10 @@ func (c *Controller) evidence(e *event) {
 	}
 }
 
-// regular takes in a heartbeat that changes nothing but when the server was heard, as nearly all do: they come more
+// regular takes in a heartbeat that changes nothing but when the host was heard, as nearly all do: they come more
 // often than all else together.
 func (c *Controller) regular(i int, at time.Duration) bool {
-	if i < 0 || i >= len(c.servers) {
-		return false
-	}
-	s := &c.servers[i]
+	s := &c.hosts[i]
 	if s.condition != Up || !s.agent || s.resumed || s.drill || s.broken >= 0 || s.suspicion.held || at < s.heard {
 		return false
 	}
@@ -127,7 +120,7 @@ func (c *Controller) regular(i int, at time.Duration) bool {
 
 // alive follows a sign of life.
 func (c *Controller) alive(i int, at time.Duration) {
-	s := &c.servers[i]
+	s := &c.hosts[i]
 	silence := at - s.heard
 	s.heard, s.missed, s.broken, s.resumed = max(s.heard, at), 0, -1, false
 	if s.condition != Lost || s.drill {
@@ -143,8 +136,8 @@ func (c *Controller) alive(i int, at time.Duration) {
 }
 
 // register follows the registration of an agent.
-func (c *Controller) register(i int, incarnation uint64, list []int, at time.Duration) {
-	s := &c.servers[i]
+func (c *Controller) register(i int, incarnation uint64, list []Assignment, at time.Duration) {
+	s := &c.hosts[i]
 	known := s.incarnation
 	s.agent, s.incarnation = true, incarnation
 	if known == incarnation && known != 0 {
@@ -162,20 +155,20 @@ func (c *Controller) register(i int, incarnation uint64, list []int, at time.Dur
 	}
 }
 
-// returned has the server be used again after a while. It was silent for so long, if it has not
+// returned has the host be used again after a while. It was silent for so long, if it has not
 // been lost.
 func (c *Controller) returned(i int, kind StepKind, silence time.Duration) {
-	s := &c.servers[i]
+	s := &c.hosts[i]
 	s.condition, s.since, s.dead = Returned, c.now, false
-	c.emit(Step{Kind: kind, Server: i, Application: -1, Variant: -1, Instance: -1, Took: silence})
+	c.emit(Step{Kind: kind, Host: i, Application: -1, Variant: -1, Took: silence})
 	c.dirty = true
 	c.version++
 }
 
 // back follows the order to fail back now.
 func (c *Controller) back() {
-	for i := range c.servers {
-		s := &c.servers[i]
+	for i := range c.hosts {
+		s := &c.hosts[i]
 		if s.drill {
 			if s.drill = false; !s.agent || c.options.Heartbeat < 0 || c.now < s.heard+time.Duration(c.options.Misses)*c.options.Heartbeat {
 				c.returned(i, StepReturned, 0)
@@ -187,18 +180,18 @@ func (c *Controller) back() {
 	}
 }
 
-// usableNow has a server that has returned be used again.
+// usableNow has a host that has returned be used again.
 func (c *Controller) usableNow(i int) {
-	s := &c.servers[i]
+	s := &c.hosts[i]
 	s.condition, s.since = Up, c.now
 	c.step(StepUsable, i, "")
 	c.dirty = true
 	c.version++
 }
 
-// lose follows the loss of a server.
+// lose follows the loss of a host.
 func (c *Controller) lose(i int, why string, dead bool) {
-	s := &c.servers[i]
+	s := &c.hosts[i]
 	s.dead = s.dead || dead
 	if s.condition == Lost {
 		return
@@ -213,20 +206,20 @@ func (c *Controller) lose(i int, why string, dead bool) {
 	c.version++
 	c.step(StepLost, i, why)
 	for _, x := range c.on[i] {
-		c.without(x.app, i)
+		c.without(x.App, i)
 	}
 	for _, x := range slices.Clone(c.on[i]) {
-		if x.phase == planned && x != c.apps[x.app].home {
+		if x.phase == planned && x != c.apps[x.App].home {
 			c.drop(x)
 		}
 	}
 	c.dirty = true
 }
 
-// without takes what is on the server from the application's wants.
-func (c *Controller) without(i, server int) {
+// without takes what is on the host from the application's wants.
+func (c *Controller) without(i, host int) {
 	a := &c.apps[i]
-	gone := func(x *instance) bool { return x != nil && x.server == server }
+	gone := func(x *assignment) bool { return x != nil && x.Host == host }
 	if gone(a.target) {
 		a.target, a.first = nil, nil
 	}
@@ -240,7 +233,7 @@ func (c *Controller) without(i, server int) {
 	}
 }
 
-// silence notes that the application has no active instance any more.
+// silence notes that the application has no active assignment any more.
 func (c *Controller) silence(i int) {
 	a := &c.apps[i]
 	a.active, a.gap = nil, false

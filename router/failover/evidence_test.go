@@ -9,11 +9,11 @@ import (
 	"gearshift/router/failover"
 )
 
-// detection returns how long after the kill the first server was lost.
+// detection returns how long after the kill the first host was lost.
 func detection(t *testing.T, f *fake, killed time.Duration) time.Duration {
 	t.Helper()
 	lost := f.of(failover.StepLost)
-	if len(lost) != 1 || lost[0].Server != 0 {
+	if len(lost) != 1 || lost[0].Host != 0 {
 		t.Fatalf("lost: %+v", lost)
 	}
 	return lost[0].At - killed
@@ -29,7 +29,7 @@ func TestDetection(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		var sum float64
 		const n = 1500
-		f := newFake(t, system([]int{0, 1}, 4000, 4000), failover.Options{Term: 1, Policy: failover.FullCold, Sweep: c.sweep})
+		f := newFake(t, problem([]int{0, 1}, 4000, 4000), failover.Options{Term: 1, Policy: failover.FullCold, Sweep: c.sweep})
 		for range n {
 			f.steps = nil
 			killed := f.now + 3*time.Second + time.Duration(rng.Int64N(int64(2100*time.Millisecond)))
@@ -57,7 +57,7 @@ func TestEvidence(t *testing.T) {
 		return control.Event{At: when, Kind: kind, Host: 0, Replica: -1, Began: began}
 	}
 	start := func() *fake {
-		f := newFake(t, system([]int{0, 1}, 4000, 4000), failover.Options{Term: 1})
+		f := newFake(t, problem([]int{0, 1}, 4000, 4000), failover.Options{Term: 1})
 		f.advance(1005 * time.Millisecond) // the last heartbeat was at 1000 ms
 		return f
 	}
@@ -93,10 +93,10 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestServersWithoutAgents are lost by probes, and what comes back after a refusal is another
+// TestHostsWithoutAgents are lost by probes, and what comes back after a refusal is another
 // process.
-func TestServersWithoutAgents(t *testing.T) {
-	f := newFake(t, system([]int{0, 1}, 4000, 4000), failover.Options{Term: 1})
+func TestHostsWithoutAgents(t *testing.T) {
+	f := newFake(t, problem([]int{0, 1}, 4000, 4000), failover.Options{Term: 1})
 	f.quiet = true
 	f.advance(10 * time.Second)
 	probe := func(kind control.Kind) {
@@ -111,7 +111,7 @@ func TestServersWithoutAgents(t *testing.T) {
 	}
 	probe(control.ProbeFailed)
 	probe(control.ProbePassed)
-	if s := f.c.Status(); s.Counts.FalseAlarms != 1 || s.Servers[0].Loaded == 0 {
+	if s := f.c.Status(); s.Counts.FalseAlarms != 1 || s.Hosts[0].Loaded == 0 {
 		t.Fatalf("after two: %+v", s)
 	}
 	f.advance(f.now + 5*time.Second)
@@ -120,20 +120,20 @@ func TestServersWithoutAgents(t *testing.T) {
 	f.observe(control.Event{At: f.now, Kind: control.Refused, Host: 0, Replica: -1, Began: f.now})
 	probe(control.ProbePassed)
 	f.advance(f.now + 20*time.Second)
-	if s := f.c.Status(); s.Counts.FalseAlarms != 1 || s.Applications[0].Active != f.system.Instance(0, 3, 0) || len(f.of(failover.StepLoadBegun)) < 3 {
+	if s := f.c.Status(); s.Counts.FalseAlarms != 1 || s.Applications[0].Active != (failover.Assignment{App: 0, Variant: 3, Host: 0}) || len(f.of(failover.StepLoadBegun)) < 3 {
 		t.Errorf("after a refusal: %+v", s.Applications)
 	}
 }
 
-// TestFalseAlarm: a server that was silent for a while is used again without a reload, once it
+// TestFalseAlarm: a host that was silent for a while is used again without a reload, once it
 // has been well for ReturnAfter (FL-33).
 func TestFalseAlarm(t *testing.T) {
-	f := newFake(t, system([]int{0, 1}, 4000, 4000, 4000), failover.Options{Term: 1, ReturnAfter: time.Second})
+	f := newFake(t, problem([]int{0, 1}, 4000, 4000, 4000), failover.Options{Term: 1, ReturnAfter: time.Second})
 	f.advance(10 * time.Second)
 	loads := f.c.Status().Counts.Loads
 	f.mute[0] = true
 	f.advance(10*time.Second + 100*time.Millisecond)
-	if f.c.Status().Applications[0].Active == f.system.Instance(0, 3, 0) {
+	if f.c.Status().Applications[0].Active == (failover.Assignment{App: 0, Variant: 3, Host: 0}) {
 		t.Fatal("nothing was noticed")
 	}
 	f.unmute(0)
@@ -144,12 +144,12 @@ func TestFalseAlarm(t *testing.T) {
 	f.advance(f.now + 5*time.Second)
 	s := f.c.Status()
 	back := f.of(failover.StepFailedBack)
-	if s.Counts.FalseAlarms != 1 || len(back) != 1 || s.Applications[0].Active != f.system.Instance(0, 3, 0) {
+	if s.Counts.FalseAlarms != 1 || len(back) != 1 || s.Applications[0].Active != (failover.Assignment{App: 0, Variant: 3, Host: 0}) {
 		t.Fatalf("%d false alarms, back: %+v", s.Counts.FalseAlarms, back)
 	}
 	for _, x := range f.of(failover.StepLoadBegun) {
-		if x.Server == 0 && x.At > 10*time.Second {
-			t.Errorf("%s was loaded again", f.name(x.Instance))
+		if x.Host == 0 && x.At > 10*time.Second {
+			t.Errorf("%s was loaded again", f.name(failover.Assignment{App: x.Application, Variant: x.Variant, Host: x.Host}))
 		}
 	}
 	t.Logf("%d loads in all, %d before", s.Counts.Loads, loads)

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/router/control"
 	"gearshift/router/failover"
+	"gearshift/router/fleet"
 	"gearshift/router/placement"
 )
 
@@ -29,11 +29,12 @@ func loadTime(mb float64) time.Duration {
 	return time.Duration((179.5 + 2.6235*mb) * float64(time.Millisecond))
 }
 
-// system is one of applications on servers with so much memory.
-func system(primaries []int, capacity ...float64) *failover.System {
-	s := &failover.System{Resources: []string{"memory"}}
+// problem has applications on hosts with so much memory.
+func problem(primaries []int, capacity ...float64) *failover.Problem {
+	s := &failover.Problem{Resources: []string{"memory"}}
 	for i, x := range capacity {
-		s.Servers = append(s.Servers, failover.Server{Name: fmt.Sprintf("S%d", i+1), Site: fmt.Sprintf("site%d", i/2), Capacity: []float64{x}})
+		s.Hosts = append(s.Hosts, fleet.Host{Name: fmt.Sprintf("S%d", i+1), Site: fmt.Sprintf("site%d", i/2)})
+		s.Capacity = append(s.Capacity, []float64{x})
 	}
 	for i, p := range primaries {
 		s.Applications = append(s.Applications, failover.Application{Name: string(rune('A' + i)), Primary: p, Full: -1, Rate: 1, Critical: i%2 == 0, Variants: convnext()})
@@ -51,9 +52,9 @@ func TestLoadTimes(t *testing.T) {
 }
 
 // TestWarmFloor: with our policy an application is answered the moment that the loss of its
-// server is detected, then better, and again by its primary once that has returned.
+// host is detected, then better, and again by its primary once that has returned.
 func TestWarmFloor(t *testing.T) {
-	f := newFake(t, system([]int{0, 1}, 4000, 4000, 4000), failover.Options{Term: 1})
+	f := newFake(t, problem([]int{0, 1}, 4000, 4000, 4000), failover.Options{Term: 1})
 	f.advance(5 * time.Second)
 	if n := len(f.of(failover.StepProtected)); n != 2 {
 		t.Fatalf("%d are protected, want 2: %v", n, f.c.Status().Applications)
@@ -70,14 +71,14 @@ func TestWarmFloor(t *testing.T) {
 	}
 	f.revive(0)
 	f.advance(30 * time.Second)
-	if n := len(f.of(failover.StepFailedBack)); n != 1 || f.c.Status().Applications[0].Active != f.system.Instance(0, 3, 0) {
+	if n := len(f.of(failover.StepFailedBack)); n != 1 || f.c.Status().Applications[0].Active != (failover.Assignment{App: 0, Variant: 3, Host: 0}) {
 		t.Errorf("%d failed back: %+v", n, f.c.Status().Applications[0])
 	}
 }
 
 // TestFullCold: full variants are loaded after the loss.
 func TestFullCold(t *testing.T) {
-	f := newFake(t, system([]int{0, 1}, 4000, 4000, 5000), failover.Options{Term: 1, Policy: failover.FullCold})
+	f := newFake(t, problem([]int{0, 1}, 4000, 4000, 5000), failover.Options{Term: 1, Policy: failover.FullCold})
 	f.advance(5 * time.Second)
 	f.kill(0)
 	f.advance(20 * time.Second)
@@ -86,4 +87,4 @@ func TestFullCold(t *testing.T) {
 	}
 }
 
-var _ control.Actuator = (*fake)(nil)
+var _ failover.Actuator = (*fake)(nil)

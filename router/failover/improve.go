@@ -9,7 +9,7 @@ func (c *Controller) improve() {
 		if a.active == nil || !a.moved || a.target != nil {
 			continue
 		}
-		if better := c.better(i, a.active.variant); len(better) > 0 {
+		if better := c.better(i, a.active.Variant); len(better) > 0 {
 			asks = append(asks, ask{app: i, variants: better})
 		}
 	}
@@ -17,17 +17,17 @@ func (c *Controller) improve() {
 		return
 	}
 	for k, s := range c.solve(asks, c.yielded(), 0, ours) {
-		if s.server >= 0 {
-			c.apps[asks[k].app].target = c.want(asks[k].app, s.variant, s.server)
+		if s.host >= 0 {
+			c.apps[asks[k].app].target = c.want(asks[k].app, s.variant, s.host)
 			c.version++
-			c.yield(s.server, false)
+			c.yield(s.host, false)
 		}
 	}
 }
 
 // better lists the application's variants that are better than one, the smallest first.
 func (c *Controller) better(i, than int) (list []int) {
-	a := &c.system.Applications[i]
+	a := &c.problem.Applications[i]
 	for _, v := range c.apps[i].sorted {
 		if a.Variants[v].Quality > a.Variants[than].Quality {
 			list = append(list, v)

@@ -38,31 +38,31 @@ type Options struct {
 	Policy Policy
 	// Alpha is the share of all room for backups that stays free before a loss.
 	Alpha float64
-	// Headroom is the share of each server's capacity that backups may use, before a loss
+	// Headroom is the share of each host's capacity that backups may use, before a loss
 	// and after it. The default is 0.2.
 	Headroom float64
-	// Heartbeat is how often servers with agents report. The default is 20 ms. Where it is
+	// Heartbeat is how often hosts with agents report. The default is 20 ms. Where it is
 	// negative, deadlines are not watched: Missed events report what did not come.
 	Heartbeat time.Duration
-	// Misses is how many heartbeats in a row do not come from a lost server. The default is 2.
+	// Misses is how many heartbeats in a row do not come from a lost host. The default is 2.
 	Misses int
-	// Confirm is for how long a server whose heartbeats are overdue is suspected before it is lost:
+	// Confirm is for how long a host whose heartbeats are overdue is suspected before it is lost:
 	// it gives another sign of life in that time, or a heartbeat comes after all. Only time counts in
 	// which the controller is woken when it is due. 0 is not at all.
 	Confirm time.Duration
-	// Ask, if set, is called within Wake once a server with an agent is suspected. Whether its
+	// Ask, if set, is called within Wake once a host with an agent is suspected. Whether its
 	// process answers is then to be observed: [control.ProbePassed], or [control.Refused] where
 	// nothing listens.
-	Ask func(server int)
+	Ask func(host int)
 	// Sweep is how often deadlines are looked at; 0 is when they pass.
 	Sweep time.Duration
 	// SiteIndependent has no backup be on the site of what it is for.
 	SiteIndependent bool
-	// Backups is how many each application has, on as many servers. The default is 1.
+	// Backups is how many each application has, on as many hosts. The default is 1.
 	Backups int
-	// Loaders is how many loads a server carries out at a time. The default is 10.
+	// Loaders is how many loads a host carries out at a time. The default is 10.
 	Loaders int
-	// ReturnAfter is how long a server that has returned must be well before anything is
+	// ReturnAfter is how long a host that has returned must be well before anything is
 	// placed there or moves back. The default is 2 s.
 	ReturnAfter time.Duration
 	// Term is the number of this run of the controller. Epochs of actions are Term<<32 and a

@@ -28,34 +28,34 @@ func (x *Replicas) Touch() { x.changed = true }
 // Saved has so many orders carried out. The controllers are to be woken after it.
 func (x *Replicas) Saved(orders uint64) { x.saved = max(x.saved, orders) }
 
-// Act implements [control.Actuator]. Activations and notices need nothing: what is up, and answers a
+// Act implements [Actuator]. Activations and notices need nothing: what is up, and answers a
 // task, gets its requests by the policy in charge, and clients get the step.
-func (x *Replicas) Act(a control.Action) error {
-	if a.Verb != control.Load && a.Verb != control.Unload {
+func (x *Replicas) Act(o Order) error {
+	if o.Verb != control.Load && o.Verb != control.Unload {
 		return nil
 	}
-	r := x.slotOf[a.Replica]
+	r := x.replica(o.Assignment)
 	if r < 0 {
-		return errors.New("there is no such replica: " + x.system.Name(a.Replica))
+		return errors.New("there is no such replica: " + x.problem.Name(o.Assignment))
 	}
-	s, idle := &x.slots[r], !x.ordered(r)
+	idle := !x.ordered(r)
 	x.changed = true
 	switch {
-	case a.Verb == control.Unload:
-		if s.release(a.Replica); len(s.held) > 0 || x.claims.OnlySleeps(r) && x.othersHeld(r) || !x.hosts.Driven(r) {
+	case o.Verb == control.Unload:
+		if x.release(r, o.Assignment); len(x.held[r]) > 0 || x.claims.OnlySleeps(r) && x.othersHeld(r) || !x.hosts.Driven(r) {
 			// Others need it, or nothing unloads it.
-			x.end(a, nil)
+			x.end(o, nil)
 			return nil
 		}
 	case idle && x.claims.Up(r):
-		s.hold(a.Replica)
-		x.end(a, nil)
+		x.share(r, o.Assignment)
+		x.end(o, nil)
 		return nil
 	default:
-		s.hold(a.Replica)
+		x.share(r, o.Assignment)
 	}
 	x.given++
-	x.orders = append(x.orders, order{Action: a, slot: r, number: x.given})
+	x.orders = append(x.orders, order{Order: o, replica: r, number: x.given})
 	return nil
 }
 
@@ -63,8 +63,8 @@ func (x *Replicas) Act(a control.Action) error {
 func (x *Replicas) Ordering() bool { return len(x.orders) > 0 }
 
 // ordered reports whether an action of the replica has not ended.
-func (x *Replicas) ordered(slot int) bool {
-	return slices.ContainsFunc(x.orders, func(o order) bool { return o.slot == slot })
+func (x *Replicas) ordered(replica int) bool {
+	return slices.ContainsFunc(x.orders, func(o order) bool { return o.replica == replica })
 }
 
 // propose wants what has been ordered and may be carried out.
@@ -75,7 +75,7 @@ func (x *Replicas) propose() {
 			continue
 		}
 		var err error
-		if o.want, err = x.claims.Propose(lifecycle.Want{Replica: o.slot, State: o.Verb.State()}); err != nil {
+		if o.want, err = x.claims.Propose(lifecycle.Want{Replica: o.replica, State: o.Verb.State()}); err != nil {
 			x.settle(o, err)
 		}
 	}
@@ -90,18 +90,17 @@ func (x *Replicas) forget() {
 // reported takes in how what was wanted has ended, or that what is held has been unloaded.
 func (x *Replicas) reported(e control.Event) {
 	if e.Want == 0 {
-		s := &x.slots[e.Replica]
-		for _, id := range s.held {
-			x.observe(control.Event{At: e.At, Kind: control.Unloaded, Replica: id, Reason: e.Reason})
+		for _, a := range x.held[e.Replica] {
+			x.Ended(Order{Assignment: a}, control.Unloaded, e.Reason)
 		}
-		s.held = nil
+		x.held[e.Replica] = nil
 		return
 	}
 	x.now = max(x.now, e.At)
 	for k := range x.orders {
 		if o := &x.orders[k]; o.want == e.Want {
 			var err error
-			if e.Kind == control.ActionFailed || e.Kind == control.Evicted && !(o.Verb == control.Unload && len(x.slots[o.slot].held) > 0) {
+			if e.Kind == control.ActionFailed || e.Kind == control.Evicted && !(o.Verb == control.Unload && len(x.held[o.replica]) > 0) {
 				err = errors.New(e.Reason)
 			} // else nobody wants the unload any more, since a load has been ordered
 			x.settle(o, err)
@@ -112,54 +111,47 @@ func (x *Replicas) reported(e control.Event) {
 
 // settle reports how an order has ended, which is over then.
 func (x *Replicas) settle(o *order, err error) {
-	switch s := &x.slots[o.slot]; {
-	case (err == nil) == (o.Verb == control.Load): // it is there, or still there
-		s.hold(o.Replica)
-	default:
-		s.release(o.Replica)
+	if (err == nil) == (o.Verb == control.Load) { // it is there, or still there
+		x.share(o.replica, o.Assignment)
+	} else {
+		x.release(o.replica, o.Assignment)
 	}
-	x.end(o.Action, err)
+	x.end(o.Order, err)
 	o.number = 0
 }
 
-// end reports the end of an action to the controller.
-func (x *Replicas) end(a control.Action, err error) {
-	e := control.Event{At: x.now, Kind: a.Verb.Done(), Replica: a.Replica, Action: a}
+// end reports the end of an order to the controller.
+func (x *Replicas) end(o Order, err error) {
 	if err != nil {
-		e.Kind, e.Reason = control.ActionFailed, err.Error()
+		x.Ended(o, control.ActionFailed, err.Error())
+		return
 	}
-	x.observe(e)
+	x.Ended(o, o.Verb.Done(), "")
 }
 
-// observe reports an event of an instance to the controller.
-func (x *Replicas) observe(e control.Event) {
-	_, _, e.Host = x.system.Of(e.Replica)
-	x.Controller.Observe(e)
-}
-
-// hold holds what is loaded for instances and what room is kept for, and has the controller know what others
-// take of its servers.
+// hold holds what is loaded for assignments and what room is kept for, and has the controller know what others
+// take of its hosts.
 func (x *Replicas) hold() {
 	x.kept = x.kept[:0]
-	for r := range x.slots {
-		if len(x.slots[r].held) > 0 {
+	for r := range x.held {
+		if len(x.held[r]) > 0 {
 			x.kept = append(x.kept, r)
 		}
 	}
-	for _, id := range x.Kept() {
-		if r := x.slotOf[id]; r >= 0 {
+	for _, a := range x.Kept() {
+		if r := x.replica(a); r >= 0 {
 			x.kept = append(x.kept, r)
 		}
 	}
 	x.claims.Hold(x.kept, nil)
-	for i, host := range x.hostOf {
-		x.Occupy(i, float64(x.claims.Others(host)))
+	for host := range x.lost {
+		x.Occupy(host, float64(x.claims.Others(host)))
 	}
 }
 
-// othersHeld reports whether instances need a replica that sleeps and wakes with this one.
+// othersHeld reports whether assignments need a replica that sleeps and wakes with this one.
 func (x *Replicas) othersHeld(replica int) bool {
-	return slices.ContainsFunc(x.claims.Together(replica), func(r int) bool { return len(x.slots[r].held) > 0 || x.ordered(r) })
+	return slices.ContainsFunc(x.claims.Together(replica), func(r int) bool { return len(x.held[r]) > 0 || x.ordered(r) })
 }
 
 // idle reports whether a replica that nothing needs is awake, of an engine that can sleep.
@@ -167,33 +159,34 @@ func (x *Replicas) idle(replica int) bool {
 	if !x.claims.OnlySleeps(replica) || x.othersHeld(replica) {
 		return false
 	}
-	server, status := x.server[x.slots[replica].host], x.claims.Status(replica)
-	return server >= 0 && !x.lost[server] && status.Placed == fleet.Up && status.Doing == "" && status.Target == fleet.Up
+	status := x.claims.Status(replica)
+	return !x.lost[x.table.Replicas[replica].Host] && status.Placed == fleet.Up && status.Doing == "" && status.Target == fleet.Up
 }
 
-// holdAll has all instances hold the replica that they could be.
-func (x *Replicas) holdAll(replica int) {
-	for id, r := range x.slotOf {
-		if r == replica {
-			x.slots[replica].hold(id)
+// shareAll has all assignments share the replica that could be to it.
+func (x *Replicas) shareAll(replica int) {
+	for i := range x.problem.Applications {
+		for v := range x.problem.Applications[i].Variants {
+			if a := (Assignment{i, v, x.table.Replicas[replica].Host}); x.replica(a) == replica {
+				x.share(replica, a)
+			}
 		}
 	}
 }
 
 // reconcileOrders wants what is due, and takes in what nothing needs: the controller has that put to sleep. It
 // reports whether the controller has to see something.
-func (x *Replicas) reconcileOrders(now time.Duration) (news bool) {
+func (x *Replicas) reconcileOrders() (news bool) {
 	x.propose()
-	for r := range x.slots {
-		s := &x.slots[r]
-		if len(s.held) > 0 || x.ordered(r) || !x.idle(r) {
+	for r := range x.held {
+		if len(x.held[r]) > 0 || x.ordered(r) || !x.idle(r) {
 			continue
 		}
-		x.holdAll(r)
-		for _, id := range s.held {
-			x.observe(control.Event{At: now, Kind: control.Loaded, Replica: id})
+		x.shareAll(r)
+		for _, a := range x.held[r] {
+			x.Ended(Order{Assignment: a}, control.Loaded, "")
 		}
-		news = news || len(s.held) > 0
+		news = news || len(x.held[r]) > 0
 	}
 	return news
 }
@@ -202,41 +195,38 @@ func (x *Replicas) reconcileOrders(now time.Duration) (news bool) {
 // changed have what they had.
 func (x *Replicas) Heard(host int, incarnation uint64, there func(replica int) bool, at time.Duration) {
 	loaded := map[int]bool{} // by the first replica of a location
-	for r := range x.slots {
-		if x.slots[r].host == host && there(r) {
+	for _, r := range x.table.ReplicasOn(host) {
+		if there(r) {
 			loaded[x.claims.First(r)] = true
 		}
 	}
-	var list []int
-	for r := range x.slots {
-		if s := &x.slots[r]; s.host == host {
-			list = append(list, x.instances(r, loaded[r] || x.claims.Rolling(r) && len(s.held) > 0)...)
-		}
+	var list []Assignment
+	for _, r := range x.table.ReplicasOn(host) {
+		list = append(list, x.assignments(r, loaded[r] || x.claims.Rolling(r) && len(x.held[r]) > 0)...)
 	}
-	x.Controller.Heard(x.server[host], incarnation, list, at)
+	x.Controller.Heard(host, incarnation, list, at)
 }
 
-// instances lists those that are there by what an engine says of their replica: those that are known, or else
+// assignments lists those that are there by what an engine says of their replica: those that are known, or else
 // all that it could be.
-func (x *Replicas) instances(r int, there bool) (loaded []int) {
-	s := &x.slots[r]
+func (x *Replicas) assignments(r int, there bool) (loaded []Assignment) {
 	if !there {
 		if !x.ordered(r) {
-			s.held = nil
+			x.held[r] = nil
 		}
 		return nil
 	}
-	if len(s.held) == 0 && !x.ordered(r) {
-		x.holdAll(r)
+	if len(x.held[r]) == 0 && !x.ordered(r) {
+		x.shareAll(r)
 	}
-	for _, id := range s.held {
-		if !slices.ContainsFunc(x.orders, func(o order) bool { return o.Replica == id }) {
-			loaded = append(loaded, id)
+	for _, a := range x.held[r] {
+		if !slices.ContainsFunc(x.orders, func(o order) bool { return o.Assignment == a }) {
+			loaded = append(loaded, a)
 		}
 	}
 	for _, o := range x.orders {
-		if o.slot == r && o.Verb == control.Unload {
-			loaded = append(loaded, o.Replica)
+		if o.replica == r && o.Verb == control.Unload {
+			loaded = append(loaded, o.Assignment)
 		}
 	}
 	return loaded

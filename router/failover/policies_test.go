@@ -25,7 +25,7 @@ func TestPolicies(t *testing.T) {
 		{failover.FullWarmK, "L - L -", 2, loadTime(806)},
 	} {
 		// A and B are lost. Of the full variants the headroom holds two on S2, one on S3.
-		s := system([]int{0, 0, 1, 1}, 3900, 2*4030, 4030)
+		s := problem([]int{0, 0, 1, 1}, 3900, 2*4030, 4030)
 		f := newFake(t, s, failover.Options{Term: 1, Policy: c.policy, Alpha: 0})
 		f.advance(20 * time.Second)
 		var got []string
@@ -34,7 +34,7 @@ func TestPolicies(t *testing.T) {
 			case len(a.Backups) == 0:
 				got = append(got, "-")
 			case strings.Contains(c.backups, "L"):
-				_, v, _ := s.Of(a.Backups[0])
+				v := a.Backups[0].Variant
 				got = append(got, s.Applications[i].Variants[v].Name)
 			default:
 				got = append(got, "+")
@@ -52,20 +52,20 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestSitesAndExclusions: backups are on other sites, on as many servers as asked for, and not
+// TestSitesAndExclusions: backups are on other sites, on as many hosts as asked for, and not
 // on those that an application excludes (FL-13).
 func TestSitesAndExclusions(t *testing.T) {
-	s := system([]int{0, 2}, 4000, 4000, 4000, 4000, 4000, 4000)
+	s := problem([]int{0, 2}, 4000, 4000, 4000, 4000, 4000, 4000)
 	s.Applications[1].Excluded = []int{0, 4}
 	f := newFake(t, s, failover.Options{Term: 1, SiteIndependent: true, Backups: 2})
 	f.advance(20 * time.Second)
 	sites := func(i int) (list []string) {
 		for _, id := range f.c.Status().Applications[i].Backups {
-			_, _, server := s.Of(id)
-			if i == 1 && (server == 0 || server == 4) {
-				t.Errorf("a backup is on the excluded server %d", server)
+			host := id.Host
+			if i == 1 && (host == 0 || host == 4) {
+				t.Errorf("a backup is on the excluded server %d", host)
 			}
-			list = append(list, s.Servers[server].Site)
+			list = append(list, s.Hosts[host].Site)
 		}
 		return list
 	}
@@ -75,7 +75,7 @@ func TestSitesAndExclusions(t *testing.T) {
 		}
 	}
 	// A site is all there is.
-	s = system([]int{0, 1}, 4000, 4000)
+	s = problem([]int{0, 1}, 4000, 4000)
 	f = newFake(t, s, failover.Options{Term: 1, SiteIndependent: true})
 	f.advance(20 * time.Second)
 	if a := f.c.Status().Applications[0]; a.Unprotected != "no server is on another site than site0" {
@@ -85,7 +85,7 @@ func TestSitesAndExclusions(t *testing.T) {
 
 // TestNoRoom: an application of which no variant fits anywhere is listed with the reason.
 func TestNoRoom(t *testing.T) {
-	s := system([]int{0, 1}, 4000, 4000)
+	s := problem([]int{0, 1}, 4000, 4000)
 	for v := range s.Applications[1].Variants {
 		s.Applications[1].Variants[v].Demand = []float64{3000}
 		s.Applications[1].Variants[v].Latency = 30 * time.Millisecond
@@ -106,9 +106,9 @@ func TestNoRoom(t *testing.T) {
 }
 
 // TestTheLossOfAllServers: the failover ends with how many applications have no answer, and not as recovered; lost
-// servers have no models.
+// hosts have no models.
 func TestTheLossOfAllServers(t *testing.T) {
-	f := newFake(t, system([]int{0, 1}, 4000, 4000), failover.Options{Term: 1})
+	f := newFake(t, problem([]int{0, 1}, 4000, 4000), failover.Options{Term: 1})
 	f.advance(20 * time.Second)
 	f.kill(0)
 	f.kill(1)
@@ -117,7 +117,7 @@ func TestTheLossOfAllServers(t *testing.T) {
 	if len(over) == 0 || over[len(over)-1].Reason != "applications without an answer: 2" || f.steps[len(f.steps)-1].Kind == failover.StepRecovered {
 		t.Errorf("%+v", over)
 	}
-	if s := f.c.Status(); s.Unrecovered != 2 || s.Servers[0].Models != 0 || s.Servers[1].Models != 0 {
+	if s := f.c.Status(); s.Unrecovered != 2 || s.Hosts[0].Models != 0 || s.Hosts[1].Models != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -126,7 +126,7 @@ func TestTheLossOfAllServers(t *testing.T) {
 // a higher term (FL-11).
 func TestResume(t *testing.T) {
 	o := failover.Options{Term: 1, Policy: failover.FullCold}
-	f := newFake(t, system([]int{0, 1}, 4000, 4000, 5000), o)
+	f := newFake(t, problem([]int{0, 1}, 4000, 4000, 5000), o)
 	f.advance(5 * time.Second)
 	f.kill(0)
 	f.advance(6 * time.Second)
@@ -153,7 +153,7 @@ func TestResume(t *testing.T) {
 	if n := f.of(failover.StepNotified); len(n) != 1 || n[0].Took != loadTime(806) || answering(f) != "L@S3 L@S2" {
 		t.Errorf("%s: %+v", answering(f), n)
 	}
-	again, err := failover.New(f.system, failover.Options{Term: 1}, f)
+	again, err := failover.New(f.problem, failover.Options{Term: 1}, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,16 +162,16 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestDrill: a server is treated as lost until its applications are called back, without a
+// TestDrill: a host is treated as lost until its applications are called back, without a
 // reload there.
 func TestDrill(t *testing.T) {
-	f := newFake(t, system([]int{0, 1}, 4000, 4000, 4000), failover.Options{Term: 1})
+	f := newFake(t, problem([]int{0, 1}, 4000, 4000, 4000), failover.Options{Term: 1})
 	f.advance(10 * time.Second)
 	if err := f.c.Drill(0); err != nil {
 		t.Fatal(err)
 	}
 	f.wake()
-	if n := f.of(failover.StepNotified); len(n) != 1 || n[0].Took != 0 || n[0].Server == 0 {
+	if n := f.of(failover.StepNotified); len(n) != 1 || n[0].Took != 0 || n[0].Host == 0 {
 		t.Fatalf("%+v", n)
 	}
 	f.advance(30 * time.Second)
@@ -188,31 +188,31 @@ func TestDrill(t *testing.T) {
 	}
 }
 
-// TestLoaders: a server has no more loads under way than it has loaders.
+// TestLoaders: a host has no more loads under way than it has loaders.
 func TestLoaders(t *testing.T) {
-	s := system([]int{0, 0, 0, 0, 0, 0}, 6000, 6000)
+	s := problem([]int{0, 0, 0, 0, 0, 0}, 6000, 6000)
 	f := newFake(t, s, failover.Options{Term: 1, Policy: failover.Gearshift, Loaders: 2})
 	most := 0
 	for f.now < 10*time.Second {
 		f.advance(f.now + 10*time.Millisecond)
-		most = max(most, f.c.Status().Servers[1].Loading)
+		most = max(most, f.c.Status().Hosts[1].Loading)
 	}
-	if most != 2 || f.c.Status().Servers[1].Loaded < 5 {
-		t.Errorf("%d at a time, %d loaded", most, f.c.Status().Servers[1].Loaded)
+	if most != 2 || f.c.Status().Hosts[1].Loaded < 5 {
+		t.Errorf("%d at a time, %d loaded", most, f.c.Status().Hosts[1].Loaded)
 	}
 }
 
 // TestBadInput names what is wrong.
 func TestBadInput(t *testing.T) {
-	for name, change := range map[string]func(*failover.System, *failover.Options){
-		`policy: "cold"`:         func(_ *failover.System, o *failover.Options) { o.Policy = "cold" },
-		"alpha: 1.5":             func(_ *failover.System, o *failover.Options) { o.Alpha = 1.5 },
-		"no server 9":            func(s *failover.System, _ *failover.Options) { s.Applications[0].Primary = 9 },
-		"capacity":               func(s *failover.System, _ *failover.Options) { s.Servers[0].Capacity = nil },
-		"take 806 of its memory": func(s *failover.System, _ *failover.Options) { s.Servers[0].Capacity[0] = 500 },
-		"there twice":            func(s *failover.System, _ *failover.Options) { s.Servers[1].Name = "S1" },
+	for name, change := range map[string]func(*failover.Problem, *failover.Options){
+		`policy: "cold"`:         func(_ *failover.Problem, o *failover.Options) { o.Policy = "cold" },
+		"alpha: 1.5":             func(_ *failover.Problem, o *failover.Options) { o.Alpha = 1.5 },
+		"no host 9":              func(s *failover.Problem, _ *failover.Options) { s.Applications[0].Primary = 9 },
+		"capacity":               func(s *failover.Problem, _ *failover.Options) { s.Capacity[0] = nil },
+		"take 806 of its memory": func(s *failover.Problem, _ *failover.Options) { s.Capacity[0][0] = 500 },
+		"there twice":            func(s *failover.Problem, _ *failover.Options) { s.Hosts[1].Name = "S1" },
 	} {
-		s, o := system([]int{0, 1}, 4000, 4000), failover.Options{}
+		s, o := problem([]int{0, 1}, 4000, 4000), failover.Options{}
 		change(s, &o)
 		if _, err := failover.New(s, o, &instant{}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

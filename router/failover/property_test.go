@@ -11,13 +11,14 @@ import (
 
 	"gearshift/router/control"
 	"gearshift/router/failover"
+	"gearshift/router/fleet"
 	"gearshift/router/placement"
 	"gearshift/router/profile"
 )
 
-// drawnSystem is a random system of which the primaries take about the share of all memory.
-func drawnSystem(rng *rand.Rand, applications, servers, resources int, share float64) *failover.System {
-	s := &failover.System{Resources: []string{"memory", "compute"}[:resources], Shared: rng.IntN(3) == 0}
+// drawnProblem is a random problem of which the primaries take about the share of all memory.
+func drawnProblem(rng *rand.Rand, applications, hosts, resources int, share float64) *failover.Problem {
+	s := &failover.Problem{Resources: []string{"memory", "compute"}[:resources], Shared: rng.IntN(3) == 0}
 	full := make([]float64, resources)
 	for i := range applications {
 		a := failover.Application{Name: fmt.Sprintf("a%d", i), Primary: -1, Full: -1, Critical: rng.IntN(2) == 0, Rate: 0.5 + rng.Float64()}
@@ -39,16 +40,16 @@ func drawnSystem(rng *rand.Rand, applications, servers, resources int, share flo
 			full[r] += d
 		}
 		if rng.IntN(8) == 0 {
-			a.Excluded = []int{rng.IntN(servers)}
+			a.Excluded = []int{rng.IntN(hosts)}
 		}
 		s.Applications = append(s.Applications, a)
 	}
-	for i := range servers {
-		x := failover.Server{Name: fmt.Sprintf("s%d", i), Site: fmt.Sprintf("site%d", i/2)}
+	for i := range hosts {
+		var capacity []float64
 		for _, d := range full {
-			x.Capacity = append(x.Capacity, d/share/float64(servers)*(0.8+0.4*rng.Float64()))
+			capacity = append(capacity, d/share/float64(hosts)*(0.8+0.4*rng.Float64()))
 		}
-		s.Servers = append(s.Servers, x)
+		s.Hosts, s.Capacity = append(s.Hosts, fleet.Host{Name: fmt.Sprintf("s%d", i), Site: fmt.Sprintf("site%d", i/2)}), append(s.Capacity, capacity)
 	}
 	return s
 }
@@ -67,10 +68,10 @@ var histories = func() int {
 	return 40
 }()
 
-// TestHistories has servers die and return, heartbeats stop for a while, loads fail and take
+// TestHistories has hosts die and return, heartbeats stop for a while, loads fail and take
 // long, applications arrive, operators drill, and the controller die and be resumed, in any
-// order. Nothing is loaded twice, no server's capacity is exceeded, epochs never run back, and
-// each application is answered by an instance that is loaded on a living server, or listed
+// order. Nothing is loaded twice, no host's capacity is exceeded, epochs never run back, and
+// each application is answered by an assignment that is loaded on a living host, or listed
 // with a reason. In the end, all is as it was in the beginning.
 func TestHistories(t *testing.T) {
 	histories, failovers, alarms, recovered := histories, 0, 0, 0
@@ -84,12 +85,12 @@ func TestHistories(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		o := failover.Options{Term: 1, Policy: failover.Policies[seed%5], Alpha: 0.1, Headroom: 0.2 + 0.3*rng.Float64(), SiteIndependent: rng.IntN(3) == 0,
 			Backups: 1 + rng.IntN(2), Loaders: 1 + rng.IntN(4), Sweep: time.Duration(rng.IntN(2)) * 100 * time.Millisecond}
-		s := drawnSystem(rng, 6+rng.IntN(10), 3+rng.IntN(4), 1+rng.IntN(2), 0.4+0.3*rng.Float64())
+		s := drawnProblem(rng, 6+rng.IntN(10), 3+rng.IntN(4), 1+rng.IntN(2), 0.4+0.3*rng.Float64())
 		h := &history{fake: newFake(t, s, o), options: o}
 		h.seed = seed
 		h.rng = rng
-		h.fail = func(a control.Action) bool { return h.rng.IntN(12) == 0 }
-		h.slow = func(int) time.Duration {
+		h.fail = func(failover.Order) bool { return h.rng.IntN(12) == 0 }
+		h.slow = func(failover.Assignment) time.Duration {
 			if h.rng.IntN(30) == 0 {
 				return 40 * time.Second
 			}
@@ -146,7 +147,7 @@ func (h *history) step() {
 	h.advance(h.now + []time.Duration{time.Millisecond, 30 * time.Millisecond, 300 * time.Millisecond, 3 * time.Second, 20 * time.Second}[h.rng.IntN(5)])
 }
 
-// evidence has requests fail on the server, as they do if it is dead, and now and then else.
+// evidence has requests fail on the host, as they do if it is dead, and now and then else.
 func (h *history) evidence(i int) {
 	if h.dead[i] || h.rng.IntN(4) == 0 {
 		kind := []control.Kind{control.Broken, control.Refused}[h.rng.IntN(2)]
@@ -156,12 +157,12 @@ func (h *history) evidence(i int) {
 
 // place adds an application like one of those that are there.
 func (h *history) place() {
-	a := h.system.Applications[h.rng.IntN(len(h.system.Applications))]
-	a.Name, a.Primary = fmt.Sprintf("a%d", len(h.system.Applications)), -1
+	a := h.problem.Applications[h.rng.IntN(len(h.problem.Applications))]
+	a.Name, a.Primary = fmt.Sprintf("a%d", len(h.problem.Applications)), -1
 	if _, err := h.c.Place(a); err != nil {
 		h.t.Fatal(err)
 	}
-	h.active = append(h.active, -1)
+	h.active = append(h.active, failover.Nowhere)
 }
 
 // die ends the controller, and has another one go on from its state.
@@ -201,14 +202,14 @@ func (h *history) audit(step int) {
 		h.capacity(i)
 	}
 	for i, a := range s.Applications {
-		if a.Active < 0 {
+		if a.Active == failover.Nowhere {
 			h.check(a.Unrecovered != "", "%s has no active instance, and no reason", a.Name)
 			continue
 		}
-		_, _, server := h.system.Of(a.Active)
-		h.check(s.Servers[server].Condition != "lost", "%s is active on a lost server", a.Name)
-		if !h.dead[server] && !h.mute[server] {
-			h.check(h.holds[server][a.Active], "%s is active on %s, where it is not loaded", a.Name, h.name(a.Active))
+		host := a.Active.Host
+		h.check(s.Hosts[host].Condition != "lost", "%s is active on a lost server", a.Name)
+		if !h.dead[host] && !h.mute[host] {
+			h.check(h.holds[host][a.Active], "%s is active on %s, where it is not loaded", a.Name, h.name(a.Active))
 			h.check(h.active[i] == a.Active, "%s is active by %d, and really by %d", a.Name, a.Active, h.active[i])
 		}
 		h.check(len(a.Backups) >= h.options.Backups || a.Unprotected != "", "%s has %d backups, and no reason", a.Name, len(a.Backups))
@@ -218,7 +219,7 @@ func (h *history) audit(step int) {
 	}
 }
 
-// calm has all servers be well, and all end.
+// calm has all hosts be well, and all end.
 func (h *history) calm() {
 	h.t.Helper()
 	h.fail, h.slow = nil, nil
@@ -239,13 +240,13 @@ func (h *history) calm() {
 		h.t.Errorf("seed %d, %s: the failover has no end", h.seed, h.options.Policy)
 	}
 	for i, a := range s.Applications {
-		if a.Primary >= 0 && a.Active != h.system.Instance(i, full(&h.system.Applications[i]), a.Primary) {
+		if a.Primary >= 0 && (a.Active != failover.Assignment{App: i, Variant: full(&h.problem.Applications[i]), Host: a.Primary}) {
 			h.t.Errorf("seed %d, %s: %s is not back on its primary: %+v", h.seed, h.options.Policy, a.Name, a)
 		}
 	}
 	for i := range h.dead {
-		if n := len(h.resident(i)); n != s.Servers[i].Loaded || s.Servers[i].Loading > 0 {
-			h.t.Errorf("seed %d, %s: %d instances on server %d, the controller knows of %d", h.seed, h.options.Policy, n, i, s.Servers[i].Loaded)
+		if n := len(h.resident(i)); n != s.Hosts[i].Loaded || s.Hosts[i].Loading > 0 {
+			h.t.Errorf("seed %d, %s: %d instances on server %d, the controller knows of %d", h.seed, h.options.Policy, n, i, s.Hosts[i].Loaded)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func (c *Controller) protects(i int) bool {
 	case FullCold:
 		return false
 	}
-	return c.system.Applications[i].Critical
+	return c.problem.Applications[i].Critical
 }
 
 // forms are the variants that new backups of the application may be.
@@ -30,10 +30,10 @@ func (c *Controller) forms(i int) []int {
 	return []int{a.full}
 }
 
-// impaired reports whether a server is not used. New backups are then as small as can be,
+// impaired reports whether a host is not used. New backups are then as small as can be,
 // since room is for those that answer.
 func (c *Controller) impaired() bool {
-	return slices.ContainsFunc(c.servers, func(s server) bool { return s.condition != Up })
+	return slices.ContainsFunc(c.hosts, func(s host) bool { return s.condition != Up })
 }
 
 // recovering reports whether an application is on its way to be answered again.
@@ -48,7 +48,7 @@ func (c *Controller) protect() {
 	}
 	for i := range c.apps {
 		if a := &c.apps[i]; a.active != nil {
-			a.backups = remove(a.backups, func(x *instance) bool { return !c.apart(i, x.server) })
+			a.backups = remove(a.backups, func(x *assignment) bool { return !c.apart(i, x.Host) })
 			if c.protects(i) {
 				c.adopt(i)
 			}
@@ -58,7 +58,7 @@ func (c *Controller) protect() {
 		var list []int
 		for _, critical := range []bool{true, false} {
 			for i := range c.apps {
-				if a := &c.apps[i]; a.active != nil && c.protects(i) && c.system.Applications[i].Critical == critical && len(a.backups) == n {
+				if a := &c.apps[i]; a.active != nil && c.protects(i) && c.problem.Applications[i].Critical == critical && len(a.backups) == n {
 					list = append(list, i)
 				}
 			}
@@ -69,43 +69,43 @@ func (c *Controller) protect() {
 	}
 }
 
-// apart reports whether a backup of the application may be on the server: it is there, not
+// apart reports whether a backup of the application may be on the host: it is there, not
 // excluded, and neither it nor, where that is asked for, its site is that of the active
-// instance.
-func (c *Controller) apart(i, server int) bool {
-	return c.servers[server].condition != Lost && !slices.Contains(c.system.Applications[i].Excluded, server) &&
-		!c.together(server, c.apps[i].active.server)
+// assignment.
+func (c *Controller) apart(i, host int) bool {
+	return c.hosts[host].condition != Lost && !slices.Contains(c.problem.Applications[i].Excluded, host) &&
+		!c.together(host, c.apps[i].active.Host)
 }
 
-// together reports whether the two servers count as one for backups.
+// together reports whether the two hosts count as one for backups.
 func (c *Controller) together(s, t int) bool {
-	x, y := c.system.Servers[s].Site, c.system.Servers[t].Site
+	x, y := c.problem.Hosts[s].Site, c.problem.Hosts[t].Site
 	return s == t || c.options.SiteIndependent && x != "" && x == y
 }
 
-// adopt makes backups of instances that are there and not wanted, the best first. Once all
-// servers are used, better ones replace the worst that the application has.
+// adopt makes backups of assignments that are there and not wanted, the best first. Once all
+// hosts are used, better ones replace the worst that the application has.
 func (c *Controller) adopt(i int) {
 	a := &c.apps[i]
-	quality := func(x *instance) float64 { return c.system.Applications[i].Variants[x.variant].Quality }
-	var list []*instance
+	quality := func(x *assignment) float64 { return c.problem.Applications[i].Variants[x.Variant].Quality }
+	var list []*assignment
 	for _, x := range a.known {
-		if x.phase == loaded && x != a.home && c.servers[x.server].condition == Up && !c.wanted(x) && c.apart(i, x.server) && slices.Contains(a.sorted, x.variant) {
+		if x.phase == loaded && x != a.home && c.hosts[x.Host].condition == Up && !c.wanted(x) && c.apart(i, x.Host) && slices.Contains(a.sorted, x.Variant) {
 			list = append(list, x)
 		}
 	}
-	slices.SortStableFunc(list, func(x, y *instance) int { return cmp.Compare(quality(y), quality(x)) })
+	slices.SortStableFunc(list, func(x, y *assignment) int { return cmp.Compare(quality(y), quality(x)) })
 	for _, x := range list {
 		kept := a.backups
 		if len(kept) >= c.options.Backups {
-			worst := slices.MinFunc(kept, func(y, z *instance) int { return cmp.Compare(quality(y), quality(z)) })
+			worst := slices.MinFunc(kept, func(y, z *assignment) int { return cmp.Compare(quality(y), quality(z)) })
 			if c.impaired() || quality(worst) >= quality(x) {
 				return
 			}
-			kept = remove(slices.Clone(kept), func(y *instance) bool { return y == worst })
+			kept = remove(slices.Clone(kept), func(y *assignment) bool { return y == worst })
 		}
-		if slices.ContainsFunc(kept, func(y *instance) bool { return c.together(y.server, x.server) }) ||
-			!within(c.need(i, x.variant, x.server), c.room(x.server, c.committed)) {
+		if slices.ContainsFunc(kept, func(y *assignment) bool { return c.together(y.Host, x.Host) }) ||
+			!within(c.need(i, x.Variant, x.Host), c.room(x.Host, c.committed)) {
 			continue
 		}
 		a.backups, a.exposed = append(kept, x), ""
@@ -118,8 +118,8 @@ func (c *Controller) adopt(i int) {
 func (c *Controller) backupAsk(i int, variants []int) ask {
 	a := &c.apps[i]
 	q := ask{app: i, variants: variants, apart: a.active}
-	for s := range c.servers {
-		if slices.ContainsFunc(a.backups, func(x *instance) bool { return c.together(x.server, s) }) {
+	for s := range c.hosts {
+		if slices.ContainsFunc(a.backups, func(x *assignment) bool { return c.together(x.Host, s) }) {
 			q.excluded = append(q.excluded, s)
 		}
 	}
@@ -134,10 +134,10 @@ func (c *Controller) hold(list []int) {
 		asks[k] = c.backupAsk(i, c.forms(i))
 	}
 	rooms := c.rooms(c.committed)
-	spots := c.solve(asks, rooms, c.alpha(rooms), c.proactive(asks))
+	choices := c.solve(asks, rooms, c.alpha(rooms), c.proactive(asks))
 	var left []int
-	for k, s := range spots {
-		if s.server >= 0 {
+	for k, s := range choices {
+		if s.host >= 0 {
 			c.backUp(list[k], s)
 		} else {
 			left = append(left, k)
@@ -148,16 +148,16 @@ func (c *Controller) hold(list []int) {
 	}
 	for _, k := range left {
 		if a := &c.apps[list[k]]; a.exposed == "" {
-			a.exposed = spots[k].why()
+			a.exposed = choices[k].why()
 			c.stepApp(StepUnprotected, list[k], a.exposed)
 		}
 	}
 }
 
 // backUp wants a backup of the application.
-func (c *Controller) backUp(i int, s spot) {
+func (c *Controller) backUp(i int, s choice) {
 	a := &c.apps[i]
-	x := c.want(i, s.variant, s.server)
+	x := c.want(i, s.variant, s.host)
 	a.backups, a.exposed = append(a.backups, x), ""
 	c.version++
 	if x.phase == loaded {
@@ -179,12 +179,12 @@ func (c *Controller) holdSmaller(asks []ask, which []int) (left []int) {
 	}
 	rooms := c.yielded()
 	for k, s := range c.solve(some, rooms, c.alpha(rooms), ours) {
-		if s.server < 0 {
+		if s.host < 0 {
 			left = append(left, which[k])
 			continue
 		}
 		c.backUp(some[k].app, s)
-		c.yield(s.server, false)
+		c.yield(s.host, false)
 	}
 	return left
 }
@@ -192,11 +192,11 @@ func (c *Controller) holdSmaller(asks []ask, which []int) (left []int) {
 // alpha is the share of the rooms that stays free so that of all room for backups alpha does.
 func (c *Controller) alpha(rooms [][]float64) float64 {
 	share := 0.0
-	for r := range c.system.Resources {
+	for r := range c.problem.Resources {
 		var most, left float64
 		for i := range rooms {
-			if c.servers[i].condition == Up {
-				most += c.room(i, func(*instance) bool { return false })[r]
+			if c.hosts[i].condition == Up {
+				most += c.room(i, func(*assignment) bool { return false })[r]
 				left += max(0, rooms[i][r])
 			}
 		}
@@ -216,13 +216,13 @@ func (c *Controller) proactive(asks []ask) algorithm {
 	switch {
 	case c.options.Policy == Gearshift:
 		return ours
-	case c.options.Policy == FailLite && !c.system.Shared && !c.impaired() && variants*len(c.servers) <= mostExact:
+	case c.options.Policy == FailLite && !c.problem.Shared && !c.impaired() && variants*len(c.hosts) <= mostExact:
 		return exactly
 	}
 	return algorithm1
 }
 
-// Exact plans may have so many variants × servers, and are asked so many times whether to stop.
+// Exact plans may have so many variants × hosts, and are asked so many times whether to stop.
 const (
 	mostExact = 1000
 	mostAsked = 20

@@ -18,22 +18,22 @@ const (
 	roleBackup             // for the next loss
 )
 
-// reconcile begins the unloads and loads that bring the servers to what is wanted.
+// reconcile begins the unloads and loads that bring the hosts to what is wanted.
 func (c *Controller) reconcile() {
 	c.slow()
 	for i := range c.on {
-		if c.servers[i].condition == Up {
+		if c.hosts[i].condition == Up {
 			c.tidy(i)
 		}
 	}
 	c.load()
 }
 
-// tidy unloads what is not wanted on the server.
-func (c *Controller) tidy(server int) {
-	for k := len(c.on[server]) - 1; k >= 0; k-- { // some are dropped on the way
-		x := c.on[server][k]
-		switch a := &c.apps[x.app]; {
+// tidy unloads what is not wanted on the host.
+func (c *Controller) tidy(host int) {
+	for k := len(c.on[host]) - 1; k >= 0; k-- { // some are dropped on the way
+		x := c.on[host][k]
+		switch a := &c.apps[x.App]; {
 		case x.again:
 			if x.until <= c.now {
 				c.askAgain(x)
@@ -47,14 +47,14 @@ func (c *Controller) tidy(server int) {
 	}
 }
 
-// lingers reports whether the instance stays although it is not wanted: as a backup, until those
+// lingers reports whether the assignment stays although it is not wanted: as a backup, until those
 // that are wanted are loaded.
-func (c *Controller) lingers(x *instance) bool {
-	a := &c.apps[x.app]
-	return a.active != nil && c.apart(x.app, x.server) && slices.ContainsFunc(a.backups, func(y *instance) bool { return y.phase != loaded })
+func (c *Controller) lingers(x *assignment) bool {
+	a := &c.apps[x.App]
+	return a.active != nil && c.apart(x.App, x.Host) && slices.ContainsFunc(a.backups, func(y *assignment) bool { return y.phase != loaded })
 }
 
-func (c *Controller) unload(x *instance) {
+func (c *Controller) unload(x *assignment) {
 	x.phase = unloading
 	if err := c.act(control.Unload, x); err != nil {
 		x.phase, x.until = loaded, c.now+time.Second
@@ -63,7 +63,7 @@ func (c *Controller) unload(x *instance) {
 }
 
 // askAgain repeats an action that an earlier run of the controller has begun.
-func (c *Controller) askAgain(x *instance) {
+func (c *Controller) askAgain(x *assignment) {
 	verb := control.Load
 	if x.phase == unloading {
 		verb = control.Unload
@@ -78,7 +78,7 @@ func (c *Controller) askAgain(x *instance) {
 
 // wish is a load that is to be begun.
 type wish struct {
-	*instance
+	*assignment
 	role     role
 	critical bool
 	size     float64
@@ -87,38 +87,38 @@ type wish struct {
 // load begins loads: those that answer an affected application first, then better variants,
 // critical applications and small variants before others.
 func (c *Controller) load() {
-	busy := make([]int, len(c.servers))
+	busy := make([]int, len(c.hosts))
 	urgent := false
 	for i, list := range c.on {
 		for _, x := range list {
 			if x.phase == loading {
 				busy[i]++
-				a := &c.apps[x.app]
+				a := &c.apps[x.App]
 				urgent = urgent || a.down && (x == a.first || x == a.target) && !x.late
 			}
 		}
 	}
 	for _, w := range c.wishes() {
-		if w.phase != planned || busy[w.server] >= c.options.Loaders || urgent && w.role >= roleHome {
+		if w.phase != planned || busy[w.Host] >= c.options.Loaders || urgent && w.role >= roleHome {
 			continue
 		}
-		if !c.fits(w.instance, nil) {
-			if c.makeRoom(w.instance); w.role == roleFirst && !c.working(w.server) {
-				c.block(w.instance, "there is no room for it, and none will be made")
-				c.unwant(w.instance)
+		if !c.fits(w.assignment, nil) {
+			if c.makeRoom(w.assignment); w.role == roleFirst && !c.working(w.Host) {
+				c.block(w.assignment, "there is no room for it, and none will be made")
+				c.unwant(w.assignment)
 				c.dirty = true
 			}
 			continue
 		}
-		if c.beginLoad(w.instance) {
-			busy[w.server]++
+		if c.beginLoad(w.assignment) {
+			busy[w.Host]++
 			urgent = urgent || w.role == roleFirst
 		}
 	}
 }
 
 // beginLoad begins a load, and reports whether it did.
-func (c *Controller) beginLoad(x *instance) bool {
+func (c *Controller) beginLoad(x *assignment) bool {
 	x.phase = loading
 	if err := c.act(control.Load, x); err != nil {
 		c.failed(x, err.Error())
@@ -133,9 +133,9 @@ func (c *Controller) beginLoad(x *instance) bool {
 func (c *Controller) wishes() (list []wish) {
 	for i := range c.apps {
 		a := &c.apps[i]
-		add := func(x *instance, r role) {
-			if x != nil && x.phase == planned && x.until <= c.now && c.usable(i, x.server) {
-				list = append(list, wish{x, r, c.system.Applications[i].Critical, c.scratch.size(c.demand(x))})
+		add := func(x *assignment, r role) {
+			if x != nil && x.phase == planned && x.until <= c.now && c.usable(i, x.Host) {
+				list = append(list, wish{x, r, c.problem.Applications[i].Critical, c.scratch.size(c.demand(x))})
 			}
 		}
 		switch {
@@ -164,19 +164,19 @@ func (c *Controller) wishes() (list []wish) {
 	return list
 }
 
-// makeRoom unloads what stays on the instance's server and is not wanted. Where that is nothing,
+// makeRoom unloads what stays on the assignment's host and is not wanted. Where that is nothing,
 // FailLite unloads the smaller variant that answers there, if the chosen one does not fit in
 // addition to it: the application is not answered until that is there.
-func (c *Controller) makeRoom(x *instance) {
+func (c *Controller) makeRoom(x *assignment) {
 	waits := false
-	for _, y := range slices.Clone(c.on[x.server]) {
-		if y.phase == loaded && !c.wanted(y) && y.until <= c.now && y != c.apps[y.app].home && !c.apps[y.app].down {
+	for _, y := range slices.Clone(c.on[x.Host]) {
+		if y.phase == loaded && !c.wanted(y) && y.until <= c.now && y != c.apps[y.App].home && !c.apps[y.App].down {
 			c.unload(y)
 		}
 		waits = waits || y.phase == unloading
 	}
-	a := &c.apps[x.app]
-	if waits || c.options.Policy != FailLite || x != a.target || a.active == nil || a.active.server != x.server || a.active == a.home || !c.fits(x, a.active) {
+	a := &c.apps[x.App]
+	if waits || c.options.Policy != FailLite || x != a.target || a.active == nil || a.active.Host != x.Host || a.active == a.home || !c.fits(x, a.active) {
 		return
 	}
 	old := a.active
@@ -186,14 +186,14 @@ func (c *Controller) makeRoom(x *instance) {
 	c.unload(old)
 }
 
-// working reports whether anything is being loaded or unloaded on the server.
-func (c *Controller) working(server int) bool {
-	return slices.ContainsFunc(c.on[server], func(x *instance) bool { return x.phase == loading || x.phase == unloading })
+// working reports whether anything is being loaded or unloaded on the host.
+func (c *Controller) working(host int) bool {
+	return slices.ContainsFunc(c.on[host], func(x *assignment) bool { return x.phase == loading || x.phase == unloading })
 }
 
 // patience is how long a load may take until others are tried.
-func (c *Controller) patience(x *instance) time.Duration {
-	return max(10*time.Second, 10*c.system.Applications[x.app].Variants[x.variant].Load)
+func (c *Controller) patience(x *assignment) time.Duration {
+	return max(10*time.Second, 10*c.problem.Variant(x.Assignment).Load)
 }
 
 // slow gives up waiting for loads that take too long. What they take stays taken until they

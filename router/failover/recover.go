@@ -8,7 +8,7 @@ import (
 	"gearshift/router/control"
 )
 
-// advance activates what is there: the instance that is to answer, or the best that can, where
+// advance activates what is there: the assignment that is to answer, or the best that can, where
 // none does.
 func (c *Controller) advance() {
 	for i := range c.apps {
@@ -31,37 +31,37 @@ func (c *Controller) advance() {
 	}
 }
 
-// ready reports whether the instance can be activated now.
-func (c *Controller) ready(x *instance) bool { return c.there(x) && x.until <= c.now }
+// ready reports whether the assignment can be activated now.
+func (c *Controller) ready(x *assignment) bool { return c.there(x) && x.until <= c.now }
 
-// best is the application's best instance that can answer; nil if none can.
-func (c *Controller) best(i int) (best *instance) {
-	a := &c.system.Applications[i]
-	rank := func(x *instance) int { // servers that are heard come first, and those that have returned last
-		if c.servers[x.server].condition == Up && c.silent(x.server) {
+// best is the application's best assignment that can answer; nil if none can.
+func (c *Controller) best(i int) (best *assignment) {
+	a := &c.problem.Applications[i]
+	rank := func(x *assignment) int { // hosts that are heard come first, and those that have returned last
+		if c.hosts[x.Host].condition == Up && c.silent(x.Host) {
 			return 1
 		}
-		return int(c.servers[x.server].condition)
+		return int(c.hosts[x.Host].condition)
 	}
 	for _, x := range c.apps[i].known {
-		if !c.ready(x) || !a.quick(x.variant) {
+		if !c.ready(x) || !a.quick(x.Variant) {
 			continue
 		}
-		if best == nil || cmp.Or(cmp.Compare(rank(best), rank(x)), cmp.Compare(a.Variants[x.variant].Quality, a.Variants[best.variant].Quality), cmp.Compare(best.id, x.id)) > 0 {
+		if best == nil || cmp.Or(cmp.Compare(rank(best), rank(x)), cmp.Compare(a.Variants[x.Variant].Quality, a.Variants[best.Variant].Quality), best.Compare(x.Assignment)) > 0 {
 			best = x
 		}
 	}
 	return best
 }
 
-// activate has the instance answer, and clients notified, and reports whether it does.
-func (c *Controller) activate(x *instance) bool {
+// activate has the assignment answer, and clients notified, and reports whether it does.
+func (c *Controller) activate(x *assignment) bool {
 	if err := c.act(control.Activate, x); err != nil {
 		x.until = c.now + time.Second
 		c.later(x.until)
 		return false
 	}
-	a := &c.apps[x.app]
+	a := &c.apps[x.App]
 	old, down, gap, since := a.active, a.down, a.gap, a.since
 	a.active, a.down, a.gap, a.why = x, false, false, ""
 	a.moved = a.home != nil && x != a.home
@@ -72,7 +72,7 @@ func (c *Controller) activate(x *instance) bool {
 	if a.first == x {
 		a.first = nil
 	}
-	a.backups = remove(a.backups, func(y *instance) bool { return y == x })
+	a.backups = remove(a.backups, func(y *assignment) bool { return y == x })
 	_ = c.act(control.Notify, x) // who could not be notified finds out by a request
 	switch {
 	case down && !gap:
@@ -101,11 +101,11 @@ func (c *Controller) recover() {
 	var list []int
 	for i := range c.apps {
 		a := &c.apps[i]
-		begun := func(x *instance) bool { return x != nil && x.phase != planned }
+		begun := func(x *assignment) bool { return x != nil && x.phase != planned }
 		if !a.down || begun(a.target) || begun(a.first) || a.target != nil && a.target == a.home {
 			continue
 		}
-		if a.home != nil && c.usable(i, a.home.server) {
+		if a.home != nil && c.usable(i, a.home.Host) {
 			c.goHome(i)
 			continue
 		}
@@ -120,24 +120,24 @@ func (c *Controller) recover() {
 	for k, s := range c.recoveryPlan(list) {
 		i := list[k]
 		a := &c.apps[i]
-		if s.server < 0 {
+		if s.host < 0 {
 			if a.why == "" {
 				a.why = s.why()
 				c.stepApp(StepUnrecovered, i, a.why)
 			}
 			continue
 		}
-		a.target, a.why = c.want(i, s.variant, s.server), ""
+		a.target, a.why = c.want(i, s.variant, s.host), ""
 		c.version++
-		if s.first >= 0 && (s.first != s.variant || s.firstServer != s.server) {
-			a.first = c.want(i, s.first, s.firstServer)
+		if s.first >= 0 && (s.first != s.variant || s.firstHost != s.host) {
+			a.first = c.want(i, s.first, s.firstHost)
 		}
 	}
 }
 
-// usable reports whether the application may be loaded on the server now.
-func (c *Controller) usable(i, server int) bool {
-	return c.servers[server].condition == Up && !c.isBlocked(i, server)
+// usable reports whether the application may be loaded on the host now.
+func (c *Controller) usable(i, host int) bool {
+	return c.hosts[host].condition == Up && !c.isBlocked(i, host)
 }
 
 // goHome loads the application on its primary, for which room is kept.
@@ -148,11 +148,11 @@ func (c *Controller) goHome(i int) {
 	if !a.down || !c.progressive() || len(a.sorted) == 0 || a.sorted[0] == a.full {
 		return
 	}
-	small := c.system.Applications[i].Variants[a.sorted[0]].Demand
-	if !within(small, c.room(a.home.server, c.committed)) {
+	small := c.problem.Applications[i].Variants[a.sorted[0]].Demand
+	if !within(small, c.room(a.home.Host, c.committed)) {
 		return
 	}
-	a.first = c.want(i, a.sorted[0], a.home.server)
+	a.first = c.want(i, a.sorted[0], a.home.Host)
 }
 
 // progressive reports whether the policy loads small variants before large ones.
@@ -164,11 +164,11 @@ func (c *Controller) progressive() bool {
 func (c *Controller) failback() {
 	for i := range c.apps {
 		a := &c.apps[i]
-		if a.home == nil || a.active == nil || a.active == a.home || a.target == a.home || !c.usable(i, a.home.server) {
+		if a.home == nil || a.active == nil || a.active == a.home || a.target == a.home || !c.usable(i, a.home.Host) {
 			continue
 		}
 		a.target, a.first = a.home, nil
-		a.backups = remove(a.backups, func(x *instance) bool { return x == a.home })
+		a.backups = remove(a.backups, func(x *assignment) bool { return x == a.home })
 		c.dirty = c.dirty || a.home.phase == loaded
 		c.version++
 	}

@@ -15,9 +15,9 @@ type refining struct {
 	backup  int // which of each application's is searched for
 	due     time.Duration
 	problem *placement.Problem
-	use     []int // servers of the problem
+	use     []int // hosts of the problem
 	asks    []ask
-	from    []*instance // present backups of the asks; nil where there is none
+	from    []*assignment // present backups of the asks; nil where there is none
 	search  *placement.Search
 }
 
@@ -39,7 +39,7 @@ func (c *Controller) refine() {
 	}
 }
 
-// calm reports whether all servers are used, every application is where it belongs, and nothing is to be loaded or
+// calm reports whether all hosts are used, every application is where it belongs, and nothing is to be loaded or
 // unloaded.
 func (c *Controller) calm() bool {
 	if c.impaired() || slices.ContainsFunc(c.apps, func(a application) bool { return a.down || a.target != nil }) {
@@ -78,24 +78,24 @@ func (c *Controller) slice() {
 func (c *Controller) prepareSearch() {
 	r := &c.refining
 	r.asks, r.from = nil, nil
-	moving := map[*instance]bool{}
+	moving := map[*assignment]bool{}
 	for i := range c.apps {
 		a := &c.apps[i]
 		if a.active == nil || !c.protects(i) || len(a.backups) < r.backup {
 			continue
 		}
 		q := c.backupAsk(i, a.sorted)
-		var x *instance
+		var x *assignment
 		if len(a.backups) > r.backup {
 			x = a.backups[r.backup]
 			moving[x] = true
-			q.excluded = slices.DeleteFunc(q.excluded, func(s int) bool { return c.together(s, x.server) })
+			q.excluded = slices.DeleteFunc(q.excluded, func(s int) bool { return c.together(s, x.Host) })
 		}
 		r.asks, r.from = append(r.asks, q), append(r.from, x)
 	}
-	kept := func(x *instance) bool { return c.committed(x) && !moving[x] }
+	kept := func(x *assignment) bool { return c.committed(x) && !moving[x] }
 	rooms := c.rooms(kept)
-	r.problem, r.use = c.problem(r.asks, rooms, c.alpha(rooms), kept)
+	r.problem, r.use = c.pose(r.asks, rooms, c.alpha(rooms), kept)
 	r.search = r.problem.Search(r.problem.AtOnce())
 }
 
@@ -107,7 +107,7 @@ func (c *Controller) moveBackups() bool {
 	for k, x := range r.from {
 		from[k] = placement.Choice{Variant: -1, Server: -1}
 		if x != nil {
-			from[k] = placement.Choice{Variant: slices.Index(r.asks[k].variants, x.variant), Server: slices.Index(r.use, x.server)}
+			from[k] = placement.Choice{Variant: slices.Index(r.asks[k].variants, x.Variant), Server: slices.Index(r.use, x.Host)}
 		}
 	}
 	now := r.problem.Of(from)
@@ -117,9 +117,9 @@ func (c *Controller) moveBackups() bool {
 	}
 	for _, k := range first {
 		i, s := r.asks[k].app, r.search.Plan().Spots[k]
-		at := spot{variant: r.asks[k].variants[s.Variant], server: r.use[s.Server]}
+		at := choice{variant: r.asks[k].variants[s.Variant], host: r.use[s.Server]}
 		if x := r.from[k]; x != nil {
-			c.apps[i].backups[r.backup] = c.want(i, at.variant, at.server)
+			c.apps[i].backups[r.backup] = c.want(i, at.variant, at.host)
 		} else {
 			c.backUp(i, at)
 		}

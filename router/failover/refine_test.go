@@ -12,8 +12,8 @@ import (
 func worth(f *fake) (backups int, sum float64) {
 	for i, a := range f.c.Status().Applications {
 		for _, id := range a.Backups {
-			_, v, _ := f.system.Of(id)
-			backups, sum = backups+1, sum+f.system.Applications[i].Rate*f.system.Applications[i].Variants[v].Quality
+			v := id.Variant
+			backups, sum = backups+1, sum+f.problem.Applications[i].Rate*f.problem.Applications[i].Variants[v].Quality
 		}
 	}
 	return backups, sum
@@ -26,7 +26,7 @@ func TestBackupsBecomeBetterWhileNothingHappens(t *testing.T) {
 	var got, want float64
 	for seed := range uint64(6) {
 		draw := func() *fake {
-			s := drawnSystem(rand.New(rand.NewPCG(seed, 58)), 24, 5, 2, 0.5)
+			s := drawnProblem(rand.New(rand.NewPCG(seed, 58)), 24, 5, 2, 0.5)
 			return newFake(t, s, failover.Options{Term: 1, Alpha: 0.1, Headroom: 0.3})
 		}
 		fresh, f := draw(), draw()
@@ -42,7 +42,7 @@ func TestBackupsBecomeBetterWhileNothingHappens(t *testing.T) {
 				loaded := false
 				for _, held := range f.holds {
 					for id := range held {
-						app, _, _ := f.system.Of(id)
+						app := id.App
 						loaded = loaded || app == i && id != a.Active
 					}
 				}

@@ -1,7 +1,7 @@
 package failover
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 	"time"
 
@@ -10,7 +10,7 @@ import (
 	"gearshift/router/lifecycle"
 )
 
-// Hosts is what [Replicas] asks for beside the states of replicas. Hosts and replicas are those of the table.
+// Hosts is what [Replicas] asks for, other than states of replicas. Hosts and replicas are those of the table.
 type Hosts interface {
 	// Leave takes the replicas of a host that is lost out, and Return gives them requests again.
 	Leave(host int, now time.Duration)
@@ -23,7 +23,7 @@ type Hosts interface {
 	Driven(replica int) bool
 }
 
-// Replicas runs a [Controller] whose instances are replicas of a fleet. Applications that have one variant
+// Replicas runs a [Controller] whose assignments are to replicas of a fleet. Applications that have one variant
 // on a host share its replica, which is loaded for the first of them and unloaded after the last. What the
 // controller orders is wanted by the claims of failover; what is loaded for it, and what it keeps room for,
 // is held by them.
@@ -34,14 +34,11 @@ type Replicas struct {
 	table   *fleet.Table
 	hosts   Hosts
 	claims  *lifecycle.Claims
-	hostOf  []int // by server, its index in the table
-	server  []int // by host, its index in the system; −1 of one that is in no system
-	slots   []slot
-	slotOf  []int           // by instance, its replica; −1 where there is none
+	held    [][]Assignment  // by replica: those for which it is loaded, or being loaded
 	orders  []order         // that have not ended
 	kept    []int           // scratch
-	lost    []bool          // by server: its replicas are out
-	refused []time.Duration // by server, when a connection was refused last
+	lost    []bool          // by host: its replicas are out
+	refused []time.Duration // by host, when a connection was refused last
 	woken   bool
 	changed bool // something has happened that a state saved before does not have
 	waits   bool // orders wait until they are saved
@@ -49,101 +46,73 @@ type Replicas struct {
 	saved   uint64
 }
 
-// slot is a replica, which several instances may share.
-type slot struct {
-	host int
-	held []int // instances that are loaded, or being loaded
-}
-
-// order is an action of an instance that its replica has to do something for.
+// order is one that its replica has to do something for.
 type order struct {
-	control.Action
-	slot   int
-	number uint64 // 0: it is over
-	want   uint64 // the number of what is wanted for it; 0 before
+	Order
+	replica int
+	number  uint64 // 0: it is over
+	want    uint64 // the number of what is wanted for it; 0 before
 }
 
-func (s *slot) hold(instance int) {
-	if !slices.Contains(s.held, instance) {
-		s.held = append(s.held, instance)
-	}
-}
-
-func (s *slot) release(instance int) {
-	s.held = slices.DeleteFunc(s.held, func(id int) bool { return id == instance })
-}
-
-// NewReplicas makes a controller of a system whose servers are hosts of the table, and its variants those of
+// NewReplicas makes a controller of a problem whose hosts are those of the table, and its variants those of
 // replicas there. [Replicas.Claim] follows before the first Wake.
-func NewReplicas(s *System, o Options, t *fleet.Table, h Hosts) (*Replicas, error) {
-	x := &Replicas{
-		table: t, hosts: h, server: make([]int, len(t.Hosts)), slots: make([]slot, len(t.Replicas)), slotOf: make([]int, s.Instances()),
-		lost: make([]bool, len(s.Servers)), refused: make([]time.Duration, len(s.Servers)),
+func NewReplicas(p *Problem, o Options, t *fleet.Table, h Hosts) (*Replicas, error) {
+	if !slices.EqualFunc(p.Hosts, t.Hosts, func(a, b fleet.Host) bool { return a.Name == b.Name }) {
+		return nil, errors.New("failover: the hosts are not those of the fleet")
 	}
-	for h := range x.server {
-		x.server[h] = -1
-	}
-	for i := range s.Servers {
-		name := s.Servers[i].Name
-		h := slices.IndexFunc(t.Hosts, func(x fleet.Host) bool { return x.Name == name })
-		if h < 0 {
-			return nil, fmt.Errorf("failover: there is no host %q", name)
-		}
-		x.hostOf = append(x.hostOf, h)
-		x.server[h] = i
-	}
-	for r := range x.slots {
-		x.slots[r].host = t.Replicas[r].Host
-	}
-	for id := range x.slotOf {
-		app, variant, server := s.Of(id)
-		name := s.Applications[app].Variants[variant].Name
-		x.slotOf[id] = slices.IndexFunc(t.Replicas, func(r fleet.Replica) bool {
-			return r.Host == x.hostOf[server] && t.Variants[r.Variant].Name == name
-		})
-	}
+	x := &Replicas{table: t, hosts: h, held: make([][]Assignment, len(t.Replicas)), lost: make([]bool, len(t.Hosts)), refused: make([]time.Duration, len(t.Hosts))}
 	report := o.Report
 	o.Report = func(s Step) { x.follow(s, report) }
-	o.Ask = func(server int) { h.Ask(x.hostOf[server]) }
+	o.Ask = h.Ask
 	var err error
-	x.Controller, err = New(s, o, x)
+	x.Controller, err = New(p, o, x)
 	return x, err
+}
+
+// replica returns that of an assignment; −1 if there is none.
+func (x *Replicas) replica(a Assignment) int {
+	name := x.problem.Variant(a).Name
+	for _, r := range x.table.ReplicasOn(a.Host) {
+		if x.table.Variants[x.table.Replicas[r].Variant].Name == name {
+			return r
+		}
+	}
+	return -1
+}
+
+// share has a replica be loaded for an assignment too, and release has it no longer be.
+func (x *Replicas) share(r int, a Assignment) {
+	if !slices.Contains(x.held[r], a) {
+		x.held[r] = append(x.held[r], a)
+	}
+}
+
+func (x *Replicas) release(r int, a Assignment) {
+	x.held[r] = slices.DeleteFunc(x.held[r], func(b Assignment) bool { return b == a })
 }
 
 // Claim has the controller want states by the claims of a lifecycle's controller, and brings the fleet to what it
 // takes for loaded: what an earlier run had loaded, as found says.
 func (x *Replicas) Claim(claim func(lifecycle.Rank, func(control.Event)) *lifecycle.Claims, found func(replica int)) {
 	x.claims = claim(lifecycle.Failover, x.reported)
-	for _, id := range x.Loaded() {
-		if r := x.slotOf[id]; r >= 0 {
-			if x.slots[r].hold(id); !x.claims.Up(r) {
+	for _, a := range x.Loaded() {
+		if r := x.replica(a); r >= 0 {
+			if x.share(r, a); !x.claims.Up(r) {
 				found(x.claims.Next(r))
 			}
 		}
 	}
 }
 
-// Host returns the host of a server, and Server the server of a host; −1 if it is none.
-func (x *Replicas) Host(server int) int { return x.hostOf[server] }
-
-// Server returns the server that a host is; −1 if it is none.
-func (x *Replicas) Server(host int) int {
-	if host < 0 || host >= len(x.server) {
-		return -1
-	}
-	return x.server[host]
-}
-
-// Out reports whether a server's replicas get no requests, since it is lost.
-func (x *Replicas) Out(server int) bool { return x.lost[server] }
+// Out reports whether a host's replicas get no requests, since it is lost.
+func (x *Replicas) Out(host int) bool { return x.lost[host] }
 
 // Observe implements [control.Controller]. Evidence is of hosts; the ends of orders come by the claims.
 func (x *Replicas) Observe(e control.Event) {
-	if e.Kind > control.ProbePassed || x.Server(e.Host) < 0 {
+	if e.Kind > control.ProbePassed {
 		return
 	}
-	e.Host, e.Replica = x.server[e.Host], -1
-	if e.Kind == control.Refused {
+	if e.Replica = -1; e.Kind == control.Refused {
 		x.refused[e.Host] = e.At
 	}
 	x.Controller.Observe(e)
@@ -154,55 +123,55 @@ func (x *Replicas) Wake(now time.Duration) time.Duration {
 	x.now = max(x.now, now)
 	if !x.woken {
 		x.woken = true
-		for i := range x.servers { // that were lost when an earlier run ended
-			if x.servers[i].condition == Lost {
+		for i := range x.Controller.hosts { // that were lost when an earlier run ended
+			if x.Controller.hosts[i].condition == Lost {
 				x.leave(i)
 			}
 		}
 	}
-	x.reconcileOrders(now)
+	x.reconcileOrders()
 	due := x.Controller.Wake(now)
-	if x.reconcileOrders(now) {
+	if x.reconcileOrders() {
 		due = min(due, now+1)
 	}
 	x.hold()
 	return due
 }
 
-// follow takes the replicas of servers out, and gives them requests again.
+// follow takes the replicas of hosts out, and gives them requests again.
 func (x *Replicas) follow(s Step, report func(Step)) {
 	x.changed = true
 	switch s.Kind {
 	case StepLost:
-		x.leave(s.Server)
+		x.leave(s.Host)
 	case StepReturned:
-		x.hosts.Poll(x.hostOf[s.Server]) // what it has now is for it to say
-		x.giveBack(s.Server)             // what is loaded there answers; what is to be loaded there waits longer
+		x.hosts.Poll(s.Host) // what it has now is for it to say
+		x.giveBack(s.Host)   // what is loaded there answers; what is to be loaded there waits longer
 	case StepFalseAlarm:
-		if !x.refusing(s.Server, s.At) {
-			x.giveBack(s.Server)
+		if !x.refusing(s.Host, s.At) {
+			x.giveBack(s.Host)
 		}
 	case StepUsable:
-		x.giveBack(s.Server)
+		x.giveBack(s.Host)
 	}
 	if report != nil {
 		report(s)
 	}
 }
 
-// refusing reports whether the server has refused connections lately, though its agent reports: it
+// refusing reports whether the host has refused connections lately, though its agent reports: it
 // may be reached at another address than it listens at.
-func (x *Replicas) refusing(server int, now time.Duration) bool {
-	at := x.refused[server]
+func (x *Replicas) refusing(host int, now time.Duration) bool {
+	at := x.refused[host]
 	return at > 0 && now-at < x.options.ReturnAfter
 }
 
-func (x *Replicas) leave(server int) {
-	x.lost[server] = true
-	x.hosts.Leave(x.hostOf[server], x.now)
+func (x *Replicas) leave(host int) {
+	x.lost[host] = true
+	x.hosts.Leave(host, x.now)
 }
 
-func (x *Replicas) giveBack(server int) {
-	x.lost[server] = false
-	x.hosts.Return(x.hostOf[server], x.now)
+func (x *Replicas) giveBack(host int) {
+	x.lost[host] = false
+	x.hosts.Return(host, x.now)
 }

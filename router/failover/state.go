@@ -4,25 +4,27 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"gearshift/router/fleet"
 )
 
 // State is what a controller has to know to go on where an earlier run was. Names stand for
-// what they name, so that it can be read with a system that has changed.
+// what they name, so that it can be read with a problem that has changed.
 type State struct {
 	Term         uint64             `json:"term"`
 	At           time.Duration      `json:"at"`     // when it was taken, on the clock of its run
 	Number       uint64             `json:"number"` // of the last action
-	Servers      []ServerState      `json:"servers"`
+	Hosts        []HostState        `json:"servers"`
 	Applications []ApplicationState `json:"applications"`
-	Instances    []InstanceState    `json:"instances"`
+	Assignments  []AssignmentState  `json:"instances"`
 	Counts       Counts             `json:"counts"`
 	Failover     int                `json:"failover"`
 	Open         bool               `json:"open"`
 	Steps        []Step             `json:"steps"`
 }
 
-// ServerState is that of a server.
-type ServerState struct {
+// HostState is that of a host.
+type HostState struct {
 	Name        string    `json:"name"`
 	Condition   Condition `json:"condition"`
 	Incarnation uint64    `json:"incarnation"`
@@ -31,28 +33,28 @@ type ServerState struct {
 	Drill       bool      `json:"drill,omitempty"`
 }
 
-// ApplicationState is that of an application: its instances, and since when nothing answers
+// ApplicationState is that of an application: its assignments, and since when nothing answers
 // it, as a duration before the state was taken.
 type ApplicationState struct {
-	Name    string         `json:"name"`
-	Active  *InstanceName  `json:"active,omitempty"`
-	Target  *InstanceName  `json:"target,omitempty"`
-	First   *InstanceName  `json:"first,omitempty"`
-	Backups []InstanceName `json:"backups,omitempty"`
-	Down    time.Duration  `json:"down,omitempty"`
-	Moved   bool           `json:"moved,omitempty"`
+	Name    string           `json:"name"`
+	Active  *AssignmentName  `json:"active,omitempty"`
+	Target  *AssignmentName  `json:"target,omitempty"`
+	First   *AssignmentName  `json:"first,omitempty"`
+	Backups []AssignmentName `json:"backups,omitempty"`
+	Down    time.Duration    `json:"down,omitempty"`
+	Moved   bool             `json:"moved,omitempty"`
 }
 
-// InstanceName names an instance of an application.
-type InstanceName struct {
+// AssignmentName names an assignment of an application.
+type AssignmentName struct {
 	Variant string `json:"variant"`
-	Server  string `json:"server"`
+	Host    string `json:"server"`
 }
 
-// InstanceState is that of an instance which is there, or on its way.
-type InstanceState struct {
+// AssignmentState is that of an assignment which is there, or on its way.
+type AssignmentState struct {
 	Application string `json:"application"`
-	InstanceName
+	AssignmentName
 	Phase string `json:"phase"`
 	Epoch uint64 `json:"epoch"`
 }
@@ -60,18 +62,18 @@ type InstanceState struct {
 // State returns what a later run has to know.
 func (c *Controller) State() State {
 	s := State{Term: c.options.Term, At: c.now, Number: c.number, Counts: c.counts, Failover: c.failovers, Open: c.open, Steps: slices.Clone(c.steps)}
-	for i := range c.servers {
-		x := &c.servers[i]
-		s.Servers = append(s.Servers, ServerState{c.system.Servers[i].Name, x.condition, x.incarnation, x.agent, x.dead, x.drill})
+	for i := range c.hosts {
+		x := &c.hosts[i]
+		s.Hosts = append(s.Hosts, HostState{c.problem.Hosts[i].Name, x.condition, x.incarnation, x.agent, x.dead, x.drill})
 		for _, y := range c.on[i] {
 			if y.phase != planned {
-				s.Instances = append(s.Instances, InstanceState{c.system.Applications[y.app].Name, *c.nameOf(y), phases[y.phase], y.epoch})
+				s.Assignments = append(s.Assignments, AssignmentState{c.problem.Applications[y.App].Name, *c.nameOf(y), phases[y.phase], y.epoch})
 			}
 		}
 	}
 	for i := range c.apps {
 		a := &c.apps[i]
-		x := ApplicationState{Name: c.system.Applications[i].Name, Active: c.nameOf(a.active), Target: c.nameOf(a.target), First: c.nameOf(a.first), Moved: a.moved}
+		x := ApplicationState{Name: c.problem.Applications[i].Name, Active: c.nameOf(a.active), Target: c.nameOf(a.target), First: c.nameOf(a.first), Moved: a.moved}
 		for _, y := range a.backups {
 			x.Backups = append(x.Backups, *c.nameOf(y))
 		}
@@ -83,17 +85,17 @@ func (c *Controller) State() State {
 	return s
 }
 
-func (c *Controller) nameOf(x *instance) *InstanceName {
+func (c *Controller) nameOf(x *assignment) *AssignmentName {
 	if x == nil {
 		return nil
 	}
-	return &InstanceName{c.system.Applications[x.app].Variants[x.variant].Name, c.system.Servers[x.server].Name}
+	return &AssignmentName{c.problem.Variant(x.Assignment).Name, c.problem.Hosts[x.Host].Name}
 }
 
 // Resume has the controller go on where an earlier run was, of which the term is lower. It is
 // called before the first Wake. What was loaded then still is, unless agents report otherwise;
-// actions that were under way are asked for again. What the system does not have any more is
-// left out. Agents have [Options.ReturnAfter] to come back before their servers are lost.
+// actions that were under way are asked for again. What the problem does not have any more is
+// left out. Agents have [Options.ReturnAfter] to come back before their hosts are lost.
 func (c *Controller) Resume(s State) error {
 	if c.begun {
 		return fmt.Errorf("failover: the controller has begun already")
@@ -103,9 +105,9 @@ func (c *Controller) Resume(s State) error {
 	}
 	c.taken = s.At
 	c.counts, c.failovers, c.open, c.steps = s.Counts, s.Failover, s.Open, slices.Clone(s.Steps)
-	for _, x := range s.Servers {
-		if i := c.serverNamed(x.Name); i >= 0 {
-			y := &c.servers[i]
+	for _, x := range s.Hosts {
+		if i := c.hostNamed(x.Name); i >= 0 {
+			y := &c.hosts[i]
 			y.condition, y.incarnation, y.agent, y.dead, y.drill = x.Condition, x.Incarnation, x.Agent, x.Dead, x.Drill
 			y.resumed = x.Condition != Lost && x.Agent
 		}
@@ -116,8 +118,8 @@ func (c *Controller) Resume(s State) error {
 		}
 		c.apps[i].active, c.apps[i].down = nil, true
 	}
-	for _, x := range s.Instances {
-		if y := c.named(x.Application, &x.InstanceName); y != nil {
+	for _, x := range s.Assignments {
+		if y := c.named(x.Application, &x.AssignmentName); y != nil {
 			y.phase = phase(max(0, slices.Index(phases[:], x.Phase)))
 			y.again = y.phase == loading || y.phase == unloading
 		}
@@ -149,24 +151,24 @@ func (c *Controller) resumeApplication(x *ApplicationState) {
 	a.down, a.since, a.moved = a.active == nil, c.now-x.Down, x.Moved
 }
 
-func (c *Controller) serverNamed(name string) int {
-	return slices.IndexFunc(c.system.Servers, func(s Server) bool { return s.Name == name })
+func (c *Controller) hostNamed(name string) int {
+	return slices.IndexFunc(c.problem.Hosts, func(h fleet.Host) bool { return h.Name == name })
 }
 
 func (c *Controller) appNamed(name string) int {
-	return slices.IndexFunc(c.system.Applications, func(a Application) bool { return a.Name == name })
+	return slices.IndexFunc(c.problem.Applications, func(a Application) bool { return a.Name == name })
 }
 
-// named returns the instance of that name; nil if the system has none.
-func (c *Controller) named(application string, x *InstanceName) *instance {
+// named returns the assignment of that name; nil if the problem has none.
+func (c *Controller) named(application string, x *AssignmentName) *assignment {
 	if x == nil {
 		return nil
 	}
-	i, s := c.appNamed(application), c.serverNamed(x.Server)
+	i, s := c.appNamed(application), c.hostNamed(x.Host)
 	if i < 0 || s < 0 {
 		return nil
 	}
-	v := slices.IndexFunc(c.system.Applications[i].Variants, func(v Variant) bool { return v.Name == x.Variant })
+	v := slices.IndexFunc(c.problem.Applications[i].Variants, func(v Variant) bool { return v.Name == x.Variant })
 	if v < 0 {
 		return nil
 	}
@@ -189,8 +191,8 @@ func (c *Controller) Rebase(zero time.Duration) {
 // begin has what depends on the time of the first Wake follow from it.
 func (c *Controller) begin() {
 	c.begun = true
-	for i := range c.servers {
-		s := &c.servers[i]
+	for i := range c.hosts {
+		s := &c.hosts[i]
 		s.heard, s.since = c.now, c.now
 	}
 	for i := range c.apps {

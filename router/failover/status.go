@@ -12,12 +12,12 @@ import (
 // included.
 type Counts struct {
 	Failovers   int           `json:"failovers"`
-	Affected    int           `json:"affected"`  // losses of an active instance
+	Affected    int           `json:"affected"`  // losses of what answered
 	Recovered   int           `json:"recovered"` // that another has taken over
 	Outage      time.Duration `json:"outage"`    // from detection to notice, of those, in all
 	FailedBack  int           `json:"failed_back"`
 	FalseAlarms int           `json:"false_alarms"`
-	Suspicions  int           `json:"suspicions"` // of servers whose heartbeats were overdue
+	Suspicions  int           `json:"suspicions"` // of hosts whose heartbeats were overdue
 	Gaps        int           `json:"gaps"`       // in which a smaller variant made room for a better one
 	Gap         time.Duration `json:"gap"`        // of those, in all
 	Loads       int           `json:"loads"`
@@ -26,58 +26,58 @@ type Counts struct {
 
 // Status is what the controller knows and wants.
 type Status struct {
-	Term         uint64              `json:"term"`
-	Policy       Policy              `json:"policy"`
-	Servers      []ServerStatus      `json:"servers"`
-	Applications []ApplicationStatus `json:"applications"`
+	Term         uint64
+	Policy       Policy
+	Hosts        []HostStatus
+	Applications []ApplicationStatus
 	// Unrecovered and Unprotected count the applications that nothing answers, and those that
 	// have fewer living backups than they should.
-	Unrecovered int    `json:"unrecovered"`
-	Unprotected int    `json:"unprotected"`
-	Counts      Counts `json:"counts"`
-	Failover    int    `json:"failover"` // the number of the last; 0 if there was none
-	Open        bool   `json:"open"`     // it is not over
-	Steps       []Step `json:"steps"`    // of the last failover
+	Unrecovered int
+	Unprotected int
+	Counts      Counts
+	Failover    int    // the number of the last; 0 if there was none
+	Open        bool   // it is not over
+	Steps       []Step // of the last failover
 }
 
-// ServerStatus is what is known of a server.
-type ServerStatus struct {
-	Name        string        `json:"name"`
-	Site        string        `json:"site,omitempty"`
-	Condition   string        `json:"condition"` // up, lost, returned
-	Since       time.Duration `json:"since"`
-	Incarnation uint64        `json:"incarnation,omitempty"`
-	Agent       bool          `json:"agent"`
-	Drill       bool          `json:"drill,omitempty"`
-	Loaded      int           `json:"loaded"`  // instances
-	Loading     int           `json:"loading"` // instances
-	Models      int           `json:"models"`  // that instances have loaded: those that share one count once; none of a server that is lost
-	Capacity    []float64     `json:"capacity"`
-	Taken       []float64     `json:"taken"`
+// HostStatus is what is known of a host.
+type HostStatus struct {
+	Name        string
+	Site        string
+	Condition   string // up, lost, returned
+	Since       time.Duration
+	Incarnation uint64
+	Agent       bool
+	Drill       bool
+	Loaded      int // assignments
+	Loading     int // assignments
+	Models      int // that are loaded: those that share one count once; none of a host that is lost
+	Capacity    []float64
+	Taken       []float64
 }
 
-// ApplicationStatus is what is known of an application. Instances are −1 where there is none.
+// ApplicationStatus is what is known of an application.
 type ApplicationStatus struct {
-	Name     string `json:"name"`
-	Critical bool   `json:"critical"`
-	Primary  int    `json:"primary"` // server
-	Active   int    `json:"active"`  // instance
-	Target   int    `json:"target"`  // instance that is to answer
-	Backups  []int  `json:"backups"` // instances that are loaded for the next loss
-	// Quality is that of the active instance, Full that of the full variant.
-	Quality float64 `json:"quality"`
-	Full    float64 `json:"full"`
+	Name     string
+	Critical bool
+	Primary  int          // host
+	Active   Assignment   // what answers it, or Nowhere
+	Target   Assignment   // what is to answer it, or Nowhere
+	Backups  []Assignment // loaded for the next loss
+	// Quality is that of what answers, Full that of the full variant.
+	Quality float64
+	Full    float64
 	// Unrecovered is why nothing answers it, Unprotected why it has fewer backups than it
 	// should; empty if that is not so.
-	Unrecovered string `json:"unrecovered,omitempty"`
-	Unprotected string `json:"unprotected,omitempty"`
+	Unrecovered string
+	Unprotected string
 }
 
 // Status returns what the controller knows and wants.
 func (c *Controller) Status() Status {
 	s := Status{Term: c.options.Term, Policy: c.options.Policy, Counts: c.counts, Failover: c.failovers, Open: c.open, Steps: append([]Step(nil), c.steps...)}
-	for i := range c.servers {
-		s.Servers = append(s.Servers, c.serverStatus(i))
+	for i := range c.hosts {
+		s.Hosts = append(s.Hosts, c.hostStatus(i))
 	}
 	for i := range c.apps {
 		a := c.applicationStatus(i)
@@ -92,16 +92,16 @@ func (c *Controller) Status() Status {
 	return s
 }
 
-func (c *Controller) serverStatus(i int) ServerStatus {
-	x, s := &c.servers[i], &c.system.Servers[i]
-	status := ServerStatus{Name: s.Name, Site: s.Site, Condition: x.condition.String(), Since: x.since, Incarnation: x.incarnation,
-		Agent: x.agent, Drill: x.drill, Capacity: s.Capacity, Taken: make([]float64, len(s.Capacity))}
+func (c *Controller) hostStatus(i int) HostStatus {
+	x, s := &c.hosts[i], &c.problem.Hosts[i]
+	status := HostStatus{Name: s.Name, Site: s.Site, Condition: x.condition.String(), Since: x.since, Incarnation: x.incarnation,
+		Agent: x.agent, Drill: x.drill, Capacity: c.problem.Capacity[i], Taken: make([]float64, len(c.problem.Resources))}
 	models := map[string]bool{}
 	for _, y := range c.on[i] {
 		switch y.phase {
 		case loaded:
 			status.Loaded++
-			if model := c.system.Applications[y.app].Variants[y.variant].Model; x.condition != Lost && !(c.system.Shared && models[model]) {
+			if model := c.problem.Variant(y.Assignment).Model; x.condition != Lost && !(c.problem.Shared && models[model]) {
 				status.Models++
 				models[model] = true
 			}
@@ -114,24 +114,24 @@ func (c *Controller) serverStatus(i int) ServerStatus {
 }
 
 func (c *Controller) applicationStatus(i int) ApplicationStatus {
-	a, s := &c.apps[i], &c.system.Applications[i]
-	number := func(x *instance) int {
+	a, s := &c.apps[i], &c.problem.Applications[i]
+	at := func(x *assignment) Assignment {
 		if x == nil {
-			return -1
+			return Nowhere
 		}
-		return x.id
+		return x.Assignment
 	}
-	status := ApplicationStatus{Name: s.Name, Critical: s.Critical, Primary: s.Primary, Active: number(a.active), Target: number(a.target),
-		Full: s.Variants[a.full].Quality, Backups: []int{}}
+	status := ApplicationStatus{Name: s.Name, Critical: s.Critical, Primary: s.Primary, Active: at(a.active), Target: at(a.target),
+		Full: s.Variants[a.full].Quality, Backups: []Assignment{}}
 	if a.active != nil {
-		status.Quality = s.Variants[a.active.variant].Quality
+		status.Quality = s.Variants[a.active.Variant].Quality
 	} else {
 		status.Unrecovered = c.unrecovered(i)
 	}
 	living := 0
 	for _, x := range a.backups {
 		if c.there(x) {
-			status.Backups = append(status.Backups, x.id)
+			status.Backups = append(status.Backups, x.Assignment)
 			living++
 		}
 	}
@@ -174,33 +174,33 @@ func (c *Controller) unprotected(i int) string {
 	return "it is to be planned"
 }
 
-func (c *Controller) underWay(x *instance) string {
-	return fmt.Sprintf("%s is %s on %s", c.system.Applications[x.app].Variants[x.variant].Name, phases[x.phase], c.system.Servers[x.server].Name)
+func (c *Controller) underWay(x *assignment) string {
+	return fmt.Sprintf("%s is %s on %s", c.problem.Variant(x.Assignment).Name, phases[x.phase], c.problem.Hosts[x.Host].Name)
 }
 
-// Loaded returns the instances that the controller takes to be loaded.
-func (c *Controller) Loaded() (list []int) {
+// Loaded returns the assignments that the controller takes to be loaded.
+func (c *Controller) Loaded() (list []Assignment) {
 	for i := range c.on {
 		for _, x := range c.on[i] {
 			if x.phase == loaded {
-				list = append(list, x.id)
+				list = append(list, x.Assignment)
 			}
 		}
 	}
 	return list
 }
 
-// Drill has the server treated as lost, though it is there, until [Controller.Failback].
-func (c *Controller) Drill(server int) error {
+// Drill has the host treated as lost, though it is there, until [Controller.Failback].
+func (c *Controller) Drill(host int) error {
 	switch {
-	case server < 0 || server >= len(c.servers):
-		return fmt.Errorf("there is no server %d; there are %d, counted from 0", server, len(c.servers))
-	case c.servers[server].condition == Lost:
-		return fmt.Errorf("%s is lost already", c.system.Servers[server].Name)
-	case len(c.servers) == 1:
-		return errors.New("there is no other server")
+	case host < 0 || host >= len(c.hosts):
+		return fmt.Errorf("there is no host %d; there are %d, counted from 0", host, len(c.hosts))
+	case c.hosts[host].condition == Lost:
+		return fmt.Errorf("%s is lost already", c.problem.Hosts[host].Name)
+	case len(c.hosts) == 1:
+		return errors.New("there is no other host")
 	}
-	c.events = append(c.events, event{drill: true, Event: control.Event{Host: server}})
+	c.events = append(c.events, event{drill: true, Event: control.Event{Host: host}})
 	return nil
 }
 

@@ -14,13 +14,13 @@ const (
 	ms      = time.Millisecond
 )
 
-// suspicious is a system of four servers, whose controller confirms losses. Answer is what a server
+// suspicious is a system of four hosts, whose controller confirms losses. Answer is what a host
 // that is asked observes at once; nil where nothing answers.
-func suspicious(t *testing.T, answer func(f *fake, server int)) *fake {
+func suspicious(t *testing.T, answer func(f *fake, host int)) *fake {
 	var f *fake
-	f = newFake(t, system([]int{0, 1}, 4000, 4000, 4000, 4000), failover.Options{Term: 1, Confirm: confirm, Ask: func(server int) {
+	f = newFake(t, problem([]int{0, 1}, 4000, 4000, 4000, 4000), failover.Options{Term: 1, Confirm: confirm, Ask: func(host int) {
 		if answer != nil {
-			answer(f, server)
+			answer(f, host)
 		}
 	}})
 	f.advance(5 * time.Second)
@@ -29,15 +29,15 @@ func suspicious(t *testing.T, answer func(f *fake, server int)) *fake {
 }
 
 // passes and refuses are answers to a controller that asks.
-func passes(f *fake, server int) {
-	f.tell(control.Event{At: f.now, Kind: control.ProbePassed, Replica: -1, Host: server, Began: f.now})
+func passes(f *fake, host int) {
+	f.tell(control.Event{At: f.now, Kind: control.ProbePassed, Replica: -1, Host: host, Began: f.now})
 }
 
-func refuses(f *fake, server int) {
-	f.tell(control.Event{At: f.now, Kind: control.Refused, Replica: -1, Host: server, Began: f.now})
+func refuses(f *fake, host int) {
+	f.tell(control.Event{At: f.now, Kind: control.Refused, Replica: -1, Host: host, Began: f.now})
 }
 
-// whole fails the test if a server was lost.
+// whole fails the test if a host was lost.
 func (f *fake) whole(when string) {
 	f.t.Helper()
 	if n := f.of(failover.StepLost); len(n) > 0 {
@@ -45,7 +45,7 @@ func (f *fake) whole(when string) {
 	}
 }
 
-// stall has the controller's process stand still. What the servers send meanwhile is read late, a few
+// stall has the controller's process stand still. What the hosts send meanwhile is read late, a few
 // milliseconds after the controller has been woken.
 func (f *fake) stall(d time.Duration) {
 	f.now += d
@@ -55,13 +55,13 @@ func (f *fake) stall(d time.Duration) {
 	}
 }
 
-// TestConfirmedLosses: a server without a sign of life is lost 30 ms later than by its heartbeats
+// TestConfirmedLosses: a host without a sign of life is lost 30 ms later than by its heartbeats
 // alone, 50 to 70 ms after a crash, whether it stands still or its link is cut. One whose port
 // refuses is lost as soon as it is asked.
 func TestConfirmedLosses(t *testing.T) {
 	for _, c := range []struct {
 		name              string
-		answer            func(f *fake, server int)
+		answer            func(f *fake, host int)
 		least, most, mean float64 // ms
 	}{{"no answer", nil, 50, 70, 60}, {"refuses", refuses, 20, 40, 30}} {
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -89,7 +89,7 @@ func TestConfirmedLosses(t *testing.T) {
 }
 
 // TestStallsOfTheController: a process that stood still takes nobody for lost by what it has not read
-// yet, for however long it stood still, and neither if some servers are heard before others.
+// yet, for however long it stood still, and neither if some hosts are heard before others.
 func TestStallsOfTheController(t *testing.T) {
 	f := suspicious(t, nil)
 	for _, d := range []time.Duration{15 * ms, 45 * ms, 200 * ms, 3 * time.Second, 70 * ms} {
@@ -112,7 +112,7 @@ func TestStallsOfTheController(t *testing.T) {
 	}
 }
 
-// TestALossWithinAStall: a server that dies while the controller stands still is lost 30 ms after the
+// TestALossWithinAStall: a host that dies while the controller stands still is lost 30 ms after the
 // first heartbeat that is read after the stall, and no other is.
 func TestALossWithinAStall(t *testing.T) {
 	f := suspicious(t, nil)
@@ -125,7 +125,7 @@ func TestALossWithinAStall(t *testing.T) {
 	}
 }
 
-// TestLateHeartbeats: a link that drops what is sent for up to 40 ms, again and again, and a server
+// TestLateHeartbeats: a link that drops what is sent for up to 40 ms, again and again, and a host
 // whose heartbeats are late as long, cost nothing. One that is silent for longer is a false alarm.
 func TestLateHeartbeats(t *testing.T) {
 	f := suspicious(t, nil)
@@ -149,7 +149,7 @@ func TestLateHeartbeats(t *testing.T) {
 	}
 }
 
-// TestSlack: a server whose heartbeats were late is waited for half as long again as it was silent, and
+// TestSlack: a host whose heartbeats were late is waited for half as long again as it was silent, and
 // as long as ever after some minutes.
 func TestSlack(t *testing.T) {
 	f := suspicious(t, nil)
@@ -178,13 +178,13 @@ func TestSlack(t *testing.T) {
 	}
 }
 
-// TestHeartbeatsAreLost: a server whose heartbeats do not come, and which answers when it is asked, is
+// TestHeartbeatsAreLost: a host whose heartbeats do not come, and which answers when it is asked, is
 // suspected and keeps its applications. It is lost once it does not answer any more.
 func TestHeartbeatsAreLost(t *testing.T) {
 	answers := true
-	f := suspicious(t, func(f *fake, server int) {
+	f := suspicious(t, func(f *fake, host int) {
 		if answers {
-			passes(f, server)
+			passes(f, host)
 		}
 	})
 	was := f.c.Status().Applications
@@ -202,9 +202,9 @@ func TestHeartbeatsAreLost(t *testing.T) {
 		t.Errorf("lost after %v", took)
 	}
 	answers = true
-	passes(f, 0) // a lost server is back with its heartbeats
+	passes(f, 0) // a lost host is back with its heartbeats
 	f.advance(f.now + time.Second)
-	if c := f.c.Status().Servers[0].Condition; c != failover.Lost.String() {
+	if c := f.c.Status().Hosts[0].Condition; c != failover.Lost.String() {
 		t.Errorf("the server is %s, by an answer to nobody's question", c)
 	}
 }
@@ -239,18 +239,18 @@ func TestNobodyIsHeard(t *testing.T) {
 	all(false)
 }
 
-// TestSilentLoaders: a server is suspected for longer while a model is being loaded there, which may
+// TestSilentLoaders: a host is suspected for longer while a model is being loaded there, which may
 // keep its agent from reporting, and lost in the end.
 func TestSilentLoaders(t *testing.T) {
 	f := suspicious(t, nil)
-	f.slow = func(int) time.Duration { return 5 * time.Second }
+	f.slow = func(failover.Assignment) time.Duration { return 5 * time.Second }
 	f.kill(0)
 	f.advance(f.now + 500*ms)
 	begun := f.of(failover.StepLoadBegun)
 	if len(begun) == 0 {
 		t.Fatal("nothing is loaded after a loss")
 	}
-	loader := begun[0].Server
+	loader := begun[0].Host
 	f.steps = nil
 	f.mute[loader] = true
 	f.advance(f.now + 180*ms)
@@ -260,7 +260,7 @@ func TestSilentLoaders(t *testing.T) {
 	f.mute[loader] = true
 	silent := f.now
 	f.advance(silent + 600*ms)
-	if n := f.of(failover.StepLost); len(n) != 1 || n[0].Server != loader || n[0].At-silent > 22*heartbeat {
+	if n := f.of(failover.StepLost); len(n) != 1 || n[0].Host != loader || n[0].At-silent > 22*heartbeat {
 		t.Errorf("lost: %+v, silent since %v", n, silent)
 	}
 }

@@ -22,12 +22,12 @@ func (f *fake) trace(format string, args ...any) {
 	}
 }
 
-// dump prints the servers.
+// dump prints the hosts.
 func (f *fake) dump() {
 	if traced < 0 {
 		return
 	}
-	for i, x := range f.c.Status().Servers {
+	for i, x := range f.c.Status().Hosts {
 		f.trace("%s %s incarnation %d drill %v loaded %d loading %d %v dead %v mute %v", x.Name, x.Condition, x.Incarnation, x.Drill, x.Loaded, x.Loading, f.names(f.resident(i)), f.dead[i], f.mute[i])
 	}
 }

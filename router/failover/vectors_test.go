@@ -10,10 +10,10 @@ import (
 	"gearshift/router/failover"
 )
 
-// lostAll has applications run on servers that are lost at once, when others have so much free.
+// lostAll has applications run on hosts that are lost at once, when others have so much free.
 func lostAll(t *testing.T, policy failover.Policy, applications int, free ...float64) *fake {
 	t.Helper()
-	s := system(make([]int, applications), append([]float64{806 * float64(applications)}, free...)...)
+	s := problem(make([]int, applications), append([]float64{806 * float64(applications)}, free...)...)
 	for i := range s.Applications {
 		s.Applications[i].Critical = false
 	}
@@ -28,19 +28,18 @@ func lostAll(t *testing.T, policy failover.Policy, applications int, free ...flo
 // answering is where the applications are answered, as in "S@S2 T@S3 -".
 func answering(f *fake) string {
 	var list []string
-	for i, a := range f.c.Status().Applications {
-		if a.Active < 0 {
+	for _, a := range f.c.Status().Applications {
+		if a.Active == failover.Nowhere {
 			list = append(list, "-")
 			continue
 		}
-		_, v, s := f.system.Of(a.Active)
-		list = append(list, f.system.Applications[i].Variants[v].Name+"@"+f.system.Servers[s].Name)
+		list = append(list, f.problem.Name(a.Active))
 	}
 	return strings.Join(list, " ")
 }
 
 // TestFailLiteAfterALoss holds what runs in the end against the worked examples of Algorithm 1
-// (FL-7). Here the free servers are the second and the following ones.
+// (FL-7). Here the free hosts are the second and the following ones.
 func TestFailLiteAfterALoss(t *testing.T) {
 	for _, c := range []struct {
 		free []float64
@@ -117,27 +116,27 @@ func TestCounts(t *testing.T) {
 // TestBackupThatDiesToo: a critical application whose warm backup is lost with its primary is
 // loaded like the others (FL-31).
 func TestBackupThatDiesToo(t *testing.T) {
-	f := newFake(t, system([]int{0}, 4000, 4000, 3900), failover.Options{Term: 1, Policy: failover.FailLite})
+	f := newFake(t, problem([]int{0}, 4000, 4000, 3900), failover.Options{Term: 1, Policy: failover.FailLite})
 	f.advance(10 * time.Second)
 	a := f.c.Status().Applications[0]
 	if len(a.Backups) != 1 {
 		t.Fatalf("%+v", a)
 	}
-	_, _, server := f.system.Of(a.Backups[0])
-	for _, s := range []int{server, 0} {
+	host := a.Backups[0].Host
+	for _, s := range []int{host, 0} {
 		f.kill(s)
 		f.observe(control.Event{At: f.now, Kind: control.Refused, Host: s, Replica: -1, Began: f.now})
 	}
 	f.advance(f.now + 10*time.Second)
 	n := f.of(failover.StepNotified)
-	if len(n) != 1 || n[0].Took != loadTime(158) || n[0].Server != 3-server {
+	if len(n) != 1 || n[0].Took != loadTime(158) || n[0].Host != 3-host {
 		t.Errorf("%+v", n)
 	}
 }
 
 // TestWorstFit: primaries that are not given go where most room is (FL-16).
 func TestWorstFit(t *testing.T) {
-	s := system([]int{-1, -1, -1, -1, -1}, 2000, 3000, 1500)
+	s := problem([]int{-1, -1, -1, -1, -1}, 2000, 3000, 1500)
 	f := newFake(t, s, failover.Options{Term: 1})
 	// Left without a headroom of a fifth: 1600 2400 1200, then 1600 1594 1200, and so on. The
 	// last one finds no room, and takes of the headroom.
@@ -148,7 +147,7 @@ func TestWorstFit(t *testing.T) {
 
 // TestOneByOne: applications that arrive are loaded on their primary and then protected (FL-3).
 func TestOneByOne(t *testing.T) {
-	f := newFake(t, system(nil, 4000, 4000, 4000), failover.Options{Term: 1})
+	f := newFake(t, problem(nil, 4000, 4000, 4000), failover.Options{Term: 1})
 	for i := range 4 {
 		f.advance(f.now + 5*time.Second)
 		a := failover.Application{Name: string(rune('A' + i)), Primary: -1, Full: -1, Rate: 1, Variants: convnext()}
@@ -159,7 +158,7 @@ func TestOneByOne(t *testing.T) {
 		if err != nil || k != i {
 			t.Fatal(k, err)
 		}
-		f.active = append(f.active, -1)
+		f.active = append(f.active, failover.Nowhere)
 		f.wake()
 	}
 	f.advance(f.now + 10*time.Second)

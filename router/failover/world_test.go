@@ -11,11 +11,11 @@ import (
 	"gearshift/router/failover"
 )
 
-// fake is a system that carries out actions: each server holds instances, loads take the time
+// fake is a system that carries out actions: each host holds assignments, loads take the time
 // of their variant, unloads none. It checks each action.
 type fake struct {
 	t       *testing.T
-	system  *failover.System
+	problem *failover.Problem
 	c       *failover.Controller
 	now     time.Duration
 	next    time.Duration // wake
@@ -23,44 +23,49 @@ type fake struct {
 	dead    []bool
 	mute    []bool // alive, and not heard
 	run     []uint64
-	holds   []map[int]bool // loaded instances by server
+	holds   []map[failover.Assignment]bool // what is loaded by host
 	pending []load
-	active  []int // by application
+	active  []failover.Assignment // by application
 	newest  uint64
 	steps   []failover.Step
-	fail    func(a control.Action) bool
-	slow    func(instance int) time.Duration // in addition to the load time
+	fail    func(o failover.Order) bool
+	slow    func(failover.Assignment) time.Duration // in addition to the load time
 	seed    uint64
 	broken  string          // the first thing that an action did which none may do
 	quiet   bool            // no heartbeats
-	lost    map[uint64]bool // epochs of actions that do not reach their server
-	held    []control.Event // of servers that are not heard
+	lost    map[uint64]bool // epochs of actions that do not reach their host
+	held    []end           // of hosts that are not heard
 	absent  bool            // the controller is dead
 	rng     *rand.Rand
 }
 
 type load struct {
-	action control.Action
-	server int
-	at     time.Duration
+	failover.Order
+	at time.Duration
+}
+
+// end is how an order has ended.
+type end struct {
+	failover.Order
+	kind   control.Kind
+	reason string
 }
 
 const heartbeat = 20 * time.Millisecond
 
-func newFake(t *testing.T, s *failover.System, o failover.Options) *fake {
+func newFake(t *testing.T, p *failover.Problem, o failover.Options) *fake {
 	t.Helper()
-	n := len(s.Servers)
-	f := &fake{lost: map[uint64]bool{}, t: t, system: s, dead: make([]bool, n), mute: make([]bool, n), run: make([]uint64, n), beats: make([]time.Duration, n)}
+	n := len(p.Hosts)
+	f := &fake{lost: map[uint64]bool{}, t: t, problem: p, dead: make([]bool, n), mute: make([]bool, n), run: make([]uint64, n), beats: make([]time.Duration, n)}
 	for i := range n {
-		f.holds, f.run[i] = append(f.holds, map[int]bool{}), 1
+		f.holds, f.run[i] = append(f.holds, map[failover.Assignment]bool{}), 1
 		f.beats[i] = heartbeat
 	}
 	f.start(o)
 	for i, a := range f.c.Status().Applications {
 		f.active = append(f.active, a.Active)
-		if a.Active >= 0 {
-			_, _, server := s.Of(a.Active)
-			f.holds[server][f.active[i]] = true
+		if a.Active != failover.Nowhere {
+			f.holds[a.Active.Host][f.active[i]] = true
 		}
 	}
 	return f
@@ -76,74 +81,73 @@ func (f *fake) start(o failover.Options) {
 			report(s)
 		}
 	}
-	c, err := failover.New(f.system, o, f)
+	c, err := failover.New(f.problem, o, f)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	f.c, f.next = c, f.now
 }
 
-func (f *fake) Act(a control.Action) error {
-	app, variant, server := f.system.Of(a.Replica)
+func (f *fake) Act(a failover.Order) error {
+	at, host := a.Assignment, a.Host
 	f.check(a.Epoch > f.newest, "epoch %d after %d", a.Epoch, f.newest)
 	f.newest = a.Epoch
-	f.trace("%v %s epoch %x dead %v mute %v", a.Verb, f.name(a.Replica), a.Epoch, f.dead[server], f.mute[server])
-	v := &f.system.Applications[app].Variants[variant]
-	if f.dead[server] {
+	f.trace("%v %s epoch %x dead %v mute %v", a.Verb, f.name(at), a.Epoch, f.dead[host], f.mute[host])
+	if f.dead[host] {
 		return nil // it is lost on the way
 	}
-	if f.mute[server] && a.Verb <= control.Unload {
-		f.pending = append(f.pending, load{a, server, f.now + time.Second}) // no answer
+	if f.mute[host] && a.Verb <= control.Unload {
+		f.pending = append(f.pending, load{a, f.now + time.Second}) // no answer
 		f.lost[a.Epoch] = true
 		return nil
 	}
 	switch a.Verb {
 	case control.Load:
 		again := slices.IndexFunc(f.pending, func(l load) bool {
-			return l.action.Replica == a.Replica && l.action.Verb == control.Load && !f.lost[l.action.Epoch]
+			return l.Assignment == at && l.Verb == control.Load && !f.lost[l.Epoch]
 		})
-		if again >= 0 || f.holds[server][a.Replica] {
-			older := again >= 0 && f.pending[again].action.Epoch>>32 < a.Epoch>>32 || again < 0 && f.c.Status().Term > 1
-			f.check(older, "%v is loaded twice", f.name(a.Replica))
+		if again >= 0 || f.holds[host][at] {
+			older := again >= 0 && f.pending[again].Epoch>>32 < a.Epoch>>32 || again < 0 && f.c.Status().Term > 1
+			f.check(older, "%v is loaded twice", f.name(at))
 			if again >= 0 {
-				f.pending[again].action = a
+				f.pending[again].Order = a
 				return nil
 			}
-			f.pending = append(f.pending, load{a, server, f.now})
+			f.pending = append(f.pending, load{a, f.now})
 			return nil
 		}
-		took := v.Load
+		took := f.problem.Variant(at).Load
 		if f.slow != nil {
-			took += f.slow(a.Replica)
+			took += f.slow(at)
 		}
-		f.pending = append(f.pending, load{a, server, f.now + took})
-		f.capacity(server)
+		f.pending = append(f.pending, load{a, f.now + took})
+		f.capacity(host)
 	case control.Unload:
-		f.pending = append(f.pending, load{a, server, f.now + 5*time.Millisecond})
+		f.pending = append(f.pending, load{a, f.now + 5*time.Millisecond})
 	case control.Activate:
-		f.check(f.holds[server][a.Replica], "%v is activated, and not loaded", f.name(a.Replica))
-		f.active[app] = a.Replica
+		f.check(f.holds[host][at], "%v is activated, and not loaded", f.name(at))
+		f.active[at.App] = at
 	}
 	return nil
 }
 
-// resident are the instances that take the server's memory.
-func (f *fake) resident(server int) (list []int) {
-	for id := range f.holds[server] {
+// resident are the assignments that take the host's memory.
+func (f *fake) resident(host int) (list []failover.Assignment) {
+	for id := range f.holds[host] {
 		list = append(list, id)
 	}
 	for _, l := range f.pending {
-		if l.server == server && l.action.Verb == control.Load && !f.holds[server][l.action.Replica] && !f.lost[l.action.Epoch] {
-			list = append(list, l.action.Replica)
+		if l.Host == host && l.Verb == control.Load && !f.holds[host][l.Assignment] && !f.lost[l.Epoch] {
+			list = append(list, l.Assignment)
 		}
 	}
-	slices.Sort(list)
+	slices.SortFunc(list, failover.Assignment.Compare)
 	return slices.Compact(list)
 }
 
-func (f *fake) capacity(server int) {
-	for r, x := range f.system.Taken(server, f.resident(server)) {
-		f.check(x <= f.system.Servers[server].Capacity[r]*(1+1e-6), "%v of %v are taken on server %d: %v", x, f.system.Servers[server].Capacity[r], server, f.names(f.resident(server)))
+func (f *fake) capacity(host int) {
+	for r, x := range f.problem.Taken(host, f.resident(host)) {
+		f.check(x <= f.problem.Capacity[host][r]*(1+1e-6), "%v of %v are taken on server %d: %v", x, f.problem.Capacity[host][r], host, f.names(f.resident(host)))
 	}
 }
 
@@ -153,17 +157,15 @@ func (f *fake) check(ok bool, format string, args ...any) {
 	}
 }
 
-func (f *fake) names(list []int) (names []string) {
+func (f *fake) names(list []failover.Assignment) (names []string) {
 	for _, id := range list {
 		names = append(names, f.name(id))
 	}
 	return names
 }
 
-func (f *fake) name(instance int) string {
-	app, variant, server := f.system.Of(instance)
-	a := &f.system.Applications[app]
-	return fmt.Sprintf("%s/%s@%s", a.Name, a.Variants[variant].Name, f.system.Servers[server].Name)
+func (f *fake) name(a failover.Assignment) string {
+	return f.problem.Applications[a.App].Name + "/" + f.problem.Name(a)
 }
 
 // advance lets time pass.
@@ -229,48 +231,52 @@ func (f *fake) events() {
 }
 
 func (f *fake) finish(l load) {
-	e := control.Event{At: f.now, Replica: l.action.Replica, Host: l.server, Action: l.action, Kind: l.action.Verb.Done()}
+	e := end{l.Order, l.Verb.Done(), ""}
 	switch {
-	case f.lost[l.action.Epoch]:
-		e.Kind, e.Reason = control.ActionFailed, "no answer"
-		f.tell(e)
+	case f.lost[l.Epoch]:
+		e.kind, e.reason = control.ActionFailed, "no answer"
+		f.ended(e)
 		return
-	case f.fail != nil && f.fail(l.action) && !(l.action.Verb == control.Load && f.holds[l.server][l.action.Replica]):
-		e.Kind, e.Reason = control.ActionFailed, "no"
-	case l.action.Verb == control.Load:
-		f.holds[l.server][l.action.Replica] = true
-	case l.action.Verb == control.Unload:
-		delete(f.holds[l.server], l.action.Replica)
+	case f.fail != nil && f.fail(l.Order) && !(l.Verb == control.Load && f.holds[l.Host][l.Assignment]):
+		e.kind, e.reason = control.ActionFailed, "no"
+	case l.Verb == control.Load:
+		f.holds[l.Host][l.Assignment] = true
+	case l.Verb == control.Unload:
+		delete(f.holds[l.Host], l.Assignment)
 	}
-	if f.mute[l.server] {
+	if f.mute[l.Host] {
 		f.held = append(f.held, e)
 		return
 	}
-	f.tell(e)
+	f.ended(e)
+}
+
+// ended reports the end of an order to the controller, if there is one.
+func (f *fake) ended(e end) {
+	f.trace("%v %s epoch %x absent %v", e.kind, f.name(e.Assignment), e.Epoch, f.absent)
+	if !f.absent {
+		f.c.Ended(e.Order, e.kind, e.reason)
+	}
 }
 
 // tell reports the event to the controller, if there is one.
 func (f *fake) tell(e control.Event) {
-	if e.Kind > control.ProbePassed {
-		f.trace("%v %s epoch %x absent %v", e.Kind, f.name(e.Replica), e.Action.Epoch, f.absent)
-	}
 	if !f.absent {
 		f.c.Observe(e)
 	}
 }
 
-// unmute has the server be heard again, with what it could not report.
-func (f *fake) unmute(server int) {
-	f.mute[server] = false
+// unmute has the host be heard again, with what it could not report.
+func (f *fake) unmute(host int) {
+	f.mute[host] = false
 	held := f.held
 	f.held = nil
 	for _, e := range held {
-		if e.Host != server {
+		if e.Host != host {
 			f.held = append(f.held, e)
 			continue
 		}
-		e.At = f.now
-		f.tell(e)
+		f.ended(e)
 	}
 }
 
@@ -279,41 +285,39 @@ func (f *fake) observe(e control.Event) {
 	f.wake()
 }
 
-// kill ends the server's process.
-func (f *fake) kill(server int) {
-	f.dead[server], f.mute[server] = true, false
-	clear(f.holds[server])
-	f.pending = slices.DeleteFunc(f.pending, func(l load) bool { return l.server == server })
+// kill ends the host's process.
+func (f *fake) kill(host int) {
+	f.dead[host], f.mute[host] = true, false
+	clear(f.holds[host])
+	f.pending = slices.DeleteFunc(f.pending, func(l load) bool { return l.Host == host })
 	for app, id := range f.active {
-		if id >= 0 {
-			if _, _, s := f.system.Of(id); s == server {
-				f.active[app] = -1
-			}
+		if id.Host == host {
+			f.active[app] = failover.Nowhere
 		}
 	}
 }
 
 // start it again.
-func (f *fake) revive(server int) {
-	f.dead[server] = false
-	f.run[server]++
-	f.beats[server] = f.now
-	f.held = slices.DeleteFunc(f.held, func(e control.Event) bool { return e.Host == server })
-	f.register(server)
+func (f *fake) revive(host int) {
+	f.dead[host] = false
+	f.run[host]++
+	f.beats[host] = f.now
+	f.held = slices.DeleteFunc(f.held, func(e end) bool { return e.Host == host })
+	f.register(host)
 	f.wake()
 }
 
-// register has the server's agent say what is loaded.
-func (f *fake) register(server int) {
+// register has the host's agent say what is loaded.
+func (f *fake) register(host int) {
 	if f.absent {
 		return
 	}
-	var list []int
-	for id := range f.holds[server] {
+	var list []failover.Assignment
+	for id := range f.holds[host] {
 		list = append(list, id)
 	}
-	slices.Sort(list)
-	f.c.Heard(server, f.run[server], list, f.now)
+	slices.SortFunc(list, failover.Assignment.Compare)
+	f.c.Heard(host, f.run[host], list, f.now)
 }
 
 // of lists the steps of a kind.

@@ -19,7 +19,7 @@ import (
 
 func newFailoverStatus() *cobra.Command {
 	return shown(&cobra.Command{
-		Use: "status", Short: "Show the servers, applications and backups of a running router, and its last failover",
+		Use: "status", Short: "Show the hosts, applications and backups of a running router, and its last failover",
 		Example: "  gearshift failover status\n  gearshift failover status --format json --admin http://10.0.0.7:8081",
 	}, "/admin/failover", func(s failover.Situation) any { return s }, writeFailover)
 }
@@ -87,10 +87,10 @@ func writeFailover(w io.Writer, s failover.Situation) error {
 	fmt.Fprintf(&b, "so far: %d failovers, %d of %d recoveries%s, %d false alarms of %d suspicions\n\n",
 		s.Counts.Failovers, s.Counts.Recovered, s.Counts.Affected, mean, s.Counts.FalseAlarms, s.Counts.Suspicions)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SERVER\tSITE\tSTATE\tUSED\tLOADED\tAGENT\tTROUBLE")
-	for i := range s.Servers {
-		x := &s.Servers[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", x.Name, cmp.Or(x.Site, "-"), serverState(x), used(x), x.Loaded, agentOf(x), cmp.Or(x.Trouble, "-"))
+	fmt.Fprintln(t, "HOST\tSITE\tSTATE\tUSED\tLOADED\tAGENT\tTROUBLE")
+	for i := range s.Hosts {
+		x := &s.Hosts[i]
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", x.Name, cmp.Or(x.Site, "-"), hostState(x), used(x), x.Loaded, agentOf(x), cmp.Or(x.Trouble, "-"))
 	}
 	fmt.Fprintln(t, "\nAPPLICATION\tPRIMARY\tANSWERED BY\tQUALITY\tBACKUPS\tNOTE")
 	for i := range s.Applications {
@@ -105,7 +105,7 @@ func writeFailover(w io.Writer, s failover.Situation) error {
 	return err
 }
 
-func serverState(s *failover.Server) string {
+func hostState(s *failover.HostStatus) string {
 	if s.Drill {
 		return s.State + " (drill)"
 	}
@@ -113,7 +113,7 @@ func serverState(s *failover.Server) string {
 }
 
 // used is the share of each resource that is taken, in percent.
-func used(s *failover.Server) string {
+func used(s *failover.HostStatus) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(s.Used)) {
 		list = append(list, fmt.Sprintf("%s %.0f %%", name, 100*s.Used[name]))
@@ -121,7 +121,7 @@ func used(s *failover.Server) string {
 	return strings.Join(list, ", ")
 }
 
-func agentOf(s *failover.Server) string {
+func agentOf(s *failover.HostStatus) string {
 	if s.Agent == nil {
 		return "none"
 	}
@@ -151,20 +151,20 @@ func writeSteps(b *strings.Builder, f *failover.Failover) {
 	case f.Unrecovered > 0:
 		over = fmt.Sprintf("nothing answers %d of the applications", f.Unrecovered)
 	}
-	fmt.Fprintf(b, "\nlast failover: %d, of %s, %s\n", f.Number, f.Server, over)
+	fmt.Fprintf(b, "\nlast failover: %d, of %s, %s\n", f.Number, f.Host, over)
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, n := range f.Steps {
-		fmt.Fprintf(t, "  %.1f ms\t%s\t%s\t%s\t%s\n", n.AtMS, n.Kind, cmp.Or(n.Application, "-"), instanceOf(&n), n.Reason)
+		fmt.Fprintf(t, "  %.1f ms\t%s\t%s\t%s\t%s\n", n.AtMS, n.Kind, cmp.Or(n.Application, "-"), placeOf(&n), n.Reason)
 	}
 	_ = t.Flush()
 }
 
-// instanceOf is the variant and server that a step is of.
-func instanceOf(n *failover.Notice) string {
+// placeOf is the variant and host that a step is of.
+func placeOf(n *failover.Notice) string {
 	switch {
-	case n.Variant != "" && n.Server != "":
-		return n.Variant + "@" + n.Server
+	case n.Variant != "" && n.Host != "":
+		return n.Variant + "@" + n.Host
 	default:
-		return cmp.Or(n.Server, "-")
+		return cmp.Or(n.Host, "-")
 	}
 }

@@ -47,9 +47,9 @@ const longestExact = time.Minute
 func NewFailoverCommand() *cobra.Command {
 	group := &cobra.Command{
 		Use:   "failover",
-		Short: "Plan backups for the loss of a server; show and drill those of a router",
-		Long: `An application whose server dies is answered again by its backup: a variant of the same
-model, perhaps a smaller one, that is ready on another server. These commands plan which
+		Short: "Plan backups for the loss of a host; show and drill those of a router",
+		Long: `An application whose host dies is answered again by its backup: a variant of the same
+model, perhaps a smaller one, that is ready on another host. These commands plan which
 variants, and where.`,
 	}
 	group.AddCommand(newFailoverPlan(), newFailoverSimulate(), newFailoverStatus(), newFailoverDrill(), newFailoverBack())
@@ -60,9 +60,9 @@ func newFailoverPlan() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "plan --in FILE.json",
 		Short: "Print a placement of backups as JSON",
-		Long: `Reads servers with what is free on them, and applications with their primary servers and
+		Long: `Reads hosts with what is free on them, and applications with their primary hosts and
 variants, and prints which backup each application gets: as many applications as can be,
-then the highest sum of quality × rate. A backup is not on its primary's server, nor, with
+then the highest sum of quality × rate. A backup is not on its primary's host, nor, with
 "site_independent": true, on its site; it answers within max_latency_ms; and all backups
 together leave the share alpha of the free capacity (0.1) for what is loaded after a failure.
 

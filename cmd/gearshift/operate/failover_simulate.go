@@ -19,6 +19,7 @@ import (
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
 	"gearshift/router/failover"
+	"gearshift/router/fleet"
 	"gearshift/workloads"
 )
 
@@ -44,12 +45,12 @@ func newFailoverSimulate() *cobra.Command {
 	var o simulated
 	c := &cobra.Command{
 		Use:   "simulate --scenario NAME|FILE",
-		Short: "Lose servers in the simulator, and print how applications come back",
-		Long: `Plays losses of servers with the controller that gearshift serve runs, in virtual time: agents
+		Short: "Lose hosts in the simulator, and print how applications come back",
+		Long: `Plays losses of hosts with the controller that gearshift serve runs, in virtual time: agents
 report, loads take the times of the scenario, clients send at their rates. It prints for each
 policy
 
-  recovery       share of the affected applications that another server answered again
+  recovery       share of the affected applications that another host answered again
   MTTR           from the detection until clients know, in the mean over those recovered, with
                  the detection after it
   accuracy       lost by those recovered, relative to their primaries
@@ -57,8 +58,8 @@ policy
   unprotected    applications with fewer backups than they should have before the loss
   requests       lost, of all; and sent again
 
-Without --fail each server of a small scenario is lost once, in a run of its own, and in larger
-ones a server that is drawn. --faults plays recorded faults: each server has those of some of
+Without --fail each host of a small scenario is lost once, in a run of its own, and in larger
+ones a host that is drawn. --faults plays recorded faults: each host has those of some of
 the recorded machines, drawn, and the time is divided by --rescale.`,
 		Example: `  gearshift failover simulate --scenario faillite-testbed
   gearshift failover simulate --scenario faillite-large --policy gearshift --fail site1@60-
@@ -73,12 +74,12 @@ the recorded machines, drawn, and the time is divided by --rescale.`,
 	f.IntVar(&o.seeds, "seeds", 1, "runs with other arrivals and phases of heartbeats, and other applications where they are drawn")
 	f.BoolVar(&o.silent, "silent", false, "what is lost gives no sign: nothing is refused, and nothing is unloaded at the return")
 	f.BoolVar(&o.deaf, "heartbeats-only", false, "requests that fail are no evidence of a loss")
-	f.BoolVar(&o.shared, "shared", false, "applications on a server share the memory of a model, as they do when served")
-	f.DurationVar(&o.takes, "switch", 50*time.Millisecond, "time from the activation of another instance until clients send there; FailLite measured 50 ms")
+	f.BoolVar(&o.shared, "shared", false, "applications on a host share the memory of a model, as they do when served")
+	f.DurationVar(&o.takes, "switch", 50*time.Millisecond, "time from the activation of another variant until clients send there; FailLite measured 50 ms")
 	f.DurationVar(&o.length, "length", 0, "time simulated (default: a minute after the last event)")
 	f.StringVar(&o.faults, "faults", "", "`FILE` of recorded faults in InfiniteHBD's form")
 	f.IntVar(&o.machines, "machines", 400, "with --faults, machines that were recorded, those without a fault included")
-	f.IntVar(&o.each, "machines-each", 4, "with --faults, machines whose faults a server has")
+	f.IntVar(&o.each, "machines-each", 4, "with --faults, machines whose faults a host has")
 	f.Float64Var(&o.rescale, "rescale", 1, "with --faults, what recorded times are divided by; 348 makes a day of 348")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	_ = c.MarkFlagRequired("scenario")
@@ -171,7 +172,7 @@ func (o *simulated) chosen(s *scenario.Scenario) (list []failover.Policy, err er
 // play plays a policy on all losses and seeds.
 func (o *simulated) play(s *scenario.Scenario, p failover.Policy) (results []*applications.Result, err error) {
 	for seed := range uint64(o.seeds) {
-		x := s.FailoverSystem(o.shared)
+		x := s.FailoverProblem(o.shared)
 		if d, ok := s.Drawing(); ok && seed > 0 {
 			d.Seed += seed
 			if x, err = applications.Draw(d); err != nil {
@@ -179,7 +180,7 @@ func (o *simulated) play(s *scenario.Scenario, p failover.Policy) (results []*ap
 			}
 			x.Shared = o.shared
 		}
-		c := applications.Config{System: x, Options: s.FailoverOptions(), Seed: workloads.Seed(workloads.Evaluation, seed), Switch: o.takes, Traffic: !o.deaf}
+		c := applications.Config{Problem: x, Options: s.FailoverOptions(), Seed: workloads.Seed(workloads.Evaluation, seed), Switch: o.takes, Traffic: !o.deaf}
 		c.Options.Policy = p
 		cases, err := o.losses(x, c.Seed)
 		if err != nil {
@@ -197,11 +198,11 @@ func (o *simulated) play(s *scenario.Scenario, p failover.Policy) (results []*ap
 	return results, nil
 }
 
-// mostSingly is the most servers of which each is lost once where nothing is said.
+// mostSingly is the most hosts of which each is lost once where nothing is said.
 const mostSingly = 20
 
 // losses lists those of each run.
-func (o *simulated) losses(x *failover.System, seed uint64) (cases [][]env.HostLoss, err error) {
+func (o *simulated) losses(x *failover.Problem, seed uint64) (cases [][]env.HostLoss, err error) {
 	switch {
 	case o.faults != "" && len(o.fail) > 0:
 		return nil, errors.New("--faults and --fail are both given; want one of the two")
@@ -214,7 +215,7 @@ func (o *simulated) losses(x *failover.System, seed uint64) (cases [][]env.HostL
 		if err != nil {
 			return nil, fmt.Errorf("--faults: %s: %w", o.faults, err)
 		}
-		losses, err := applications.Fold(faults, o.machines, o.each, len(x.Servers), o.rescale, seed)
+		losses, err := applications.Fold(faults, o.machines, o.each, len(x.Hosts), o.rescale, seed)
 		if err != nil {
 			return nil, fmt.Errorf("--faults: %w", err)
 		}
@@ -229,25 +230,25 @@ func (o *simulated) losses(x *failover.System, seed uint64) (cases [][]env.HostL
 			losses = append(losses, list...)
 		}
 		return [][]env.HostLoss{losses}, nil
-	case len(x.Servers) > mostSingly:
-		return [][]env.HostLoss{applications.Once(seed, o.silent, int(seed%uint64(len(x.Servers))))}, nil
+	case len(x.Hosts) > mostSingly:
+		return [][]env.HostLoss{applications.Once(seed, o.silent, int(seed%uint64(len(x.Hosts))))}, nil
 	}
-	for i := range x.Servers {
+	for i := range x.Hosts {
 		cases = append(cases, applications.Once(seed, o.silent, i))
 	}
 	return cases, nil
 }
 
-// loss reads one of --fail: a server, or all of a site.
-func (o *simulated) loss(x *failover.System, text string) (losses []env.HostLoss, err error) {
+// loss reads one of --fail: a host, or all of a site.
+func (o *simulated) loss(x *failover.Problem, text string) (losses []env.HostLoss, err error) {
 	l, err := workloads.ParseLoss(strings.TrimPrefix(text, "+lost:"))
 	if err != nil {
 		return nil, err
 	}
 	var known []string
-	for _, of := range []func(failover.Server) string{func(s failover.Server) string { return s.Name }, func(s failover.Server) string { return s.Site }} {
-		for i, s := range x.Servers {
-			if name := of(s); name == l.Host {
+	for _, of := range []func(fleet.Host) string{func(h fleet.Host) string { return h.Name }, func(h fleet.Host) string { return h.Site }} {
+		for i, h := range x.Hosts {
+			if name := of(h); name == l.Host {
 				losses = append(losses, env.HostLoss{Host: i, From: l.From, To: l.To, Silent: o.silent})
 			} else if name != "" && !slices.Contains(known, name) {
 				known = append(known, name)
@@ -258,9 +259,9 @@ func (o *simulated) loss(x *failover.System, text string) (losses []env.HostLoss
 		}
 	}
 	if guess := scenario.Closest(l.Host, known); guess != "" {
-		return nil, fmt.Errorf("%s: there is no server or site %q; did you mean %q?", text, l.Host, guess)
+		return nil, fmt.Errorf("%s: there is no host or site %q; did you mean %q?", text, l.Host, guess)
 	}
-	return nil, fmt.Errorf("%s: there is no server or site %q; there are %d servers, from %s to %s", text, l.Host, len(x.Servers), x.Servers[0].Name, x.Servers[len(x.Servers)-1].Name)
+	return nil, fmt.Errorf("%s: there is no host or site %q; there are %d hosts, from %s to %s", text, l.Host, len(x.Hosts), x.Hosts[0].Name, x.Hosts[len(x.Hosts)-1].Name)
 }
 
 // lengthOf is a minute after the last that happens.
@@ -277,7 +278,7 @@ func (o *simulated) print(out io.Writer, s *scenario.Scenario, rows []simulatedR
 	first := rows[0].Summary
 	fmt.Fprintf(out, "%s: %d runs, %d failovers, clients know %v after an activation", s.Name, first.Runs, first.Failovers, o.takes)
 	if o.faults != "" {
-		fmt.Fprintf(out, "; recorded faults, each server with those of %d machines, time divided by %v", o.each, o.rescale)
+		fmt.Fprintf(out, "; recorded faults, each host with those of %d machines, time divided by %v", o.each, o.rescale)
 	}
 	fmt.Fprintln(out)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -13,7 +13,7 @@ func simulate(t *testing.T, args ...string) (string, error) {
 	return execute(t, newFailoverSimulate(), "", args...)
 }
 
-// TestSimulate: FL-22 on the testbed, each server lost once. Ours and the paper's recover all; full variants held
+// TestSimulate: FL-22 on the testbed, each host lost once. Ours and the paper's recover all; full variants held
 // warm do not fit; full ones loaded after the loss take longest.
 func TestSimulate(t *testing.T) {
 	out, err := simulate(t, "--scenario", "faillite-testbed", "--policy", "all", "--json", "--heartbeats-only")
@@ -49,14 +49,14 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// TestSimulateALossOfASite: --fail names a server or a site, as a workload does.
+// TestSimulateALossOfASite: --fail names a host or a site, as a workload does.
 func TestSimulateALossOfASite(t *testing.T) {
 	out, err := simulate(t, "--scenario", "faillite-testbed", "--fail", "+lost:a@60-", "--fail", "s6@60s-90s", "--silent")
 	if err != nil || !strings.Contains(out, "faillite-testbed: 1 runs, ") || !strings.Contains(out, "\ngearshift ") {
 		t.Errorf("%s %v", out, err)
 	}
 	for arg, want := range map[string]string{
-		"--fail=s7@60-":      `--fail: s7@60-: there is no server or site "s7"; `,
+		"--fail=s7@60-":      `--fail: s7@60-: there is no host or site "s7"; `,
 		"--fail=s1@60":       `"s1@60" is not a loss such as`,
 		"--policy=failite":   `--policy: unknown policy "failite"; want all, or some of gearshift`,
 		"--seeds=0":          "--seeds: 0 must be from 1 to 10000",

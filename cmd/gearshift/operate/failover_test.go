@@ -11,14 +11,14 @@ import (
 func TestFailoverIsPrinted(t *testing.T) {
 	s := failover.Situation{
 		Policy: "gearshift", Term: 7, Unprotected: 1,
-		Counts:  failover.Counts{Failovers: 2, Affected: 3, Recovered: 3, MeanMS: 1.5, FalseAlarms: 1, Suspicions: 5},
-		Servers: []failover.Server{{Name: "h1", Site: "a", State: "lost", Drill: true, Used: map[string]float64{"memory": 0.5, "compute": 0.25}}, {Name: "h2", State: "up", Loaded: 2, Agent: &failover.Agent{Version: "1.2", HeardMS: 12}, Trouble: "small@h2: the engine answers 409"}},
+		Counts: failover.Counts{Failovers: 2, Affected: 3, Recovered: 3, MeanMS: 1.5, FalseAlarms: 1, Suspicions: 5},
+		Hosts:  []failover.HostStatus{{Name: "h1", Site: "a", State: "lost", Drill: true, Used: map[string]float64{"memory": 0.5, "compute": 0.25}}, {Name: "h2", State: "up", Loaded: 2, Agent: &failover.Agent{Version: "1.2", HeardMS: 12}, Trouble: "small@h2: the engine answers 409"}},
 		Applications: []failover.Application{
 			{Name: "door", Primary: "h1", Active: "small@h2", Quality: 0.9, Full: 1, Critical: true, Unprotected: "no server is left"},
 			{Name: "yard", Primary: "h2", Unrecovered: "small is loading on h2", Full: 1, Backups: []string{"small@h1"}},
 		},
-		Last: &failover.Failover{Number: 2, Server: "h1", TookMS: 200, Steps: []failover.Notice{
-			{Kind: "lost", Server: "h1", Reason: "it is a drill"}, {AtMS: 0.4, Kind: "activated", Application: "door", Variant: "small", Server: "h2"},
+		Last: &failover.Failover{Number: 2, Host: "h1", TookMS: 200, Steps: []failover.Notice{
+			{Kind: "lost", Host: "h1", Reason: "it is a drill"}, {AtMS: 0.4, Kind: "activated", Application: "door", Variant: "small", Host: "h2"},
 		}},
 	}
 	var b strings.Builder
@@ -26,7 +26,7 @@ func TestFailoverIsPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var dark strings.Builder
-	if err := writeFailover(&dark, failover.Situation{Counts: failover.Counts{Failovers: 1, Affected: 3}, Last: &failover.Failover{Number: 1, Server: "h1", Unrecovered: 3}}); err != nil {
+	if err := writeFailover(&dark, failover.Situation{Counts: failover.Counts{Failovers: 1, Affected: 3}, Last: &failover.Failover{Number: 1, Host: "h1", Unrecovered: 3}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"1 failovers, 0 of 3 recoveries, ", "last failover: 1, of h1, nothing answers 3 of the applications"} {

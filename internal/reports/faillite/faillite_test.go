@@ -8,6 +8,7 @@ import (
 	"gearshift/env"
 	"gearshift/internal/reports"
 	"gearshift/router/failover"
+	"gearshift/router/fleet"
 	"gearshift/router/placement"
 )
 
@@ -44,24 +45,24 @@ func TestRecoverable(t *testing.T) {
 		}
 		return a
 	}
-	servers := func(mb ...float64) (list []failover.Server) {
+	problem := func(mb []float64, list ...failover.Application) *failover.Problem {
+		p := &failover.Problem{Resources: []string{"memory"}, Applications: list}
 		for i, x := range mb {
-			list = append(list, failover.Server{Name: string(rune('A' + i)), Capacity: []float64{x}})
+			p.Hosts, p.Capacity = append(p.Hosts, fleet.Host{Name: string(rune('A' + i))}), append(p.Capacity, []float64{x})
 		}
-		return list
+		return p
 	}
 	for name, c := range map[string]struct {
-		system   *failover.System
+		problem  *failover.Problem
 		headroom float64
 		want     verdict
 	}{
-		"it fits":                     {&failover.System{Servers: servers(100, 100), Applications: []failover.Application{app(0, 20, 80)}}, 0.2, yes},
-		"the smallest does not":       {&failover.System{Servers: servers(100, 100), Applications: []failover.Application{app(0, 30, 80)}}, 0.2, no},
-		"primaries take the room":     {&failover.System{Servers: servers(100, 100), Applications: []failover.Application{app(0, 20), app(1, 90)}}, 0.2, no},
-		"enough, in pieces too small": {&failover.System{Servers: servers(100, 100, 100), Applications: []failover.Application{app(0, 30)}}, 0.2, no},
+		"it fits":                     {problem([]float64{100, 100}, app(0, 20, 80)), 0.2, yes},
+		"the smallest does not":       {problem([]float64{100, 100}, app(0, 30, 80)), 0.2, no},
+		"primaries take the room":     {problem([]float64{100, 100}, app(0, 20), app(1, 90)), 0.2, no},
+		"enough, in pieces too small": {problem([]float64{100, 100, 100}, app(0, 30)), 0.2, no},
 	} {
-		c.system.Resources = []string{"memory"}
-		if got := recoverable(c.system, c.headroom, []env.HostLoss{{Host: 0}}); got != c.want {
+		if got := recoverable(c.problem, c.headroom, []env.HostLoss{{Host: 0}}); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
@@ -69,7 +70,7 @@ func TestRecoverable(t *testing.T) {
 
 // TestSitesInTurn: so many whole sites, another first one each time.
 func TestSitesInTurn(t *testing.T) {
-	x := &failover.System{Servers: []failover.Server{{Site: "a"}, {Site: "b"}, {Site: "c"}, {Site: "a"}, {Site: "b"}, {Site: "c"}}}
+	x := &failover.Problem{Hosts: []fleet.Host{{Site: "a"}, {Site: "b"}, {Site: "c"}, {Site: "a"}, {Site: "b"}, {Site: "c"}}}
 	for k, want := range [][]int{{0, 1, 3, 4}, {1, 2, 4, 5}, {0, 2, 3, 5}} {
 		if got := ofSites(x, 2, k); !reflect.DeepEqual(got, want) {
 			t.Errorf("from site %d: servers %v, want %v", k, got, want)

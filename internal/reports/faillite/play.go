@@ -27,11 +27,11 @@ type setting struct {
 	critical float64 // −1: the scenario's
 	classes  string  // of families; empty: all
 	apart    bool    // backups are on other sites
-	// sites is how many sites are lost. Zero is one server, another one in each run.
+	// sites is how many sites are lost. Zero is one host, another one in each run.
 	sites int
 }
 
-// outcome is what comes of a setting, in one value for each draw: of the testbed, for each server.
+// outcome is what comes of a setting, in one value for each draw: of the testbed, for each host.
 type outcome struct {
 	recovery, mttr, lost, detection []float64
 	all                             applications.Summary
@@ -49,19 +49,19 @@ type played struct {
 
 // run is one run: a system with what is lost.
 type run struct {
-	system *failover.System
-	losses []env.HostLoss
-	seed   uint64
-	draw   int
+	problem *failover.Problem
+	losses  []env.HostLoss
+	seed    uint64
+	draw    int
 }
 
 // runs lists those of the setting.
 func (p *paper) runs(s setting) (list []run, err error) {
 	d, drawn := s.on.Drawing()
 	if !drawn {
-		for i := range s.on.FailoverSystem(false).Servers {
+		for i := range s.on.FailoverProblem(false).Hosts {
 			seed := workloads.Seed(workloads.Evaluation, uint64(i))
-			list = append(list, run{s.on.FailoverSystem(false), applications.Once(seed, true, i), seed, i})
+			list = append(list, run{s.on.FailoverProblem(false), applications.Once(seed, true, i), seed, i})
 		}
 		return list, nil
 	}
@@ -83,28 +83,28 @@ func (p *paper) runs(s setting) (list []run, err error) {
 			continue
 		}
 		for j := range p.each {
-			list = append(list, run{x, applications.Once(d.Seed+uint64(j), true, (k*p.each+j)%len(x.Servers)), d.Seed, k})
+			list = append(list, run{x, applications.Once(d.Seed+uint64(j), true, (k*p.each+j)%len(x.Hosts)), d.Seed, k})
 		}
 	}
 	return list, nil
 }
 
-// ofSites lists the servers of so many sites, from the k-th on.
-func ofSites(x *failover.System, n, k int) (servers []int) {
+// ofSites lists the hosts of so many sites, from the k-th on.
+func ofSites(x *failover.Problem, n, k int) (hosts []int) {
 	var names []string
 	index := map[string]int{}
-	for i := range x.Servers {
-		if _, known := index[x.Servers[i].Site]; !known {
-			index[x.Servers[i].Site] = len(names)
-			names = append(names, x.Servers[i].Site)
+	for i := range x.Hosts {
+		if _, known := index[x.Hosts[i].Site]; !known {
+			index[x.Hosts[i].Site] = len(names)
+			names = append(names, x.Hosts[i].Site)
 		}
 	}
-	for i := range x.Servers {
-		if at := index[x.Servers[i].Site] - k%len(names); (at+len(names))%len(names) < n {
-			servers = append(servers, i)
+	for i := range x.Hosts {
+		if at := index[x.Hosts[i].Site] - k%len(names); (at+len(names))%len(names) < n {
+			hosts = append(hosts, i)
 		}
 	}
-	return servers
+	return hosts
 }
 
 // open lists the runs of a setting.
@@ -136,13 +136,14 @@ func one(s setting, r *run) (played, error) {
 	if s.headroom > 0 {
 		o.Headroom = s.headroom
 	}
-	x := &failover.System{Resources: r.system.Resources, Servers: r.system.Servers, Applications: append([]failover.Application(nil), r.system.Applications...)}
+	x := *r.problem
+	x.Applications = slices.Clone(x.Applications)
 	x.PlacePrimaries(0)
-	result, err := applications.Run(applications.Config{System: x, Options: o, Losses: r.losses, Length: r.losses[0].From + 30*time.Second, Seed: r.seed, Switch: takes})
+	result, err := applications.Run(applications.Config{Problem: &x, Options: o, Losses: r.losses, Length: r.losses[0].From + 30*time.Second, Seed: r.seed, Switch: takes})
 	if err != nil {
 		return played{}, err
 	}
-	return played{result, recoverable(x, o.Headroom, r.losses), r.draw, len(x.Applications)}, nil
+	return played{result, recoverable(&x, o.Headroom, r.losses), r.draw, len(x.Applications)}, nil
 }
 
 // summarize puts runs together.

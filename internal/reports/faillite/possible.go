@@ -17,15 +17,15 @@ const (
 	unknown                // neither is found
 )
 
-// recoverable reports whether servers that are left have room for all applications whose primaries are
-// lost, each in its smallest variant. The room for backups is a share of each server's capacity, as far
+// recoverable reports whether hosts that are left have room for all applications whose primaries are
+// lost, each in its smallest variant. The room for backups is a share of each host's capacity, as far
 // as primaries leave it.
-func recoverable(x *failover.System, headroom float64, losses []env.HostLoss) verdict {
-	gone := func(server int) bool {
-		return slices.ContainsFunc(losses, func(l env.HostLoss) bool { return l.Host == server })
+func recoverable(x *failover.Problem, headroom float64, losses []env.HostLoss) verdict {
+	gone := func(host int) bool {
+		return slices.ContainsFunc(losses, func(l env.HostLoss) bool { return l.Host == host })
 	}
 	p := &placement.Problem{Resources: x.Resources}
-	taken := make([][]float64, len(x.Servers))
+	taken := make([][]float64, len(x.Hosts))
 	for i := range taken {
 		taken[i] = make([]float64, len(x.Resources))
 	}
@@ -38,12 +38,12 @@ func recoverable(x *failover.System, headroom float64, losses []env.HostLoss) ve
 		}
 	}
 	left := make([]float64, len(x.Resources))
-	for i, s := range x.Servers {
+	for i, s := range x.Hosts {
 		if gone(i) {
 			continue
 		}
 		free := make([]float64, len(x.Resources))
-		for r, capacity := range s.Capacity {
+		for r, capacity := range x.Capacity[i] {
 			free[r] = max(0, min(headroom*capacity, capacity-taken[i][r]))
 			left[r] += free[r]
 		}

@@ -42,7 +42,7 @@ func convnext(rate float64) failover.Application {
 		mb, ms, ns float64
 	}{{"tiny", 158, 594, 0.97756}, {"large", 806, 2294, 1}} {
 		a.Variants = append(a.Variants, failover.Variant{
-			Alternative: placement.Alternative{Name: v.name, Quality: v.ns, Demand: []float64{v.mb}, Latency: 10 * time.Millisecond}, Model: v.name, Load: time.Duration(v.ms * float64(time.Millisecond)),
+			Alternative: placement.Alternative{Name: v.name, Model: v.name, Quality: v.ns, Demand: []float64{v.mb}, Latency: 10 * time.Millisecond}, Load: time.Duration(v.ms * float64(time.Millisecond)),
 		})
 	}
 	return a
@@ -68,10 +68,10 @@ func (p *paper) single(_ context.Context, part *reports.Part) error {
 		{"cold, full", failover.FullCold, 1000, 0, 0, 1, 2},
 		{"cold, progressive", failover.FailLite, 1000, 0, 0, 1, 2},
 	} {
-		x := &failover.System{Resources: []string{"memory"}, Servers: []failover.Server{{Name: "a", Capacity: []float64{1000}}, {Name: "b", Capacity: []float64{c.room}}}, Applications: []failover.Application{convnext(20)}}
+		x := &failover.Problem{Resources: []string{"memory"}, Hosts: []fleet.Host{{Name: "a"}, {Name: "b"}}, Capacity: [][]float64{{1000}, {c.room}}, Applications: []failover.Application{convnext(20)}}
 		o := failover.DefaultOptions()
 		o.Policy, o.Alpha, o.Headroom = c.policy, 0, 1
-		r, err := applications.Run(applications.Config{System: x, Options: o, Losses: applications.Once(1, true, 0), Length: 90 * time.Second, Seed: 1, Switch: takes})
+		r, err := applications.Run(applications.Config{Problem: x, Options: o, Losses: applications.Once(1, true, 0), Length: 90 * time.Second, Seed: 1, Switch: takes})
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (p *paper) recorded(ctx context.Context, part *reports.Part) error {
 		}
 		o := p.testbed.FailoverOptions()
 		o.Policy = policy
-		r, err := applications.Run(applications.Config{System: p.testbed.FailoverSystem(false), Options: o, Losses: losses, Length: 24 * time.Hour, Seed: 1, Switch: takes, Traffic: true, Check: true})
+		r, err := applications.Run(applications.Config{Problem: p.testbed.FailoverProblem(false), Options: o, Losses: losses, Length: 24 * time.Hour, Seed: 1, Switch: takes, Traffic: true, Check: true})
 		if err != nil {
 			return err
 		}

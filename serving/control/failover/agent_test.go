@@ -207,8 +207,8 @@ func withProcesses(t *testing.T, term uint64, test func(t *testing.T, g *rig, li
 func TestRealAgents(t *testing.T) {
 	withProcesses(t, 0, func(t *testing.T, g *rig, list []*process) {
 		s := g.after(5*time.Second, homes...)
-		if s.Unprotected != 0 || slices.ContainsFunc(s.Servers, func(x failover.Server) bool { return x.Agent == nil }) {
-			t.Errorf("%+v, %+v", s.Applications, s.Servers)
+		if s.Unprotected != 0 || slices.ContainsFunc(s.Hosts, func(x failover.HostStatus) bool { return x.Agent == nil }) {
+			t.Errorf("%+v, %+v", s.Applications, s.Hosts)
 		}
 		stop, lost := make(chan struct{}), make(chan int, 1000)
 		var clients sync.WaitGroup
@@ -229,8 +229,8 @@ func TestRealAgents(t *testing.T) {
 		time.Sleep(time.Second)
 		list[1].kill()
 		time.Sleep(60 * time.Millisecond)
-		if s := g.look(); s.Servers[1].State != "lost" || s.Applications[1].Active == homes[1] || s.Applications[1].Active == "" {
-			t.Errorf("60 ms after the kill %+v, h2 %s", s.Applications[1], s.Servers[1].State)
+		if s := g.look(); s.Hosts[1].State != "lost" || s.Applications[1].Active == homes[1] || s.Applications[1].Active == "" {
+			t.Errorf("60 ms after the kill %+v, h2 %s", s.Applications[1], s.Hosts[1].State)
 		}
 		time.Sleep(2 * time.Second)
 		list[1].start(t, "")
@@ -240,8 +240,8 @@ func TestRealAgents(t *testing.T) {
 		}
 		list[2].stop() // as SIGTERM
 		time.Sleep(20 * time.Millisecond)
-		if s := g.look(); s.Servers[2].State != "lost" || !slices.ContainsFunc(s.Last.Steps, func(n failover.Notice) bool { return n.Reason == "its engine has ended in order" }) {
-			t.Errorf("h3 is %s, steps %+v; want that it has taken leave", s.Servers[2].State, s.Last.Steps)
+		if s := g.look(); s.Hosts[2].State != "lost" || !slices.ContainsFunc(s.Last.Steps, func(n failover.Notice) bool { return n.Reason == "its engine has ended in order" }) {
+			t.Errorf("h3 is %s, steps %+v; want that it has taken leave", s.Hosts[2].State, s.Last.Steps)
 		}
 		time.Sleep(2 * time.Second)
 		close(stop)
@@ -273,14 +273,14 @@ func TestEnginesOfAnotherRouter(t *testing.T) {
 		server := ""
 		for range 200 {
 			time.Sleep(20 * time.Millisecond)
-			server += g.look().Servers[2].Trouble
+			server += g.look().Hosts[2].Trouble
 		}
 		const cause = "term 2000000100 has begun: another router is in charge"
 		if !strings.Contains(server, cause) {
 			t.Errorf("h3's trouble is %q, want %q in it", server, cause)
 		}
-		if s := g.after(5*time.Second, homes...); s.Unprotected != 0 || s.Servers[2].Trouble != "" {
-			t.Errorf("servers %+v, applications %+v", s.Servers, s.Applications)
+		if s := g.after(5*time.Second, homes...); s.Unprotected != 0 || s.Hosts[2].Trouble != "" {
+			t.Errorf("servers %+v, applications %+v", s.Hosts, s.Applications)
 		}
 	})
 }

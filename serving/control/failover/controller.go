@@ -17,7 +17,7 @@ func (m *Module) Observe(e control.Event) {
 	if e.Kind == control.Slept || e.Kind == control.Woken {
 		m.controller.Touch() // the file has levels of sleeps
 	}
-	if e.Kind <= control.ProbePassed && m.controller.Server(e.Host) >= 0 && m.evidence.counts(e) {
+	if e.Kind <= control.ProbePassed && m.evidence.counts(e) {
 		m.controller.Observe(e)
 	}
 }
@@ -58,11 +58,11 @@ func (m *Module) notice(s failover.Step) Notice {
 	if s.Failover == 0 {
 		n.AtMS = 0
 	}
-	if s.Server >= 0 {
-		n.Server = m.system.Servers[s.Server].Name
+	if s.Host >= 0 {
+		n.Host = m.problem.Hosts[s.Host].Name
 	}
 	if s.Application >= 0 {
-		a := &m.system.Applications[s.Application]
+		a := &m.problem.Applications[s.Application]
 		if n.Application = a.Name; s.Variant >= 0 {
 			n.Variant = a.Variants[s.Variant].Name
 		}

@@ -49,10 +49,10 @@ func TestEngineThatDies(t *testing.T) {
 		g.engines[0].kill()
 		time.Sleep(60 * time.Millisecond)
 		s = g.look()
-		if a := s.Applications[0]; !strings.HasPrefix(a.Active, "small@h2") && !strings.HasPrefix(a.Active, "small@h3") || s.Servers[0].State != "lost" {
-			t.Errorf("after 60 ms %+v, on servers %+v; want its backup", a, s.Servers)
+		if a := s.Applications[0]; !strings.HasPrefix(a.Active, "small@h2") && !strings.HasPrefix(a.Active, "small@h3") || s.Hosts[0].State != "lost" {
+			t.Errorf("after 60 ms %+v, on servers %+v; want its backup", a, s.Hosts)
 		}
-		if s.Last == nil || s.Last.Server != "h1" || s.Counts.Recovered != 1 || s.Counts.MeanMS > 1 {
+		if s.Last == nil || s.Last.Host != "h1" || s.Counts.Recovered != 1 || s.Counts.MeanMS > 1 {
 			t.Errorf("last failover %+v, counts %+v", s.Last, s.Counts)
 		}
 		time.Sleep(10 * time.Second)

@@ -22,14 +22,14 @@ type Notice struct {
 	AtMS float64 `json:"at_ms"`
 	// Kind is one of the kinds of steps, such as lost, activated or loaded.
 	Kind        string `json:"kind"`
-	Server      string `json:"server,omitempty"`
+	Host        string `json:"server,omitempty"`
 	Application string `json:"application,omitempty"`
 	Variant     string `json:"variant,omitempty"`
 	// Quality is that of the variant, and Full that of the application's full one.
 	Quality float64 `json:"quality,omitempty"`
 	Full    float64 `json:"full,omitempty"`
 	// TookMS is the time since the loss was detected, of notified and swapped, how long a load took,
-	// or how long a server was silent of which the alarm was false.
+	// or how long a host was silent of which the alarm was false.
 	TookMS float64 `json:"took_ms,omitempty"`
 	Reason string  `json:"reason,omitempty"`
 }

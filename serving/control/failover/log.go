@@ -12,17 +12,17 @@ import (
 func (m *Module) tell(s failover.Step, n Notice) {
 	switch s.Kind {
 	case failover.StepLost:
-		m.log.Warn("a server is lost", "server", n.Server, "why", n.Reason, "failover", n.Failover)
+		m.log.Warn("a host is lost", "host", n.Host, "why", n.Reason, "failover", n.Failover)
 	case failover.StepFalseAlarm:
-		m.log.Warn("a server was taken for lost, and is there: false alarm", "server", n.Server)
+		m.log.Warn("a host was taken for lost, and is there: false alarm", "host", n.Host)
 	case failover.StepReturned, failover.StepUsable, failover.StepDrill:
-		m.log.Info("failover", "step", n.Kind, "server", n.Server)
+		m.log.Info("failover", "step", n.Kind, "host", n.Host)
 	case failover.StepNotified:
-		m.log.Info("an application is answered again", "application", n.Application, "variant", n.Variant, "server", n.Server, "quality", n.Quality, "full", n.Full, "took", s.Took)
+		m.log.Info("an application is answered again", "application", n.Application, "variant", n.Variant, "host", n.Host, "quality", n.Quality, "full", n.Full, "took", s.Took)
 	case failover.StepUnrecovered:
 		m.log.Error("nothing answers an application", "application", n.Application, "why", n.Reason)
 	case failover.StepLoadFailed:
-		m.log.Warn("a load for an application has failed", "application", n.Application, "variant", n.Variant, "server", n.Server, "why", n.Reason)
+		m.log.Warn("a load for an application has failed", "application", n.Application, "variant", n.Variant, "host", n.Host, "why", n.Reason)
 	case failover.StepUnprotected:
 		m.log.Warn("an application has too few backups", "application", n.Application, "why", n.Reason)
 	case failover.StepOver:
@@ -30,7 +30,7 @@ func (m *Module) tell(s failover.Step, n Notice) {
 	case failover.StepRecovered:
 		m.log.Info("a failover is over", "failover", n.Failover, "after_ms", n.AtMS)
 	default:
-		m.log.Debug("failover", "step", n.Kind, "application", n.Application, "variant", n.Variant, "server", n.Server, "took", s.Took)
+		m.log.Debug("failover", "step", n.Kind, "application", n.Application, "variant", n.Variant, "host", n.Host, "took", s.Took)
 	}
 }
 
@@ -44,7 +44,7 @@ var cannot = map[string]string{
 
 // tellStart says in the log what is controlled, and what engines cannot do, a line for each kind.
 func (m *Module) tellStart() {
-	attributes := []any{"policy", m.controller.Status().Policy, "applications", len(m.system.Applications), "servers", len(m.system.Servers), "term", m.term}
+	attributes := []any{"policy", m.controller.Status().Policy, "applications", len(m.problem.Applications), "hosts", len(m.problem.Hosts), "term", m.term}
 	if m.store != nil {
 		attributes = append(attributes, "state", m.store.Path(), "resumed", m.store.Last() != nil)
 	}
@@ -55,7 +55,7 @@ func (m *Module) tellStart() {
 	kinds := map[string][]string{}
 	for r, x := range m.options.Table.Replicas {
 		kind, host := m.engines.Driven(r), m.options.Table.Hosts[x.Host].Name
-		if cannot[kind] != "" && m.controller.Server(x.Host) >= 0 && !slices.Contains(kinds[kind], host) {
+		if cannot[kind] != "" && !slices.Contains(kinds[kind], host) {
 			kinds[kind] = append(kinds[kind], host)
 		}
 	}

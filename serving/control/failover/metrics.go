@@ -10,8 +10,8 @@ import (
 // metrics count what happens to applications.
 type metrics struct {
 	module   *Module
-	lost     *prometheus.CounterVec // server
-	alarms   *prometheus.CounterVec // server
+	lost     *prometheus.CounterVec // host
+	alarms   *prometheus.CounterVec // host
 	affected prometheus.Counter
 	recovery prometheus.Histogram
 	loads    *prometheus.CounterVec // result
@@ -50,9 +50,9 @@ func newMetrics(m *Module) *metrics {
 			Name: "gearshift_failover_state_unsaved_total", Help: "Failed writes of the state file.",
 		}),
 	}
-	for i := range m.system.Servers {
-		x.lost.WithLabelValues(m.system.Servers[i].Name)
-		x.alarms.WithLabelValues(m.system.Servers[i].Name)
+	for i := range m.problem.Hosts {
+		x.lost.WithLabelValues(m.problem.Hosts[i].Name)
+		x.alarms.WithLabelValues(m.problem.Hosts[i].Name)
 	}
 	for _, result := range []string{"success", "failure"} {
 		x.loads.WithLabelValues(result)
@@ -69,12 +69,12 @@ func (x *metrics) collectors() []prometheus.Collector {
 
 // took counts a step.
 func (x *metrics) took(s failover.Step) {
-	server := func() string { return x.module.system.Servers[s.Server].Name }
+	host := func() string { return x.module.problem.Hosts[s.Host].Name }
 	switch s.Kind {
 	case failover.StepLost:
-		x.lost.WithLabelValues(server()).Inc()
+		x.lost.WithLabelValues(host()).Inc()
 	case failover.StepFalseAlarm:
-		x.alarms.WithLabelValues(server()).Inc()
+		x.alarms.WithLabelValues(host()).Inc()
 	case failover.StepAffected:
 		x.affected.Inc()
 	case failover.StepNotified:
@@ -104,8 +104,8 @@ func (x *metrics) collect(out scrape.Metrics) {
 	out.Gauge(unprotectedDesc, float64(s.Unprotected))
 	out.Gauge(qualityDesc, lost/float64(max(1, active)))
 	agents := 0
-	for i := range s.Servers {
-		v := &s.Servers[i]
+	for i := range s.Hosts {
+		v := &s.Hosts[i]
 		out.Flag(upDesc, v.State != failover.Lost.String(), v.Name)
 		if v.Agent != nil {
 			out.Gauge(gapDesc, v.Agent.LongestMS/1000, v.Name)

@@ -24,9 +24,9 @@ import (
 
 // Options are what a Module is made of.
 type Options struct {
-	// System is what is kept running: its servers are hosts of the table, and its variants those of
+	// Problem is what is kept answered: its hosts are those of the table, and its variants those of
 	// replicas there.
-	System *failover.System
+	Problem *failover.Problem
 	// Controller sets how. Its term and its reports are the module's.
 	Controller failover.Options
 	Table      *fleet.Table
@@ -49,7 +49,7 @@ type Options struct {
 // Module is the failover of a server. It implements [serving.Module], and joins one server.
 type Module struct {
 	options     Options
-	system      *failover.System
+	problem     *failover.Problem
 	controller  *failover.Replicas
 	store       *statefile.Store[savedState] // nil without a file
 	term        uint64
@@ -85,7 +85,7 @@ func New(o Options) (*Module, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Controller = filled(o.Controller)
-	m := &Module{options: o, system: o.System, log: o.Log, models: models{dir: o.Models}, term: statefile.FirstTerm(o.Now())}
+	m := &Module{options: o, problem: o.Problem, log: o.Log, models: models{dir: o.Models}, term: statefile.FirstTerm(o.Now())}
 	m.metrics = newMetrics(m)
 	store, last, err := statefile.OpenStore[savedState]("failover", o.StateFile, o.Now())
 	if err != nil {
@@ -112,7 +112,7 @@ func filled(o failover.Options) failover.Options {
 func (m *Module) newController(last *savedState) (err error) {
 	c := m.options.Controller
 	c.Term, c.Report = m.term, m.report
-	if m.controller, err = failover.NewReplicas(m.system, c, m.options.Table, hosts{m}); err != nil {
+	if m.controller, err = failover.NewReplicas(m.problem, c, m.options.Table, hosts{m}); err != nil {
 		return err
 	}
 	if m.store != nil {
@@ -180,9 +180,9 @@ func (m *Module) wall(at time.Duration) time.Time { return m.epoch.Add(at) }
 func (m *Module) routes() []serving.Route {
 	list := []serving.Route{
 		{Method: http.MethodGet, Path: "/v1/gearshift/events", Access: serving.ClientKey, About: "each step of a failover as it happens, as server-sent events or over a WebSocket", Handler: m.events},
-		{Method: http.MethodGet, Path: "/admin/failover", Access: serving.AdminRead, About: "servers, applications and their backups, and the last failover", Handler: m.serveStatus},
-		{Method: http.MethodPost, Path: "/admin/failover/drill", Access: serving.AdminToken, About: "treats a server as lost, until failback", Handler: m.drill},
-		{Method: http.MethodPost, Path: "/admin/failover/failback", Access: serving.AdminToken, About: "ends drills, and moves applications back to servers that have returned", Handler: m.failback},
+		{Method: http.MethodGet, Path: "/admin/failover", Access: serving.AdminRead, About: "hosts, applications and their backups, and the last failover", Handler: m.serveStatus},
+		{Method: http.MethodPost, Path: "/admin/failover/drill", Access: serving.AdminToken, About: "treats a host as lost, until failback", Handler: m.drill},
+		{Method: http.MethodPost, Path: "/admin/failover/failback", Access: serving.AdminToken, About: "ends drills, and moves applications back to hosts that have returned", Handler: m.failback},
 		{Method: http.MethodPost, Path: "/admin/agents/{host...}", Access: serving.FleetToken, About: "registers the agent of the host's engine", Handler: m.agents.register},
 		{Method: http.MethodDelete, Path: "/admin/agents/{host...}", Access: serving.FleetToken, About: "takes the host out of use, as its engine is about to end", Handler: m.agents.leave},
 		{Method: http.MethodPost, Path: "/admin/agents/{host...}/heartbeat", Access: serving.FleetToken, About: "takes a heartbeat of the host's agent", Handler: m.agents.pulse},

@@ -51,7 +51,7 @@ func TestPresence(t *testing.T) {
 				if status := end(); status != http.StatusOK {
 					t.Errorf("status %d", status)
 				}
-				if s := g.look().Servers[0]; s.State != c.want { // no time has passed
+				if s := g.look().Hosts[0]; s.State != c.want { // no time has passed
 					t.Errorf("the host is %s, want %s", s.State, c.want)
 				}
 			})
@@ -94,8 +94,8 @@ func TestSecondSign(t *testing.T) {
 				c.change(g.engines[0])
 				time.Sleep(c.within)
 				s := g.look()
-				if s.Servers[0].State != c.want || s.Counts.Suspicions == 0 {
-					t.Errorf("the host is %s, want %s; %+v", s.Servers[0].State, c.want, s.Counts)
+				if s.Hosts[0].State != c.want || s.Counts.Suspicions == 0 {
+					t.Errorf("the host is %s, want %s; %+v", s.Hosts[0].State, c.want, s.Counts)
 				}
 				if c.want == "up" && s.Counts.Failovers > 0 {
 					t.Errorf("%d failovers", s.Counts.Failovers)

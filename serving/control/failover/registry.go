@@ -64,9 +64,7 @@ func read(w http.ResponseWriter, r *http.Request, to any) error {
 // host is the host of the request's path, if it is one whose failures are watched.
 func (a *registry) host(w http.ResponseWriter, r *http.Request) (int, bool) {
 	name := r.PathValue("host")
-	t := a.module.options.Table
-	h := slices.IndexFunc(t.Hosts, func(x fleet.Host) bool { return x.Name == name })
-	if a.module.controller.Server(h) >= 0 {
+	if h := a.module.hostNamed(name); h >= 0 {
 		return h, true
 	}
 	serving.Fail(w, r, http.StatusNotFound, a.module.unknownHost(name))
@@ -239,7 +237,7 @@ func (a *registry) note(host int, x *agents.Pulse, now time.Duration) (known, ne
 
 // awaited reports whether the host is lost, so that a heartbeat is news.
 func (m *Module) awaited(host int) (lost bool) {
-	m.engines.Look(func() { lost = m.controller.Out(m.controller.Server(host)) })
+	m.engines.Look(func() { lost = m.controller.Out(host) })
 	return lost
 }
 

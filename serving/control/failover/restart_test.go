@@ -20,15 +20,15 @@ func TestRouterThatStartsWhileAHostIsLost(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		g.engines[0].kill()
 		time.Sleep(time.Second)
-		if s := g.look(); s.Servers[0].State != "lost" {
-			t.Fatalf("%s is %s", s.Servers[0].Name, s.Servers[0].State)
+		if s := g.look(); s.Hosts[0].State != "lost" {
+			t.Fatalf("%s is %s", s.Hosts[0].Name, s.Hosts[0].State)
 		}
 		before := g.look().Term
 		g.end()
 		g.start()
 		s := g.look()
-		if s.Servers[0].State != "lost" || s.Term <= before {
-			t.Errorf("%s is %s in term %d after %d", s.Servers[0].Name, s.Servers[0].State, s.Term, before)
+		if s.Hosts[0].State != "lost" || s.Term <= before {
+			t.Errorf("%s is %s in term %d after %d", s.Hosts[0].Name, s.Hosts[0].State, s.Term, before)
 		}
 		if code, replica := g.ask(tasks[0]); code != http.StatusOK || replica == models[1]+"@"+hosts[0] {
 			t.Errorf("status %d from %s", code, replica)

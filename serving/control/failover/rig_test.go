@@ -177,15 +177,15 @@ func memoryOf(variant int) int64 {
 	return 600
 }
 
-func system(memory float64) *control.System {
-	s := &control.System{Resources: []string{"memory"}, Shared: true}
+func problem(memory float64) *control.Problem {
+	s := &control.Problem{Resources: []string{"memory"}, Shared: true}
 	for _, name := range hosts {
-		s.Servers = append(s.Servers, control.Server{Name: name, Capacity: []float64{memory}})
+		s.Hosts, s.Capacity = append(s.Hosts, fleet.Host{Name: name}), append(s.Capacity, []float64{memory})
 	}
 	for i, name := range tasks {
 		s.Applications = append(s.Applications, control.Application{Name: name, Primary: i, Full: 1, Rate: 1, Variants: []control.Variant{
-			{Alternative: placement.Alternative{Name: "small", Quality: 0.9, Demand: []float64{200}}, Model: "small"},
-			{Alternative: placement.Alternative{Name: models[i+1], Quality: 1, Demand: []float64{600}}, Model: models[i+1]},
+			{Alternative: placement.Alternative{Name: "small", Model: "small", Quality: 0.9, Demand: []float64{200}}},
+			{Alternative: placement.Alternative{Name: models[i+1], Model: models[i+1], Quality: 1, Demand: []float64{600}}},
 		}})
 	}
 	return s
@@ -201,7 +201,7 @@ func (g *rig) start() {
 		g.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(g, nil))
-	o := failover.Options{System: system(float64(g.memory)), Table: x, Log: log, StateFile: g.state, Token: fleetToken, Controller: control.DefaultOptions()}
+	o := failover.Options{Problem: problem(float64(g.memory)), Table: x, Log: log, StateFile: g.state, Token: fleetToken, Controller: control.DefaultOptions()}
 	o.Controller.Headroom, o.Controller.Alpha, o.Controller.Confirm = 0.4, 0, confirm
 	o.Dial = g.dial
 	c := config.Default()

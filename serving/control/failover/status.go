@@ -3,15 +3,17 @@ package failover
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"gearshift/router/failover"
+	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/openai/wire"
 )
 
-// Situation is the body of GET /admin/failover: how a system of applications stands.
+// Situation is the body of GET /admin/failover: how applications stand.
 type Situation struct {
 	Policy string `json:"policy"`
 	// Term is the number of this run of the controller, and StateFile where its state survives the
@@ -28,7 +30,7 @@ type Situation struct {
 	Unrecovered  int           `json:"unrecovered"`
 	Unprotected  int           `json:"unprotected"`
 	Counts       Counts        `json:"counts"`
-	Servers      []Server      `json:"servers"`
+	Hosts        []HostStatus  `json:"servers"`
 	Applications []Application `json:"applications"`
 	// Last is the last failover; nil if there was none.
 	Last *Failover `json:"last_failover"`
@@ -37,7 +39,7 @@ type Situation struct {
 // Counts are what has happened so far, in earlier runs that this one has continued too.
 type Counts struct {
 	Failovers int `json:"failovers"`
-	// Affected are losses of what answered an application, Recovered those that another instance has
+	// Affected are losses of what answered an application, Recovered those that something else has
 	// taken over from.
 	Affected  int `json:"affected"`
 	Recovered int `json:"recovered"`
@@ -52,8 +54,8 @@ type Counts struct {
 	LoadsFailed int `json:"loads_failed"`
 }
 
-// Server is one of the hosts that may be lost.
-type Server struct {
+// HostStatus is how one of the hosts stands that may be lost.
+type HostStatus struct {
 	Name string `json:"name"`
 	Site string `json:"site,omitempty"`
 	// State is up, lost or returned; Drill says that it is lost by an operator's order.
@@ -90,7 +92,7 @@ type Application struct {
 	Target string `json:"target,omitempty"`
 	// Backups are loaded for the next loss.
 	Backups []string `json:"backups"`
-	// Quality is that of the active instance, Full that of the full variant.
+	// Quality is that of what answers, Full that of the full variant.
 	Quality float64 `json:"quality"`
 	Full    float64 `json:"full_quality"`
 	// Unrecovered is why nothing answers it, Unprotected why it has fewer backups than it should.
@@ -102,8 +104,8 @@ type Application struct {
 type Failover struct {
 	Number int  `json:"number"`
 	Open   bool `json:"open"` // it is not over
-	// Server is the first that was lost, and TookMS how long all took so far.
-	Server string  `json:"server"`
+	// Host is the first that was lost, and TookMS how long all took so far.
+	Host   string  `json:"server"`
 	TookMS float64 `json:"took_ms"`
 	// Unrecovered counts the applications that nothing answers now.
 	Unrecovered int      `json:"unrecovered,omitempty"`
@@ -123,8 +125,8 @@ func (m *Module) Situation() *Situation {
 		out.StateFile, out.StateTrouble = m.store.Path(), m.store.Trouble()
 	}
 	now := m.clock()
-	for i := range s.Servers {
-		out.Servers = append(out.Servers, m.serverOf(&s.Servers[i], m.controller.Host(i), now))
+	for i := range s.Hosts {
+		out.Hosts = append(out.Hosts, m.hostStatus(&s.Hosts[i], i, now))
 	}
 	for i := range s.Applications {
 		out.Applications = append(out.Applications, m.applicationOf(&s.Applications[i]))
@@ -140,9 +142,9 @@ func countsOf(c *failover.Counts) Counts {
 	return out
 }
 
-func (m *Module) serverOf(s *failover.ServerStatus, host int, now time.Duration) Server {
-	out := Server{Name: s.Name, Site: s.Site, State: s.Condition, Drill: s.Drill, SinceS: (now - s.Since).Seconds(), Loaded: s.Models, Loading: s.Loading, Used: map[string]float64{}}
-	for r, name := range m.system.Resources {
+func (m *Module) hostStatus(s *failover.HostStatus, host int, now time.Duration) HostStatus {
+	out := HostStatus{Name: s.Name, Site: s.Site, State: s.Condition, Drill: s.Drill, SinceS: (now - s.Since).Seconds(), Loaded: s.Models, Loading: s.Loading, Used: map[string]float64{}}
+	for r, name := range m.problem.Resources {
 		if s.Capacity[r] > 0 {
 			out.Used[name] = s.Taken[r] / s.Capacity[r]
 		}
@@ -157,18 +159,18 @@ func (m *Module) serverOf(s *failover.ServerStatus, host int, now time.Duration)
 }
 
 func (m *Module) applicationOf(a *failover.ApplicationStatus) Application {
-	name := func(instance int) string {
-		if instance < 0 {
+	name := func(x failover.Assignment) string {
+		if x == failover.Nowhere {
 			return ""
 		}
-		return m.system.Name(instance)
+		return m.problem.Name(x)
 	}
 	out := Application{
 		Name: a.Name, Critical: a.Critical, Active: name(a.Active), Target: name(a.Target), Backups: []string{},
 		Quality: a.Quality, Full: a.Full, Unrecovered: a.Unrecovered, Unprotected: a.Unprotected,
 	}
 	if a.Primary >= 0 {
-		out.Primary = m.system.Servers[a.Primary].Name
+		out.Primary = m.problem.Hosts[a.Primary].Name
 	}
 	for _, id := range a.Backups {
 		out.Backups = append(out.Backups, name(id))
@@ -186,8 +188,8 @@ func (m *Module) last(s *failover.Status) *Failover {
 	for _, step := range s.Steps {
 		n := m.notice(step)
 		n.AtMS = milliseconds(step.At - began)
-		if out.Server == "" && step.Kind == failover.StepLost {
-			out.Server = n.Server
+		if out.Host == "" && step.Kind == failover.StepLost {
+			out.Host = n.Host
 		}
 		out.Steps = append(out.Steps, n)
 	}
@@ -208,18 +210,18 @@ func (m *Module) drill(w http.ResponseWriter, r *http.Request) {
 		serving.Fail(w, r, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "invalid_order", Message: "cannot read the order: " + err.Error() + `; want {"host": "NAME"}`})
 		return
 	}
-	server := m.serverNamed(body.Host)
-	if server < 0 {
+	host := m.hostNamed(body.Host)
+	if host < 0 {
 		serving.Fail(w, r, http.StatusNotFound, m.unknownHost(body.Host))
 		return
 	}
 	var err error
-	m.engines.Do(func() { err = m.controller.Drill(server) })
+	m.engines.Do(func() { err = m.controller.Drill(host) })
 	if err != nil {
 		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "conflict", Message: err.Error()})
 		return
 	}
-	m.log.Info("failover order", "order", "drill", "server", body.Host)
+	m.log.Info("failover order", "order", "drill", "host", body.Host)
 	m.answerAfter(w)
 }
 
@@ -236,20 +238,15 @@ func (m *Module) answerAfter(w http.ResponseWriter) {
 	_ = serving.Answer(w, http.StatusOK, m.Situation())
 }
 
-func (m *Module) serverNamed(name string) int {
-	for i := range m.system.Servers {
-		if m.system.Servers[i].Name == name {
-			return i
-		}
-	}
-	return -1
+func (m *Module) hostNamed(name string) int {
+	return slices.IndexFunc(m.problem.Hosts, func(h fleet.Host) bool { return h.Name == name })
 }
 
 // unknownHost refuses a name that no host has whose failures are watched.
 func (m *Module) unknownHost(name string) wire.Error {
 	var names []string
-	for i := range m.system.Servers {
-		names = append(names, m.system.Servers[i].Name)
+	for i := range m.problem.Hosts {
+		names = append(names, m.problem.Hosts[i].Name)
 	}
 	return wire.Error{Type: wire.InvalidRequest, Param: "host", Code: "unknown_host", Message: fmt.Sprintf("the scenario has no host %q; it has %s", name, strings.Join(names, ", "))}
 }

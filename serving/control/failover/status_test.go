@@ -25,8 +25,8 @@ func TestDrill(t *testing.T) {
 		g.after(5*time.Second, homes...)
 		g.drill("h3")
 		s := g.after(5*time.Second, "large-one@h1", "large-two@h2", "small@h2")
-		if h := s.Servers[2]; h.State != "lost" || !h.Drill || s.Counts.FalseAlarms != 0 || s.Counts.Failovers != 1 {
-			t.Errorf("servers %+v, counts %+v", s.Servers, s.Counts)
+		if h := s.Hosts[2]; h.State != "lost" || !h.Drill || s.Counts.FalseAlarms != 0 || s.Counts.Failovers != 1 {
+			t.Errorf("servers %+v, counts %+v", s.Hosts, s.Counts)
 		}
 		if status, replica := g.ask("three"); status != http.StatusOK || strings.HasSuffix(replica, "h3") {
 			t.Errorf("status %d by %s during the drill", status, replica)
@@ -41,8 +41,8 @@ func TestDrill(t *testing.T) {
 		if status, replica := g.ask("three"); status != http.StatusOK || replica != "large-three@h3" {
 			t.Errorf("status %d by %s after it", status, replica)
 		}
-		if s.Counts.FailedBack != 1 || s.Servers[2].State != "up" {
-			t.Errorf("counts %+v, servers %+v", s.Counts, s.Servers)
+		if s.Counts.FailedBack != 1 || s.Hosts[2].State != "up" {
+			t.Errorf("counts %+v, servers %+v", s.Counts, s.Hosts)
 		}
 		if n := len(g.orders(2)); n > 1 {
 			t.Errorf("h3 was ordered %v: its models were there", g.orders(2))
@@ -151,8 +151,8 @@ func TestPausesAreNoSilence(t *testing.T) {
 		// One alone is lost.
 		g.engines[0].freeze()
 		time.Sleep(80 * time.Millisecond)
-		if s := g.look(); s.Servers[0].State != "lost" {
-			t.Errorf("h1 is %s after 80 ms of silence", s.Servers[0].State)
+		if s := g.look(); s.Hosts[0].State != "lost" {
+			t.Errorf("h1 is %s after 80 ms of silence", s.Hosts[0].State)
 		}
 		g.engines[0].thaw()
 		time.Sleep(time.Second)

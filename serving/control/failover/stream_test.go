@@ -78,7 +78,7 @@ func TestEvents(t *testing.T) {
 	}
 	_, list := read("X-None", "", "lost")
 	lost := list[len(list)-1]
-	if lost.Server != "h1" || lost.Reason != "it is a drill" || lost.Failover != 1 || lost.Time.IsZero() || lost.Term == 0 || list[len(list)-2].Kind != "drill" {
+	if lost.Host != "h1" || lost.Reason != "it is a drill" || lost.Failover != 1 || lost.Time.IsZero() || lost.Term == 0 || list[len(list)-2].Kind != "drill" {
 		t.Errorf("events %+v", list)
 	}
 	_, again := read("Last-Event-ID", "0", "affected")
@@ -187,7 +187,7 @@ func TestEventsOverWebSockets(t *testing.T) {
 		if err := json.Unmarshal(text, &n); err != nil {
 			t.Fatal(err)
 		}
-		if n.Kind == "lost" && n.Server != "h2" {
+		if n.Kind == "lost" && n.Host != "h2" {
 			t.Errorf("%+v, want that h2 is lost", n)
 		}
 	}

@@ -54,8 +54,8 @@ func TestControllerThatDies(t *testing.T) {
 		time.Sleep(time.Second)
 		g.start()
 		s := g.after(5*time.Second, "small@h2", "large-two@h2", "large-three@h3")
-		if s.Term != before.Term+1 && s.Term <= before.Term || s.Counts.Recovered != 1 || s.Servers[0].State != "lost" {
-			t.Errorf("term %d after %d, counts %+v, servers %+v", s.Term, before.Term, s.Counts, s.Servers)
+		if s.Term != before.Term+1 && s.Term <= before.Term || s.Counts.Recovered != 1 || s.Hosts[0].State != "lost" {
+			t.Errorf("term %d after %d, counts %+v, servers %+v", s.Term, before.Term, s.Counts, s.Hosts)
 		}
 		for i, want := range orders {
 			if got := g.orders(i + 1); !slices.Equal(got, want) {
@@ -116,19 +116,19 @@ func TestControllerThatDiesInALoad(t *testing.T) {
 // Two controllers do not have one state file.
 func TestTwoControllers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "failover.db")
-	o := failover.Options{System: system(1000), Table: table(t, 1000, 0), StateFile: path, Controller: control.DefaultOptions()}
+	o := failover.Options{Problem: problem(1000), Table: table(t, 1000, 0), StateFile: path, Controller: control.DefaultOptions()}
 	first, err := failover.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.System = system(1000)
+	o.Problem = problem(1000)
 	if _, err = failover.New(o); !errors.Is(err, statefile.ErrHeld) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v, want in one line that another controller holds the file", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	o.System = system(1000)
+	o.Problem = problem(1000)
 	second, err := failover.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -209,8 +209,8 @@ func TestEngineThatStandsStill(t *testing.T) {
 		time.Sleep(time.Second)
 		g.engines[0].thaw()
 		time.Sleep(40 * time.Millisecond)
-		if s := g.look(); s.Counts.FalseAlarms != 1 || s.Servers[0].State != "returned" {
-			t.Errorf("counts %+v, h1 %s; want a false alarm", s.Counts, s.Servers[0].State)
+		if s := g.look(); s.Counts.FalseAlarms != 1 || s.Hosts[0].State != "returned" {
+			t.Errorf("counts %+v, h1 %s; want a false alarm", s.Counts, s.Hosts[0].State)
 		}
 		if status, replica := g.ask("one"); status != http.StatusOK || replica != "large-one@h1" {
 			t.Errorf("after its return: status %d by %s", status, replica)
