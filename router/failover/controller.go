@@ -17,20 +17,21 @@ type Controller struct {
 	options  Options
 	actuator Actuator
 
-	now     time.Duration
-	begun   bool          // woken before
-	taken   time.Duration // when the state was taken that it has resumed
-	rebased bool          // that state's times are on this run's clock
-	dirty   bool          // something has happened
-	version int           // grows with each change that plans depend on
-	planned versions
-	retry   time.Duration
-	events  []event
-	hosts   []host
-	apps    []application
-	on      [][]*assignment // by host, in the order in which they were wanted
-	known   map[Assignment]*assignment
-	number  uint64 // of the last action
+	now       time.Duration
+	begun     bool          // woken before
+	taken     time.Duration // when the state was taken that it has resumed
+	rebased   bool          // that state's times are on this run's clock
+	dirty     bool          // something has happened
+	replanned bool          // other assignments may be kept than [Replicas] holds replicas for
+	version   int           // grows with each change that plans depend on
+	planned   versions
+	retry     time.Duration
+	events    []event
+	hosts     []host
+	apps      []application
+	on        [][]*assignment // by host, in the order in which they were wanted
+	known     map[Assignment]*assignment
+	number    uint64 // of the last action
 
 	failovers int
 	steps     []Step // of the last failover
@@ -239,6 +240,7 @@ func (c *Controller) Wake(now time.Duration) (next time.Duration) {
 			return c.next()
 		}
 		c.dirty = false
+		c.replanned = true
 		c.plan()
 		c.reconcile()
 	}

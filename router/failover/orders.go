@@ -93,7 +93,7 @@ func (x *Replicas) reported(e control.Event) {
 		for _, a := range x.held[e.Replica] {
 			x.Ended(Order{Assignment: a}, control.Unloaded, e.Reason)
 		}
-		x.held[e.Replica] = nil
+		x.free(e.Replica)
 		return
 	}
 	x.now = max(x.now, e.At)
@@ -132,7 +132,17 @@ func (x *Replicas) end(o Order, err error) {
 // hold holds what is loaded for assignments and what room is kept for, and has the controller know what others
 // take of its hosts.
 func (x *Replicas) hold() {
-	x.kept = x.kept[:0]
+	if x.replanned {
+		x.keep()
+	}
+	for host := range x.lost {
+		x.Occupy(host, float64(x.claims.Others(host)))
+	}
+}
+
+// keep holds what is loaded for assignments and what room is kept for.
+func (x *Replicas) keep() {
+	x.replanned, x.kept = false, x.kept[:0]
 	for r := range x.held {
 		if len(x.held[r]) > 0 {
 			x.kept = append(x.kept, r)
@@ -144,9 +154,6 @@ func (x *Replicas) hold() {
 		}
 	}
 	x.claims.Hold(x.kept, nil)
-	for host := range x.lost {
-		x.Occupy(host, float64(x.claims.Others(host)))
-	}
 }
 
 // othersHeld reports whether assignments need a replica that sleeps and wakes with this one.
@@ -154,13 +161,10 @@ func (x *Replicas) othersHeld(replica int) bool {
 	return slices.ContainsFunc(x.claims.Together(replica), func(r int) bool { return len(x.held[r]) > 0 || x.ordered(r) })
 }
 
-// idle reports whether a replica that nothing needs is awake, of an engine that can sleep.
+// idle reports whether a replica that nothing needs is awake.
 func (x *Replicas) idle(replica int) bool {
-	if !x.claims.OnlySleeps(replica) || x.othersHeld(replica) {
-		return false
-	}
 	status := x.claims.Status(replica)
-	return !x.lost[x.table.Replicas[replica].Host] && status.Placed == fleet.Up && status.Doing == "" && status.Target == fleet.Up
+	return !x.othersHeld(replica) && !x.lost[x.table.Replicas[replica].Host] && status.Placed == fleet.Up && status.Doing == "" && status.Target == fleet.Up
 }
 
 // shareAll has all assignments share the replica that could be to it.
@@ -179,7 +183,7 @@ func (x *Replicas) shareAll(replica int) {
 func (x *Replicas) reconcileOrders() (news bool) {
 	x.propose()
 	for r := range x.held {
-		if len(x.held[r]) > 0 || x.ordered(r) || !x.idle(r) {
+		if !x.claims.OnlySleeps(r) || len(x.held[r]) > 0 || x.ordered(r) || !x.idle(r) {
 			continue
 		}
 		x.shareAll(r)
@@ -212,7 +216,7 @@ func (x *Replicas) Heard(host int, incarnation uint64, there func(replica int) b
 func (x *Replicas) assignments(r int, there bool) (loaded []Assignment) {
 	if !there {
 		if !x.ordered(r) {
-			x.held[r] = nil
+			x.free(r)
 		}
 		return nil
 	}

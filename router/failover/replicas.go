@@ -36,7 +36,7 @@ type Replicas struct {
 	claims  *lifecycle.Claims
 	held    [][]Assignment  // by replica: those for which it is loaded, or being loaded
 	orders  []order         // that have not ended
-	kept    []int           // scratch
+	kept    []int           // what is held
 	lost    []bool          // by host: its replicas are out
 	refused []time.Duration // by host, when a connection was refused last
 	woken   bool
@@ -83,13 +83,16 @@ func (x *Replicas) replica(a Assignment) int {
 // share has a replica be loaded for an assignment too, and release has it no longer be.
 func (x *Replicas) share(r int, a Assignment) {
 	if !slices.Contains(x.held[r], a) {
-		x.held[r] = append(x.held[r], a)
+		x.held[r], x.replanned = append(x.held[r], a), true
 	}
 }
 
 func (x *Replicas) release(r int, a Assignment) {
-	x.held[r] = slices.DeleteFunc(x.held[r], func(b Assignment) bool { return b == a })
+	x.held[r], x.replanned = slices.DeleteFunc(x.held[r], func(b Assignment) bool { return b == a }), true
 }
+
+// free has a replica be loaded for none.
+func (x *Replicas) free(r int) { x.held[r], x.replanned = nil, true }
 
 // Claim has the controller want states by the claims of a lifecycle's controller, and brings the fleet to what it
 // takes for loaded: what an earlier run had loaded, as found says.

@@ -195,6 +195,9 @@ func (k *Claims) Others(host int) (taken int64) {
 	c := k.c
 	for _, i := range c.table.ReplicasOn(host) {
 		own := c.first[i] == i && k.held[i]
+		if own && c.locations[i].second < 0 {
+			continue
+		}
 		if taken += c.willHold(i); own {
 			taken -= max(c.willHold(i), c.secondHolds(i))
 		}
