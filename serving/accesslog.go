@@ -101,7 +101,7 @@ func (a *Account) line() []slog.Attr {
 
 // routeLine appends where the request went, and which policy chose that.
 func (a *Account) routeLine(line []slog.Attr) []slog.Attr {
-	w, t := a.Work, a.server.table
+	w, t := a.Work, a.accounts.table
 	line = append(line, slog.String("task", t.Tasks[w.Request.Task].Name), slog.String("variant", t.Variants[w.Variant].Name),
 		slog.String("replica", t.Replicas[w.Replica].Name), slog.String("policy", w.Policy))
 	if w.Fallback {
@@ -116,7 +116,7 @@ func (a *Account) routeLine(line []slog.Attr) []slog.Attr {
 
 // resultLine appends how its work ended.
 func (a *Account) resultLine(line []slog.Attr) []slog.Attr {
-	w, r, t := a.Work, a.Result, a.server.table
+	w, r, t := a.Work, a.Result, a.accounts.table
 	ms := func(key string, d time.Duration) {
 		if d > 0 {
 			line = append(line, slog.Float64(key, overview.Short(fleet.Milliseconds(d))))

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"go.opentelemetry.io/otel/trace"
 
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
 	"gearshift/serving/admin/overview"
 	"gearshift/serving/admission"
+	"gearshift/serving/config"
 	"gearshift/serving/jobs"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
@@ -54,7 +56,7 @@ type Account struct {
 	// [Observer], asked for it.
 	Explanation *overview.Explanation
 
-	server    *Server
+	accounts  *accounts
 	conn      string             // the remote address of the connection
 	forwarded []string           // whom proxies say that it is for
 	asked     bool               // the client wants the explanation
@@ -89,18 +91,28 @@ func accountOf(ctx context.Context) *Account {
 	return a
 }
 
-// account opens one for each request that may be routed, and closes it however
-// the handler ends.
-func (s *Server) account(c *gin.Context) {
-	operation := s.known.operations[c.FullPath()]
+// accounts keeps an account of each request to an endpoint that routes, and has the observers see it.
+type accounts struct {
+	table     *fleet.Table
+	ledger    *fleet.Ledger
+	running   *config.Running
+	tracer    trace.Tracer // nil if nothing is traced
+	observers []Observer
+	known     *known
+	loads     *loads
+}
+
+// keep opens one for a request that may be routed, and closes it however the handler ends.
+func (x *accounts) keep(c *gin.Context) {
+	operation := x.known.operations[c.FullPath()]
 	if operation == "" || c.Request.Method != http.MethodPost { // of what else has the path nothing is routed
 		return
 	}
-	a := &Account{ID: wire.Field(c.Writer.Header(), proxy.RequestID), Operation: operation, At: time.Now(), server: s, conn: c.Request.RemoteAddr, forwarded: c.Request.Header[proxy.ForwardedFor]}
+	a := &Account{ID: wire.Field(c.Writer.Header(), proxy.RequestID), Operation: operation, At: time.Now(), accounts: x, conn: c.Request.RemoteAddr, forwarded: c.Request.Header[proxy.ForwardedFor]}
 	a.asked = wire.Field(c.Request.Header, headerExplain) == "1"
 	a.open.Store(1)
 	ctx := context.WithValue(c.Request.Context(), accountKey{}, a)
-	c.Request = c.Request.WithContext(s.startSpan(ctx, a, c))
+	c.Request = c.Request.WithContext(x.startSpan(ctx, a, c))
 	defer func() {
 		a.Status = c.Writer.Status()
 		if a.Tenant == "" { // refused before it was asked on whose behalf it came
@@ -113,10 +125,10 @@ func (s *Server) account(c *gin.Context) {
 
 // Client is the address that the request came from, as far as it is known.
 func (a *Account) Client() string {
-	if a.server == nil {
+	if a.accounts == nil {
 		return ""
 	}
-	return a.server.running.Load().Proxies.Client(a.conn, a.forwarded)
+	return a.accounts.running.Load().Proxies.Client(a.conn, a.forwarded)
 }
 
 // longestModel bounds what is kept of a model's name, which may be anything, in bytes.
@@ -169,14 +181,14 @@ func (a *Account) routed(w *work.Work, took time.Duration, h http.Header) {
 	a.Work, w.Ending = w, ending{a}
 	if a.explainer != nil {
 		a.Explanation = a.explainer.Explanation
-		a.server.explainSignals(w, a.Explanation)
+		a.accounts.loads.explain(w, a.Explanation)
 	}
 	a.open.Add(1)
 	if a.asked && a.Explanation != nil {
 		h.Set(headerExplain, a.Explanation.Header())
 	}
 	a.decideSpan(took)
-	for _, o := range a.server.observers {
+	for _, o := range a.accounts.observers {
 		o.Routed(a)
 	}
 }
@@ -198,7 +210,7 @@ func (a *Account) close() {
 	}
 	a.ended = true
 	a.endSpan()
-	for _, o := range a.server.observers {
+	for _, o := range a.accounts.observers {
 		o.Over(a)
 	}
 }
@@ -243,12 +255,12 @@ func (a *Account) observer(r fleet.Request) router.Observer {
 		return nil
 	}
 	wanted := a.asked
-	for _, o := range a.server.observers {
+	for _, o := range a.accounts.observers {
 		wanted = o.Curious() || wanted
 	}
 	if !wanted {
 		return nil
 	}
-	a.explainer = overview.Explain(r, a.server.router.Ledger())
+	a.explainer = overview.Explain(r, a.accounts.ledger)
 	return a.explainer
 }

@@ -2,6 +2,8 @@ package serving
 
 import (
 	"crypto/tls"
+	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -10,20 +12,25 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/drift"
+	"gearshift/router/fleet"
 	"gearshift/serving/access"
+	"gearshift/serving/admin/metrics"
 	"gearshift/serving/admin/overview"
 	"gearshift/serving/admin/trial"
+	"gearshift/serving/admission"
 	"gearshift/serving/config"
 	"gearshift/serving/engines"
 	"gearshift/serving/experience"
+	"gearshift/serving/jobs"
+	"gearshift/serving/openai/catalogue"
 	"gearshift/serving/openai/inference"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
 
-// This file joins the server with its rooms: engines, trials of policies, and who may use the
-// clients' port, and who sends requests on. Each room gets hooks for what it needs of the others.
+// This file makes the parts of a server. Each gets what it needs of the others: where that is made later, by a
+// function.
 
 // Forwarder is what a [Backend]'s transport may be as well: one that knows whose
 // credentials its server sees.
@@ -32,18 +39,121 @@ type Forwarder interface {
 	ForwardsAuthorization() bool
 }
 
-// keyed reports whether the replica sees the router's own key, or none, in place of the client's.
-func (s *Server) keyed(replica int) bool {
-	forwarder, ok := s.backends[replica].Transport.(Forwarder)
-	return ok && !forwarder.ForwardsAuthorization()
+// assemble makes the parts of the server, in an order in which each has those that it needs.
+func (s *Server) assemble(o *Options) error {
+	started := s.clock()
+	s.drain = &drain{settings: s.running.Config, log: s.log, ledger: s.router.Ledger(), ordered: make(chan struct{})}
+	s.metrics = metrics.New(metrics.Options{
+		Router: s.router, Clock: s.clock, Reasons: admission.Reasons, Failures: proxy.Reasons,
+		Waiting: func() ([]string, []int) { return s.queue.Lengths() },
+	})
+	s.observe(o)
+	s.contexts = newContexts(s.router.Table(), s.backends)
+	s.catalogue = catalogue.New(catalogue.Options{
+		Table: s.router.Table(), DefaultTask: func() int { return s.running.Load().Task }, Fail: s.reply.Fail, Jobs: jobModels(&o.Modality), Context: s.contexts.ofVariant,
+	})
+	s.trials = s.newTrials(o)
+	s.reloads = &reloads{
+		running: &s.running, reloader: o.Reloader, router: s.router, trials: s.trials, log: s.log, counts: newReloadCounts(s.metrics.Registry), follow: s.follow,
+		loader: config.Loader{Table: s.router.Table(), CheckGrants: s.catalogue.CheckGrants, Rules: browserRules},
+	}
+	if err := s.reloads.begin(&s.config); err != nil {
+		return err
+	}
+	s.reach(o)
+	s.overview = overview.New(overview.Options{
+		Router: s.router, Metrics: s.metrics, Engines: s.engines, Held: s.adapter.Held, Context: s.contexts.of, Signals: s.loads.statuses,
+		Jobs:     func() []jobs.Queue { return s.jobs.service.Queues() },
+		Draining: s.drain.draining.Load, Fail: s.reply.Fail, Clock: s.clock, Started: started,
+	})
+	if err := s.join(o.Modules); err != nil {
+		return err
+	}
+	s.accounts.observers = append(s.accounts.observers, newAccessLog(s.running.Config, s.log, s.clock))
+	if err := s.answer(o); err != nil {
+		return err
+	}
+	var err error
+	if s.guard, err = s.newGuard(o); err != nil {
+		return err
+	}
+	s.orders = s.newOrders()
+	s.metrics.Registry.MustRegister(s.orders.Metrics())
+	return s.makeRouters()
 }
 
-// newReply makes what writes to clients.
-func (s *Server) newReply() *proxy.Writer {
-	return &proxy.Writer{
-		Settings: s.settings, Ending: s.draining.Load,
-		Failed: func(c *gin.Context, code string) { accountOf(c.Request.Context()).failed(code) },
+// observe makes what sees each request, and what writes to its client.
+func (s *Server) observe(o *Options) {
+	s.known = &known{}
+	s.accounts = &accounts{
+		table: s.router.Table(), ledger: s.router.Ledger(), running: &s.running, tracer: o.Tracer,
+		observers: slices.Clone(o.Observers), known: s.known,
 	}
+	s.settler = &settler{s.metrics, slices.Clone(o.Watchers)}
+	s.reply = &proxy.Writer{
+		Settings: s.running.Config, Ending: s.drain.draining.Load,
+		Failed: func(c *gin.Context, code string) { accountOf(c.Request.Context()).failed(code) },
+		Refused: func(c *gin.Context, status int) {
+			s.metrics.Refused(status)
+			accountOf(c.Request.Context()).refused()
+		},
+	}
+}
+
+// reach makes what leads to the replicas, and what bounds the way there.
+func (s *Server) reach(o *Options) {
+	s.adapter = work.NewAdapter(s.router, s.clock)
+	s.loads = newLoads(o.Balancer, s.router, s.backends, &s.config, s.clock, s.log, s.adapter.Held)
+	s.loads.waiting = func() ([]string, []int) { return s.queue.Lengths() }
+	s.accounts.loads = s.loads
+	s.settler.watchers = append(s.settler.watchers, trialWatcher{s.trials}, lessons{s.loads.Feed})
+	if o.Busy != nil {
+		o.Busy.Said = s.loads.Known
+		s.accounts.observers = append(s.accounts.observers, answers{o.Busy, s.clock})
+	}
+	s.engines = s.newEngines(o.Drift)
+	s.reloads.engines = s.engines
+	s.adapter.Sign, s.adapter.Drift = s.engines.Sign, o.Drift
+	s.memory = admission.NewMemory(s.running.Config, o.Memory, s.log)
+	trusted := func(addr string) bool { return s.running.Load().Proxies.Trust(addr) }
+	s.clients = admission.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
+	s.drain.clients = s.clients
+	s.responses = &responses{table: s.router.Table(), backends: s.backends, kept: proxy.NewResponses(s.clock), catalogue: s.catalogue, reply: s.reply}
+	s.proxy = s.newProxy(trusted)
+	s.responses.proxy = s.proxy
+	s.metrics.Registry.MustRegister(append(s.engines.Metrics(), s.trials.Metrics(), s.memory.Metrics(), s.clients.Metrics(), s.loads.Metrics(), metrics.Prompts(s.adapter.Prompts, s.router.Table()))...)
+}
+
+// answer makes what answers requests.
+func (s *Server) answer(o *Options) error {
+	table := s.router.Table()
+	leases := admission.NewLeases(admission.LeaseOptions{
+		Table: table, Settings: s.running.Config, Output: o.OutputTokens, Settle: s.settler.settle, Fail: s.reply.Fail,
+		NewID: randomID, Clock: s.clock, Log: s.log,
+	})
+	s.metrics.Registry.MustRegister(leases.Metrics()...)
+	s.queue = admission.NewQueue(s.running.Config, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
+	s.responses.queue = s.queue
+	s.middleware = &middleware{s.log, s.reply, s.clients, s.memory, s.responses}
+	s.gate = s.newGate()
+	s.metrics.Registry.MustRegister(s.gate.Metrics()...)
+	s.receiver = &receiver{s.running.Config, s.clock, s.memory, s.reply}
+	s.interpreter = &interpreter{s.running.Config, s.catalogue, s.adapter.Prompts, s.config.Affinity}
+	s.admitter = &admitter{
+		settings: s.running.Config, clock: s.clock, log: s.log, ledger: s.router.Ledger(), reply: s.reply, metrics: s.metrics,
+		adapter: s.adapter, queue: s.queue, contexts: s.contexts, loads: s.loads, proxy: s.proxy,
+	}
+	s.completions = &completions{s.running.Config, s.clock, s.reply, s.memory, s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler}
+	s.route = &leaseEndpoint{table, s.reply, s.metrics, s.receiver, s.interpreter, s.queue, s.admitter, s.settler, leases, s.engines.Controller()}
+	service, err := s.newJobs(o)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrJobs, err)
+	}
+	s.jobs = &jobEndpoints{s.running.Config, s.clock, table, s.reply, s.memory, s.metrics, s.receiver, s.catalogue, s.queue, s.proxy, service}
+	s.classifier = &classifier{s.completions, table, s.jobs}
+	s.models = &models{table, s.reply, s.memory, s.proxy, service, s.drain.draining.Load}
+	s.home = &home{version: o.Version, modules: s.added, encrypted: s.config.Admin.TLS.On()}
+	return nil
 }
 
 // newProxy makes what sends requests to replicas. Trusts reports whether an address is a
@@ -54,48 +164,65 @@ func (s *Server) newProxy(trusts func(addr string) bool) *proxy.Proxy {
 		list[i].Transport = countedTransport{list[i].Transport, i}
 	}
 	return proxy.New(proxy.Options{
-		Table: s.table, Backends: list, Settings: s.settings, Clock: s.clock, Log: s.log,
-		Reply: s.reply, Health: s.health, Metrics: s.metrics, Memory: s.memory.Answers, Loads: proxyLoads{s.feed, s},
-		Prompts: s.adapter.Prompts, Events: s.adapter.Events,
-		Keyed: s.keyed, Context: s.contexts.of, Unlisted: s.engines.Unlisted, Keep: s.kept.Keep, Trusts: trusts,
+		Table: s.router.Table(), Backends: list, Settings: s.running.Config, Clock: s.clock, Log: s.log,
+		Reply: s.reply, Health: s.engines.Controller(), Metrics: s.metrics, Memory: s.memory.Answers, Loads: s.loads,
+		Prompts: s.adapter.Prompts, Events: s.adapter.Events, Context: s.contexts.of, Unlisted: s.engines.Unlisted, Keep: s.responses.kept.Keep, Trusts: trusts,
+		Keyed: func(replica int) bool { // its server sees the router's own key, or none
+			forwarder, ok := s.backends[replica].Transport.(Forwarder)
+			return ok && !forwarder.ForwardsAuthorization()
+		},
 	})
 }
 
-// watchEngines makes what watches the engines, and has them report to the server.
-func (s *Server) watchEngines(m *drift.Monitor) {
+// newEngines makes what watches the engines.
+func (s *Server) newEngines(m *drift.Monitor) *engines.Engines {
 	c := &s.config
-	s.engines = engines.New(engines.Options{
+	return engines.New(engines.Options{
 		Ledger: s.router.Ledger(), Backends: s.backends, Health: c.Watching(), Gauges: c.Gauges,
 		Lifecycle: c.Lifecycle.Config, DrainTimeout: c.Lifecycle.DrainTimeout,
 		Drift: m, Correct: corrects(c), Clock: s.clock, Log: s.log,
 		Hooks: engines.Hooks{
 			Held:     s.adapter.Held,
-			Leased:   func(leased []int) { s.leases.Count(leased) },
+			Leased:   func(leased []int) { s.route.leases.Count(leased) },
 			Lost:     func(replica int) int { return s.proxy.Lost(replica) },
 			Refused:  func(replica int) { s.proxy.Refused(replica) },
 			Found:    func(replica int) { s.proxy.Found(replica) },
-			Replaced: func(replica int) { s.proxy.Forget(replica); s.feed.Forget(replica) },
+			Replaced: func(replica int) { s.proxy.Forget(replica); s.loads.Forget(replica) },
 			Context:  s.contexts.report,
-			Loads:    s.feed,
+			Loads:    s.loads.Feed,
 		},
 	})
-	s.health = s.engines.Controller()
-	s.adapter.Sign, s.adapter.Drift = s.engines.Sign, m
-	s.metrics.Registry.MustRegister(s.engines.Metrics()...)
 }
 
 // corrects says whether forecasts use the slowness of replicas. Among several routers none
 // does: the prompts of the others, which it does not know of, lengthen what it measures.
 func corrects(c *config.Config) bool { return c.Drift.Correct && c.Routers == 1 }
 
-// OrderPolicy carries out an order about policies; see [trial.Trials.Order].
-func (s *Server) OrderPolicy(order, ref string, share float64, reason string) (note string, err error) {
-	if err := s.trials.Changeable(); err != nil {
-		return "", err
+// newJobs makes what plans jobs. The proxy sends their batches.
+func (s *Server) newJobs(o *Options) (*jobs.Service, error) {
+	table, ledger := s.router.Table(), s.router.Ledger()
+	sends := &batches{s.running.Config, s.clock, s.log, table, s.adapter, s.proxy}
+	service, err := jobs.New(o.Modality, jobs.Options{
+		Clock: s.clock, Memory: s.memory.Answers, Send: sends.send,
+		Takes: func(replica int) bool { return ledger.State(replica) == fleet.Up },
+		Host:  func(replica int) string { return table.Hosts[table.Replicas[replica].Host].Name },
+	})
+	if err == nil && service.On() {
+		err = s.metrics.Registry.Register(service)
 	}
-	s.reloading.Lock() // orders come one at a time, and reloads
-	defer s.reloading.Unlock()
-	return s.trials.Order(order, ref, share, reason)
+	return service, err
+}
+
+// follow has the parts take over the settings in force that keep what they derived from them.
+func (s *Server) follow() {
+	c := s.running.Config()
+	s.queue.Follow()
+	s.memory.Follow()
+	s.clients.Follow(c)
+	s.proxy.Follow()
+	s.engines.Follow(c.Watching(), c.Gauges)
+	s.engines.Corrects(corrects(c))
+	s.loads.Set(c.Signals)
 }
 
 // Status is what the server has done so far, and how its fleet is.
@@ -105,23 +232,18 @@ func (s *Server) Status() overview.Status { return s.overview.Status() }
 func (s *Server) Policies() trial.Policies { return s.trials.Policies() }
 
 // newTrials makes what carries out orders about policies.
-func (s *Server) newTrials(o Options) *trial.Trials {
-	objective := o.Objective
-	if objective == nil {
-		objective = func(string) string { return "" }
+func (s *Server) newTrials(o *Options) *trial.Trials {
+	of := trial.Options{
+		Table: s.router.Table(), InCharge: s.router.PolicyName, Policies: policySetOf(s.router), Objective: o.Objective,
+		Config: func() trial.Config { return s.running.Config().Trial }, Clock: s.clock, Log: s.log,
 	}
-	return trial.New(trial.Options{
-		Table: s.table, InCharge: s.router.PolicyName, Policies: policySetOf(s.router), Source: s.source(),
-		Objective: objective, Config: func() trial.Config { return s.settings().Trial }, Clock: s.clock, Log: s.log,
-	})
-}
-
-// source is the reloader as the source of policies; nil without one.
-func (s *Server) source() trial.Source {
-	if s.reloader == nil {
-		return nil
+	if of.Objective == nil {
+		of.Objective = func(string) string { return "" }
 	}
-	return s.reloader
+	if o.Reloader != nil {
+		of.Source = o.Reloader
+	}
+	return trial.New(of)
 }
 
 // policySetOf is the router's policies, also of one within a [recording.Recorder]; nil if they cannot
@@ -144,39 +266,6 @@ func (t trialWatcher) Ended(w *work.Work, r work.Result) {
 		t.Trials.Ended(trial.Ended{Arrival: w.Request.Arrival, Trial: w.Trial, Reported: r.Reported, Met: r.Met, Utility: r.Utility})
 	}
 }
-
-// begins reads what the configuration names for the first time.
-func (s *Server) begins() error {
-	first, err := s.loader.Load(s.config, nil)
-	if err == nil {
-		err = first.Ring.RestoreUsage(s.config.UsageFile)
-	}
-	if err != nil {
-		return err
-	}
-	s.running.Store(first)
-	s.reloads = newReloads(s.metrics.Registry)
-	s.gate = s.newGate()
-	s.watchers = append(slices.Clip(s.watchers), trialWatcher{s.trials})
-	s.metrics.Registry.MustRegister(append(s.gate.Metrics(), s.drainMetrics(), s.trials.Metrics())...)
-	return nil
-}
-
-// tellKeys says who may ask.
-func (s *Server) tellKeys() {
-	ring := s.running.Load().Ring
-	switch {
-	case ring == nil:
-		s.log.Warn("no keys file: anyone who can connect may ask", "to_make_one", "gearshift key new NAME --keys FILE, and serving.keys_file: FILE")
-	case len(ring.Holders()) == 0:
-		s.log.Warn("the keys file has no keys: nobody may ask", "file", s.running.Load().Config.KeysFile)
-	default:
-		s.log.Info("API keys are asked for", "keys", len(ring.Holders()))
-	}
-}
-
-// settings is the configuration in force.
-func (s *Server) settings() *Config { return &s.running.Load().Config }
 
 // certificate has the clients' certificate in force; nil without encryption.
 func (s *Server) certificate() func() *tls.Certificate {
@@ -205,28 +294,29 @@ func (s *Server) newGate() *access.Gate {
 	return access.New(access.Options{
 		Rules: func() *access.PageRules { return s.running.Load().Browser },
 		Ring:  func() *access.Ring { return s.running.Load().Ring },
-		Open:  s.open, Free: func(c *gin.Context) bool { return s.known.free[c.FullPath()] },
-		RetryAfter: func() time.Duration { return s.settings().RetryAfter },
-		Refuse:     func(c *gin.Context, status int, e wire.Error) { s.refuse(c, &wire.Refusal{Status: status, Error: e}) },
-		NotFound:   s.unknownPath, Clock: s.clock,
+		Open: func(c *gin.Context) bool { // to machines that watch this one
+			path := c.Request.URL.Path
+			if path == metricsPath {
+				return s.running.Config().Metrics == config.MetricsOpen
+			}
+			return s.known.open[path] || s.known.open[c.FullPath()]
+		},
+		Free:       func(c *gin.Context) bool { return s.known.free[c.FullPath()] },
+		RetryAfter: func() time.Duration { return s.running.Config().RetryAfter },
+		Refuse: func(c *gin.Context, status int, e wire.Error) {
+			s.reply.Refuse(c, &wire.Refusal{Status: status, Error: e})
+		},
+		NotFound: s.middleware.unknownPath, Clock: s.clock,
 	})
 }
 
-// open reports whether the path needs no key. Those who ask are machines that watch
-// this one.
-func (s *Server) open(c *gin.Context) bool {
-	path := c.Request.URL.Path
-	if path == metricsPath {
-		return s.settings().Metrics == config.MetricsOpen
-	}
-	return s.known.open[path] || s.known.open[c.FullPath()]
-}
-
 // clientMetrics are the metrics on the clients' port, unless they are off there.
-func (s *Server) clientMetrics(c *gin.Context) {
-	if s.settings().Metrics == config.MetricsOff {
-		s.unknownPath(c)
-		return
+func clientMetrics(settings func() *Config, shown http.Handler, unknown gin.HandlerFunc) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if settings().Metrics == config.MetricsOff {
+			unknown(c)
+			return
+		}
+		shown.ServeHTTP(c.Writer, c.Request)
 	}
-	s.metrics.Handler().ServeHTTP(c.Writer, c.Request)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"gearshift/router/fleet"
 	"gearshift/serving/jobs"
 	"gearshift/serving/openai/catalogue"
 	"gearshift/serving/openai/proxy"
@@ -15,90 +16,97 @@ import (
 	"gearshift/serving/work"
 )
 
+// classifier answers requests to classify inputs of models whose inputs are chosen.
+type classifier struct {
+	*completions
+	table *fleet.Table
+	jobs  *jobEndpoints
+}
+
 // classify answers a request to classify: a job, if it is a list of inputs for a model whose inputs are
 // chosen, or a request for one input, which is routed as others are.
-func (s *Server) classify(c *gin.Context, e *proxy.Endpoint) {
-	until := s.clock() + s.settings().Timeouts.Total
-	body, fault := s.read(c, taken{})
+func (x *classifier) classify(c *gin.Context, e *proxy.Endpoint) {
+	until := x.clock() + x.settings().Timeouts.Total
+	body, fault := x.receiver.read(c, taken{})
 	if fault != nil {
-		s.refuse(c, fault)
+		x.reply.Refuse(c, fault)
 		return
 	}
 	defer body.Release()
-	received := s.clock()
-	k, fault := s.parsed(c, body)
+	received := x.clock()
+	k, fault := parsed(c, body)
 	if fault == nil && jobs.IsList(body.Bytes()) {
-		asked, unasked := s.askedFor(c, k.Model, k.Task)
-		if unasked == nil && s.jobs.Serves(asked.Model, asked.Task) {
-			s.classifyJob(c, asked, body, until)
+		asked, unasked := x.jobs.askedFor(c, k.Model, k.Task)
+		if unasked == nil && x.jobs.service.Serves(asked.Model, asked.Task) {
+			x.classifyJob(c, asked, body, until)
 			return
 		}
 		fault = unasked
 	}
 	if fault == nil {
 		name := k.Model
-		s.standFor(c, &k)
-		if fault = s.routable(c, e, &k); fault == nil {
-			fault = s.reached(&k, name)
+		x.standFor(c, &k)
+		if fault = x.routable(c, e, &k); fault == nil {
+			fault = x.reached(&k, name)
 		}
 		if fault == nil {
-			fault = s.fitInputs(&k)
+			fault = x.fitInputs(&k)
 		}
 	}
 	if fault != nil {
-		s.refuse(c, fault)
+		x.reply.Refuse(c, fault)
 		return
 	}
-	s.finish(c, e, k, received, until)
+	x.finish(c, e, k, received, until)
 }
 
 // classifyJob answers a list of inputs to classify.
-func (s *Server) classifyJob(c *gin.Context, asked jobs.Asked, body *wire.Buffer, until time.Duration) {
-	job, refused := s.jobs.Classify(asked, body.Bytes())
+func (x *classifier) classifyJob(c *gin.Context, asked jobs.Asked, body *wire.Buffer, until time.Duration) {
+	job, refused := x.jobs.service.Classify(asked, body.Bytes())
 	if refused != nil {
-		s.refuse(c, &refused.Refusal)
+		x.reply.Refuse(c, &refused.Refusal)
 		return
 	}
-	s.answerJob(c, job, len(body.Bytes()), until, func(r *jobs.Result, h http.Header) ([]byte, error) {
+	x.jobs.answer(c, job, len(body.Bytes()), until, func(r *jobs.Result, h http.Header) ([]byte, error) {
 		h.Set("Content-Type", "application/json")
 		return r.Classification(wire.Field(h, proxy.RequestID))
 	})
 }
 
 // standFor has the name of a model whose inputs are chosen stand for its variants, and its task for the
-// request's. A variant may have that name itself, and is meant then.
-func (s *Server) standFor(c *gin.Context, k *call) {
-	if len(s.table.Variants) > catalogue.MostVariants || s.table.VariantIndex(k.Model) >= 0 {
+// request'x. A variant may have that name itself, and is meant then.
+func (x *classifier) standFor(c *gin.Context, k *call) {
+	if len(x.table.Variants) > catalogue.MostVariants || x.table.VariantIndex(k.Model) >= 0 {
 		return
 	}
-	for _, name := range s.jobs.VariantsOf(k.Model) {
-		if i := s.table.VariantIndex(name); i >= 0 {
+	for _, name := range x.jobs.service.VariantsOf(k.Model) {
+		if i := x.table.VariantIndex(name); i >= 0 {
 			k.fleet.Variants |= 1 << i
 		}
 	}
 	if k.fleet.Variants == 0 {
 		return
 	}
-	if index, fault := s.catalogue.Task(c.Request.Header, k.Task, work.Auto); fault == nil && wire.Field(c.Request.Header, "X-Gearshift-Task") == "" && s.table.TaskIndex(k.Task) < 0 {
-		k.Task = s.jobs.Task(k.Model, s.table.Tasks[index].Name)
+	if index, fault := x.interpreter.catalogue.Task(c.Request.Header, k.Task, work.Auto); fault == nil && wire.Field(c.Request.Header, "X-Gearshift-Task") == "" && x.table.TaskIndex(k.Task) < 0 {
+		k.Task = x.jobs.service.Task(k.Model, x.table.Tasks[index].Name)
 	}
 	k.Model = AutoModel
 }
 
 // reached refuses a request that names a model of which no variant answers the task with the
 // quality that is asked for.
-func (s *Server) reached(k *call, model string) *wire.Refusal {
+func (x *classifier) reached(k *call, model string) *wire.Refusal {
 	if k.fleet.Variants == 0 {
 		return nil
 	}
 	answered := false
-	for v := range s.table.Variants {
-		if s.table.Reaches(&k.fleet, v) {
+	for v := range x.table.Variants {
+		if x.table.Reaches(&k.fleet, v) {
 			return nil
 		}
-		answered = answered || k.fleet.Variants>>v&1 == 1 && s.table.Answers(k.fleet.Task, v)
+		answered = answered || k.fleet.Variants>>v&1 == 1 && x.table.Answers(k.fleet.Task, v)
 	}
-	task := s.table.Tasks[k.fleet.Task].Name
+	task := x.table.Tasks[k.fleet.Task].Name
 	if !answered {
 		return wire.Bad(http.StatusBadRequest, "model", "model_not_for_task", fmt.Sprintf("%q does not answer task %q", model, task))
 	}
@@ -106,14 +114,14 @@ func (s *Server) reached(k *call, model string) *wire.Refusal {
 }
 
 // fitInputs leaves one input to classify the variants that need nothing that it lacks.
-func (s *Server) fitInputs(k *call) *wire.Refusal {
-	if len(s.table.Variants) > catalogue.MostVariants {
+func (x *classifier) fitInputs(k *call) *wire.Refusal {
+	if len(x.table.Variants) > catalogue.MostVariants {
 		return nil
 	}
 	has := k.Inputs().Names()
 	var lacking, some uint64
-	for v := range s.table.Variants {
-		if s.jobs.Lacks(s.table.Variants[v].Name, has) {
+	for v := range x.table.Variants {
+		if x.jobs.service.Lacks(x.table.Variants[v].Name, has) {
 			lacking |= 1 << v
 		} else {
 			some |= 1 << v
@@ -126,8 +134,8 @@ func (s *Server) fitInputs(k *call) *wire.Refusal {
 		some &= k.fleet.Variants
 	}
 	k.fleet.Variants = some
-	for v := range s.table.Variants {
-		if some>>v&1 == 1 && s.table.Reaches(&k.fleet, v) && (k.variant == work.Auto || k.variant == v) {
+	for v := range x.table.Variants {
+		if some>>v&1 == 1 && x.table.Reaches(&k.fleet, v) && (k.variant == work.Auto || k.variant == v) {
 			return nil
 		}
 	}

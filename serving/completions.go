@@ -2,9 +2,10 @@ package serving
 
 import (
 	"errors"
-	"math"
+	"log/slog"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -12,81 +13,96 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
+	"gearshift/serving/admin/metrics"
 	"gearshift/serving/admission"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
 
+// completions answers requests to the endpoints of the replicas.
+type completions struct {
+	settings    func() *Config
+	clock       work.Clock
+	reply       *proxy.Writer
+	memory      *admission.Memory
+	receiver    *receiver
+	interpreter *interpreter
+	responses   *responses
+	admitter    *admitter
+	proxy       *proxy.Proxy
+	settler     *settler
+}
+
 // complete answers a request to an endpoint of the replicas, streamed or not.
-func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
-	until := s.clock() + s.settings().Timeouts.Total
+func (x *completions) complete(c *gin.Context, e *proxy.Endpoint) {
+	until := x.clock() + x.settings().Timeouts.Total
 	var also taken
 	if e.Files {
 		also.media = formType
 	}
-	body, fault := s.read(c, also)
+	body, fault := x.receiver.read(c, also)
 	if fault != nil {
-		s.refuse(c, fault)
+		x.reply.Refuse(c, fault)
 		return
 	}
 	defer body.Release()
-	received := s.clock()
-	k, fault := s.parsed(c, body)
+	received := x.clock()
+	k, fault := parsed(c, body)
 	if fault == nil {
-		fault = s.routable(c, e, &k)
+		fault = x.routable(c, e, &k)
 	}
 	if fault != nil {
-		s.refuse(c, fault)
+		x.reply.Refuse(c, fault)
 		return
 	}
-	s.finish(c, e, k, received, until)
+	x.finish(c, e, k, received, until)
 }
 
 // finish answers a call that was understood.
-func (s *Server) finish(c *gin.Context, e *proxy.Endpoint, k call, received, until time.Duration) {
-	if !s.memory.Answers.Take(answerBuffer) {
-		s.memory.LogShortage("answers")
-		s.refuse(c, s.noMemory(c, "for answers"))
+func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received, until time.Duration) {
+	if !x.memory.Answers.Take(answerBuffer) {
+		x.memory.LogShortage("answers")
+		x.reply.Refuse(c, x.memory.Refusal(c.Writer.Header(), "answers"))
 		return
 	}
-	defer s.memory.Answers.Give(answerBuffer)
+	defer x.memory.Answers.Give(answerBuffer)
 	var alive *proxy.KeepAlive
 	if k.Stream {
-		alive = s.reply.KeepAlive(c)
+		alive = x.reply.KeepAlive(c)
 		defer alive.Stop()
 	}
-	w, fault := s.enter(c, e, k, until, alive)
-	if fault != nil {
-		s.fail(c, fault.Status, fault.Error)
+	w := x.admitter.enter(c, e, k, until, alive)
+	if w == nil {
 		return
 	}
 	var outcome work.Outcome
 	var tokens int
 	// On a panic the outcome is still its zero value, which says so.
-	defer func() { s.settle(w, outcome, tokens) }()
+	defer func() { x.settler.settle(w, outcome, tokens) }()
 
 	call := proxy.Call{Request: k.Request, Endpoint: e, Work: w, Variant: k.variant, Received: received, Until: until, Alive: alive}
 	if e.Stores {
-		call.Owner = s.tenant(c)
+		call.Owner = x.responses.tenant(c)
 	}
 	var broken bool
-	if outcome, tokens, broken = s.proxy.Serve(c, call); broken {
+	if outcome, tokens, broken = x.proxy.Serve(c, call); broken {
 		panic(http.ErrAbortHandler)
 	}
 }
 
 // routable finds out what the client asks for, and which variants may answer it.
-func (s *Server) routable(c *gin.Context, e *proxy.Endpoint, k *call) *wire.Refusal {
-	fault := s.understand(c.Request.Header, k, s.catalogue.Allowed(access.Granted(c)))
+func (x *completions) routable(c *gin.Context, e *proxy.Endpoint, k *call) *wire.Refusal {
+	grants := access.Granted(c)
+	fault := x.interpreter.understand(c.Request.Header, k, x.interpreter.catalogue.Allowed(grants))
 	if fault == nil && e.Continues {
-		fault = s.follow(c, k)
+		fault = x.responses.follow(c, k)
 	}
 	if fault == nil {
-		fault = s.catalogue.Permit(access.Granted(c), &k.fleet, k.variant)
+		fault = x.interpreter.catalogue.Permit(grants, &k.fleet, k.variant)
 	}
 	if fault == nil {
-		s.proxy.Able(e, &k.fleet, k.variant)
+		x.proxy.Able(e, &k.fleet, k.variant)
 	}
 	return fault
 }
@@ -94,90 +110,106 @@ func (s *Server) routable(c *gin.Context, e *proxy.Endpoint, k *call) *wire.Refu
 // headerWaited is how long the request waited for room.
 const headerWaited = "X-Gearshift-Waited-Ms"
 
+// admitter gives calls their places on replicas, or refuses them.
+type admitter struct {
+	settings func() *Config
+	clock    work.Clock
+	log      *slog.Logger
+	ledger   *fleet.Ledger
+	reply    *proxy.Writer
+	metrics  *metrics.Requests
+	adapter  *work.Adapter
+	queue    *admission.Queue
+	contexts *contextLengths
+	loads    *loads
+	proxy    *proxy.Proxy
+
+	onFallback atomic.Bool // the last choice was a fallback
+}
+
 // enter routes the call, after a wait for room if it takes one, of which the request's
-// time bounds how long.
-func (s *Server) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.Duration, alive *proxy.KeepAlive) (*work.Work, *wire.Refusal) {
-	h := c.Writer.Header()
-	key, fault := s.queue.Key(c.Request.Header, access.Tenant(c), access.Granted(c).Classes)
-	var spend access.Spend
-	if fault == nil && !e.Counts { // no budget pays for what no model does
-		answers := 0
-		if e.Generates {
-			answers = max(1, k.fleet.Answers)
-		}
-		spend, fault = access.Reserve(c, s.expected(k.fleet.PromptTokens, answers, k.MaxTokens()))
+// time bounds how long. Without a place the request is answered, and the work nil.
+func (x *admitter) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.Duration, alive *proxy.KeepAlive) *work.Work {
+	tokens := int64(-1) // no budget pays for what no model does
+	switch {
+	case e.Generates:
+		tokens = x.queue.Expected(k.fleet.PromptTokens, max(1, k.fleet.Answers), k.MaxTokens())
+	case !e.Counts:
+		tokens = x.queue.Expected(k.fleet.PromptTokens, 0, k.MaxTokens())
 	}
+	key, spend, fault := claim(c, x.queue, tokens)
 	if fault != nil {
-		s.metrics.Refused(fault.Status)
-		k.account.refused()
-		return nil, fault
+		x.reply.Refuse(c, fault)
+		return nil
 	}
-	k.account.queued(key.Tenant)
-	s.fit(&k)
-	before := s.clock()
-	w := s.adapter.Arrive(k.fleet)
+	x.contexts.fit(&k)
+	before := x.clock()
+	w := x.adapter.Arrive(k.fleet)
 	w.Spend, w.Prompt = spend, k.prompt
 	w.Streams = e.Generates && k.Stream
 	w.Tokenless = !e.Generates && !e.Counts
 	if e.Generates && !k.Stream {
 		// Nobody sees how far an answer in one piece has come. Of those that run at a
 		// time, each has generated a mean answer in the mean, if lengths are geometric.
-		w.Unseen = int(s.queue.Output()) * max(1, k.fleet.Answers)
+		w.Unseen = int(x.queue.Output()) * max(1, k.fleet.Answers)
 	}
 	observer := k.account.observer(k.fleet)
 	alive.Wait(nil)
-	err := s.queue.Admit(c.Request.Context(), w, k.variant, observer, key, until)
+	err := x.queue.Admit(c.Request.Context(), w, k.variant, observer, key, until)
 	alive.Rest()
-	if err != nil && !s.unfit(w, k, err) {
+	if err != nil && !x.contexts.unfit(w, k, err) {
 		spend.End(time.Now(), 0)
-		return nil, s.shed(err, k, key, h)
+		x.shed(c, err, k, key)
+		return nil
 	}
+	h := c.Writer.Header()
 	if w.Waited > 0 {
 		h.Set(headerWaited, strconv.FormatInt(w.Waited.Milliseconds(), 10))
 	}
-	took := s.clock() - before - w.Waited
-	s.inform(c, w)
-	s.begun(w, k, took, h)
-	return w, nil
+	took := x.clock() - before - w.Waited
+	x.loads.inform(c, w)
+	x.begun(w, k, took, h)
+	return w
 }
 
-// expected is how many tokens the request is expected to take, of its prompt and of so
-// many answers, of at most maxTokens each if that is not zero.
-func (s *Server) expected(prompt, answers, maxTokens int) int64 {
-	mean := s.queue.Output()
-	switch {
-	case maxTokens > 0 && (mean == 0 || float64(maxTokens) < mean):
-		mean = float64(maxTokens)
-	case mean == 0:
-		mean = 1
+// claim finds the flow of a request, and reserves so many tokens of its key's budgets: none if they are below
+// zero.
+func claim(c *gin.Context, q *admission.Queue, tokens int64) (key admission.FlowKey, spend access.Spend, fault *wire.Refusal) {
+	key, fault = q.Key(c.Request.Header, access.Tenant(c), access.Granted(c).Classes)
+	if fault == nil && tokens >= 0 {
+		spend, fault = access.Reserve(c, tokens)
 	}
-	return int64(prompt) + int64(math.Ceil(mean))*int64(answers)
+	if fault == nil {
+		accountOf(c.Request.Context()).queued(key.Tenant)
+	}
+	return key, spend, fault
 }
 
-// begin routes the call of a caller that dispatches by itself, at once, or refuses it.
-// Headers are those of the answer.
-func (s *Server) begin(k call, maxTokens int, spend access.Spend, h http.Header) (*work.Work, *wire.Refusal) {
-	s.fit(&k)
-	before := s.clock()
-	w := s.adapter.Arrive(k.fleet)
+// begin routes the call of a caller that dispatches by itself, at once. Without a place the request is
+// answered, and the work nil.
+func (x *admitter) begin(c *gin.Context, k call, unseen int, spend access.Spend) *work.Work {
+	x.contexts.fit(&k)
+	before := x.clock()
+	w := x.adapter.Arrive(k.fleet)
 	w.Spend = spend
 	w.Reported = true
-	w.Unseen = s.leases.Unseen(maxTokens) // the caller does not report how far the answer is
-	if err := w.Begin(k.variant, k.account.observer(k.fleet)); err != nil && !s.unfit(w, k, err) {
+	w.Unseen = unseen // the caller does not report how far the answer is
+	if err := w.Begin(k.variant, k.account.observer(k.fleet)); err != nil && !x.contexts.unfit(w, k, err) {
 		spend.End(time.Now(), 0)
-		key := s.queue.Default()
-		return nil, s.shed(s.queue.Refused(err, key), k, key, h)
+		key := x.queue.Default()
+		x.shed(c, x.queue.Refused(err, key), k, key)
+		return nil
 	}
-	s.begun(w, k, s.clock()-before, h)
-	return w, nil
+	x.begun(w, k, x.clock()-before, c.Writer.Header())
+	return w
 }
 
 // begun enters work that has its place, after a decision that took so long, and says
 // in the answer's header who routed it.
-func (s *Server) begun(w *work.Work, k call, took time.Duration, h http.Header) {
-	s.metrics.Chosen(w, took)
-	s.logFallback(w)
-	h[proxy.Variant], h[headerPolicy] = proxy.Two(s.table.Variants[w.Variant].Name, w.Policy)
+func (x *admitter) begun(w *work.Work, k call, took time.Duration, h http.Header) {
+	x.metrics.Chosen(w, took)
+	x.logFallback(w)
+	h[proxy.Variant], h[headerPolicy] = proxy.Two(x.ledger.Table().Variants[w.Variant].Name, w.Policy)
 	if w.Fallback {
 		h.Set(headerFallback, w.Reason)
 	}
@@ -185,52 +217,59 @@ func (s *Server) begun(w *work.Work, k call, took time.Duration, h http.Header) 
 }
 
 // shed counts a request that is not begun, and answers it.
-func (s *Server) shed(err error, k call, by admission.FlowKey, h http.Header) *wire.Refusal {
+func (x *admitter) shed(c *gin.Context, err error, k call, by admission.FlowKey) {
 	reason := admission.ReasonOf(err)
 	k.account.rejected(reason)
-	s.metrics.Shed(k.fleet.Task, s.queue.Class(by.Class), reason)
+	x.metrics.Shed(k.fleet.Task, x.queue.Class(by.Class), reason)
 	if reason == admission.ReasonError {
-		s.log.Error("cannot route", "error", err)
+		x.log.Error("cannot route", "error", err)
 	}
 	f := admission.RefusalFor(reason)
 	if k.fleet.Only > 0 && reason == admission.ReasonNoReplica {
-		f.Message = s.lost(k.fleet.Only - 1)
+		f.Message = lost(x.ledger.Table(), k.fleet.Only-1)
 	}
-	after := s.settings().RetryAfter
+	after := x.settings().RetryAfter
 	var refused router.Refusal
 	if errors.As(err, &refused) {
 		after = refused.After
 	}
 	if reason != admission.ReasonError {
-		spared := s.proxy.Spared(&k.fleet, k.variant, func(i int) bool { return s.router.Ledger().State(i) != fleet.Up })
-		after = max(after, min(spared, s.settings().Overload.MaxRetryAfter))
+		spared := x.proxy.Spared(&k.fleet, k.variant, func(i int) bool { return x.ledger.State(i) != fleet.Up })
+		after = max(after, min(spared, x.settings().Overload.MaxRetryAfter))
 	}
+	h := c.Writer.Header()
 	h.Set(access.HeaderReason, reason)
 	h.Set("Retry-After", strconv.Itoa(int((after+time.Second-1)/time.Second)))
-	return &f
+	x.reply.Fail(c, f.Status, f.Error)
 }
 
 // logFallback logs when fallbacks begin and end.
-func (s *Server) logFallback(w *work.Work) {
-	if w.Policy == router.Pinned || w.Reason == router.ReasonLate || w.Reason == router.ReasonFloor || w.Reason == router.ReasonLimited || w.Reason == router.ReasonContext || s.onFallback.Load() == w.Fallback || s.onFallback.Swap(w.Fallback) == w.Fallback {
+func (x *admitter) logFallback(w *work.Work) {
+	if w.Policy == router.Pinned || w.Reason == router.ReasonLate || w.Reason == router.ReasonFloor || w.Reason == router.ReasonLimited || w.Reason == router.ReasonContext || x.onFallback.Load() == w.Fallback || x.onFallback.Swap(w.Fallback) == w.Fallback {
 		return
 	}
 	if w.Fallback {
-		s.log.Warn("the policy does not route; a fallback does", "reason", w.Reason, "by", w.Policy)
+		x.log.Warn("the policy does not route; a fallback does", "reason", w.Reason, "by", w.Policy)
 	} else {
-		s.log.Info("the policy routes again", "policy", w.Policy)
+		x.log.Info("the policy routes again", "policy", w.Policy)
 	}
 }
 
+// settler ends work.
+type settler struct {
+	metrics  *metrics.Requests
+	watchers []Watcher
+}
+
 // settle ends work and reports its end, once.
-func (s *Server) settle(w *work.Work, outcome work.Outcome, tokens int) (work.Result, bool) {
+func (x *settler) settle(w *work.Work, outcome work.Outcome, tokens int) (work.Result, bool) {
 	r, first := w.End(outcome, tokens)
 	if !first {
 		return r, false
 	}
 	w.Charge(r)
-	s.metrics.Ended(w, r)
-	for _, watcher := range s.watchers {
+	x.metrics.Ended(w, r)
+	for _, watcher := range x.watchers {
 		watcher.Ended(w, r)
 	}
 	if w.Ending != nil {

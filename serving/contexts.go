@@ -105,15 +105,15 @@ const (
 )
 
 // fit has the call go to sizes that can hold its prompt, if the policy may choose.
-func (s *Server) fit(k *call) {
+func (c *contextLengths) fit(k *call) {
 	if k.variant == work.Auto && k.fleet.Only == 0 {
-		k.fleet.Holding = s.contexts.holding(k.fleet.PromptTokens)
+		k.fleet.Holding = c.holding(k.fleet.PromptTokens)
 	}
 }
 
 // unfit begins work for which the sizes that can hold it by the estimate have no room, or
 // are down, on one that may hold it all the same. It reports false if there is none.
-func (s *Server) unfit(w *work.Work, k call, err error) bool {
+func (c *contextLengths) unfit(w *work.Work, k call, err error) bool {
 	if w.Request.Holding == 0 {
 		return false
 	}
@@ -122,7 +122,7 @@ func (s *Server) unfit(w *work.Work, k call, err error) bool {
 	case errors.Is(err, router.ErrNoReplica):
 		w.Request.Holding = 0
 	case admission.ReasonOf(err) == admission.ReasonSaturated, admission.ReasonOf(err) == admission.ReasonDeadline, admission.ReasonOf(err) == admission.ReasonFull:
-		w.Request.Holding = s.contexts.holding(w.Request.PromptTokens * overestimatedOutOf / overestimated)
+		w.Request.Holding = c.holding(w.Request.PromptTokens * overestimatedOutOf / overestimated)
 	}
 	if w.Request.Holding == before {
 		return false

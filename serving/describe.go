@@ -13,6 +13,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"gearshift/router/fleet"
+	"gearshift/serving/admission"
+	"gearshift/serving/jobs"
 	"gearshift/serving/openai/inference"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
@@ -25,14 +28,24 @@ func modelOfPath(c *gin.Context) string {
 }
 
 // noInference refuses a model that takes no tensors here.
-func (s *Server) noInference(model string) *wire.Refusal {
-	message := fmt.Sprintf("there is no model %q that takes tensors; there are %s", model, s.jobs.Names())
-	if of, _, below := strings.Cut(model, "/"); below && s.jobs.Serves(of, "") {
+func noInference(service *jobs.Service, model string) *wire.Refusal {
+	message := fmt.Sprintf("there is no model %q that takes tensors; there are %s", model, service.Names())
+	if of, _, below := strings.Cut(model, "/"); below && service.Serves(of, "") {
 		message = fmt.Sprintf("there is no /v2/models/%s here; of %s there are its metadata, /ready and /infer", model, of)
-	} else if !s.jobs.On() {
+	} else if !service.On() {
 		message = "no model of this router takes tensors; the scenario has none with modalities"
 	}
 	return wire.Bad(http.StatusNotFound, "model", "model_not_found", message)
+}
+
+// models describes models that take tensors.
+type models struct {
+	table    *fleet.Table
+	reply    *proxy.Writer
+	memory   *admission.Memory
+	proxy    *proxy.Proxy
+	jobs     *jobs.Service
+	draining func() bool
 }
 
 // The bounds of an engine's metadata: of their time, and of their bytes.
@@ -41,43 +54,43 @@ const (
 	wholeMetadata = 1 << 20
 )
 
-// describeModel answers with the metadata of a model, as one of its engines that are up has them.
-func (s *Server) describeModel(c *gin.Context) {
+// describe answers with the metadata of a model, as one of its engines that are up has them.
+func (x *models) describe(c *gin.Context) {
 	name := modelOfPath(c)
-	if !s.jobs.Serves(name, "") {
-		s.refuse(c, s.noInference(name))
+	if !x.jobs.Serves(name, "") {
+		x.reply.Refuse(c, noInference(x.jobs, name))
 		return
 	}
 	err := errors.New("no worker is up")
-	for _, replica := range s.jobs.Up(name) {
-		if err = s.describe(c, name, replica); err == nil {
+	for _, replica := range x.jobs.Up(name) {
+		if err = x.metadata(c, name, replica); err == nil {
 			return
 		}
 		if errors.Is(err, proxy.ErrMemory) {
-			s.memory.LogShortage("answers")
-			s.refuse(c, s.noMemory(c, "for answers"))
+			x.memory.LogShortage("answers")
+			x.reply.Refuse(c, x.memory.Refusal(c.Writer.Header(), "answers"))
 			return
 		}
 	}
-	s.fail(c, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()})
+	x.reply.Fail(c, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()})
 }
 
-// describe answers with the metadata that the replica's engine has, under the name that clients know.
-func (s *Server) describe(c *gin.Context, name string, replica int) error {
+// metadata answers with the metadata that the replica's engine has, under the name that clients know.
+func (x *models) metadata(c *gin.Context, name string, replica int) error {
 	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), describing, errSlow)
 	defer cancel()
 	var path string
-	text, status, err := s.proxy.Get(ctx, replica, func(model string) string {
+	text, status, err := x.proxy.Get(ctx, replica, func(model string) string {
 		path = inference.PathPrefix + url.PathEscape(model)
 		return path
 	}, wholeMetadata)
-	host := s.table.Hosts[s.table.Replicas[replica].Host].Name
+	host := x.table.Hosts[x.table.Replicas[replica].Host].Name
 	if err != nil {
 		return fmt.Errorf("the engine on %s: %w", host, err)
 	}
 	held := 2 * int64(cap(text)) // the answer and its copy
-	defer func() { s.memory.Answers.Give(held) }()
-	if !s.memory.Answers.Take(held / 2) {
+	defer func() { x.memory.Answers.Give(held) }()
+	if !x.memory.Answers.Take(held / 2) {
 		held /= 2
 		return proxy.ErrMemory
 	}
@@ -99,7 +112,7 @@ func (s *Server) describe(c *gin.Context, name string, replica int) error {
 	}
 	out.Truncate(out.Len() - 1)
 	out.WriteByte('}')
-	s.reply.Writable(c)
+	x.reply.Writable(c)
 	c.Data(http.StatusOK, "application/json", out.Bytes())
 	return nil
 }
@@ -107,20 +120,21 @@ func (s *Server) describe(c *gin.Context, name string, replica int) error {
 // errSlow is why an engine that takes too long is not waited for.
 var errSlow = errors.New("it did not answer in time")
 
-// modelReady says whether a worker of the model is up.
-func (s *Server) modelReady(c *gin.Context) {
+// ready says whether a worker of the model is up.
+func (x *models) ready(c *gin.Context) {
 	name := modelOfPath(c)
 	switch {
-	case !s.jobs.Serves(name, ""):
-		s.refuse(c, s.noInference(name))
-	case s.draining.Load() || len(s.jobs.Up(name)) == 0:
-		s.fail(c, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "no_replica", Message: "no worker of the model is up"})
+	case !x.jobs.Serves(name, ""):
+		x.reply.Refuse(c, noInference(x.jobs, name))
+	case x.draining() || len(x.jobs.Up(name)) == 0:
+		x.reply.Fail(c, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "no_replica", Message: "no worker of the model is up"})
 	default:
 		c.JSON(http.StatusOK, gin.H{"name": name, "ready": true})
 	}
 }
 
 // describeServer answers with the metadata of the server.
-func (s *Server) describeServer(c *gin.Context) {
-	c.JSON(http.StatusOK, gin.H{"name": "gearshift", "version": s.version, "extensions": []string{"binary_tensor_data"}})
+func describeServer(version string) gin.HandlerFunc {
+	about := gin.H{"name": "gearshift", "version": version, "extensions": []string{"binary_tensor_data"}}
+	return func(c *gin.Context) { c.JSON(http.StatusOK, about) }
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -11,14 +12,27 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/serving/admin"
+	"gearshift/router/fleet"
+	"gearshift/serving/admission"
 )
 
 // drain is the order to end in peace.
 type drain struct {
-	once    sync.Once
-	ordered chan struct{}
-	busy    atomic.Int64 // handlers at work
+	settings func() *Config
+	log      *slog.Logger
+	ledger   *fleet.Ledger
+	clients  *admission.Connections
+
+	draining atomic.Bool
+	once     sync.Once
+	ordered  chan struct{}
+	busy     atomic.Int64 // handlers at work
+}
+
+// order orders the end, once.
+func (d *drain) order() {
+	d.draining.Store(true)
+	d.once.Do(func() { close(d.ordered) })
 }
 
 // settleTime is how long requests that were cut off have to be counted.
@@ -37,9 +51,9 @@ const lastMoment = 500 * time.Millisecond
 
 // lastRequests waits until no connection is left that could bring a request, or for a moment: the
 // others are idle, and their clients have not asked since the end was ordered.
-func (s *Server) lastRequests() {
-	late := time.Now().Add(min(lastMoment, s.settings().DrainTimeout))
-	for s.clients.Waiting() > 0 && time.Now().Before(late) {
+func (d *drain) lastRequests() {
+	late := time.Now().Add(min(lastMoment, d.settings().DrainTimeout))
+	for d.clients.Waiting() > 0 && time.Now().Before(late) {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -51,27 +65,14 @@ func (d *drain) settle() {
 	}
 }
 
-// Drain makes Serve end as if its context had: not ready first, then no more
-// connections, and an end once the requests in flight are over. It returns at
-// once, and a second call changes nothing.
-func (s *Server) Drain() {
-	s.draining.Store(true)
-	s.drain.once.Do(func() { close(s.drain.ordered) })
-}
-
-// EndsWithin is how long Serve and ServeAdmin may take once their contexts end.
-func (s *Server) EndsWithin() time.Duration {
-	return s.settings().ReadyGrace + s.settings().DrainTimeout + settleTime + admin.Grace
-}
-
 // retreat ends a running server: it reports not ready for Config.ReadyGrace, and
 // still answers, so that load balancers turn away before connections are refused;
 // then it ends to listen, and finishes what is in flight.
-func (s *Server) retreat(ctx context.Context, server *http.Server, unlisten func(), failed <-chan error) error {
-	s.Drain()
-	s.log.Info("draining", "in_flight", s.router.Ledger().InFlight())
-	if s.settings().ReadyGrace > 0 {
-		grace := time.NewTimer(s.settings().ReadyGrace)
+func (d *drain) retreat(ctx context.Context, server *http.Server, unlisten func(), failed <-chan error) error {
+	d.order()
+	d.log.Info("draining", "in_flight", d.ledger.InFlight())
+	if d.settings().ReadyGrace > 0 {
+		grace := time.NewTimer(d.settings().ReadyGrace)
 		defer grace.Stop()
 		select {
 		case err := <-failed:
@@ -79,20 +80,20 @@ func (s *Server) retreat(ctx context.Context, server *http.Server, unlisten func
 		case <-grace.C:
 		}
 	}
-	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.settings().DrainTimeout)
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.settings().DrainTimeout)
 	defer cancel()
 	unlisten()
 	<-failed // all who had connected are accepted
-	s.lastRequests()
+	d.lastRequests()
 	err := server.Shutdown(wait)
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.log.Warn("requests cut off at shutdown", "in_flight", s.router.Ledger().InFlight())
+		d.log.Warn("requests cut off at shutdown", "in_flight", d.ledger.InFlight())
 		err = server.Close()
-		s.drain.settle()
+		d.settle()
 	}
 	if err != nil {
 		return fmt.Errorf("cannot shut down: %w", err)
 	}
-	s.log.Info("stopped")
+	d.log.Info("stopped")
 	return nil
 }

@@ -7,13 +7,22 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
 )
 
-// home answers "/" on the clients' port, where people look first. Only a client on this
+// home is where people look first: "/" on the clients' port.
+type home struct {
+	version   string
+	modules   []route                // their endpoints
+	encrypted bool                   // the admin listener
+	adminAddr atomic.Pointer[string] // of that, once it serves
+}
+
+// serve answers "/". Only a client on this
 // machine learns where the operators' page is.
-func (s *Server) home(c *gin.Context) {
+func (x *home) serve(c *gin.Context) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `Gearshift%s routes each request to the model size that delivers the most quality
 before its deadline. This is its OpenAI-compatible endpoint; the base URL ends in /v1.
@@ -24,8 +33,8 @@ before its deadline. This is its OpenAI-compatible endpoint; the base URL ends i
   GET  /healthz, /readyz      for load balancers
 %s
 Documentation: docs/README.md of the source.
-`, strings.TrimRight(" "+s.version, " "), s.moduleLines())
-	if page := s.pageURL(); page != "" && fromHere(c.Request.RemoteAddr) {
+`, strings.TrimRight(" "+x.version, " "), x.moduleLines())
+	if page := x.pageURL(); page != "" && fromHere(c.Request.RemoteAddr) {
 		fmt.Fprintf(&b, "The page for operators: %s\n", page)
 	}
 	c.Header("Cache-Control", "no-store")
@@ -34,9 +43,9 @@ Documentation: docs/README.md of the source.
 }
 
 // moduleLines are the modules' endpoints on this port, a line each.
-func (s *Server) moduleLines() string {
+func (x *home) moduleLines() string {
 	var b strings.Builder
-	for _, r := range s.added {
+	for _, r := range x.modules {
 		if !r.Access.admin() {
 			fmt.Fprintf(&b, "  %-4s %-22s %s\n", r.Method, r.Path, r.About)
 		}
@@ -46,13 +55,13 @@ func (s *Server) moduleLines() string {
 
 // pageURL is where the operators' page is, as a browser on this machine takes it; "" if
 // there is none, or it does not listen yet. A module has it, at "/".
-func (s *Server) pageURL() string {
-	addr := s.adminAddr.Load()
-	if addr == nil || !slices.ContainsFunc(s.added, func(r route) bool { return r.Access == AdminOpen && r.Path == "/" }) {
+func (x *home) pageURL() string {
+	addr := x.adminAddr.Load()
+	if addr == nil || !slices.ContainsFunc(x.modules, func(r route) bool { return r.Access == AdminOpen && r.Path == "/" }) {
 		return ""
 	}
 	scheme := "http"
-	if s.config.Admin.TLS.On() {
+	if x.encrypted {
 		scheme = "https"
 	}
 	host, port, err := net.SplitHostPort(*addr)
@@ -65,11 +74,11 @@ func (s *Server) pageURL() string {
 	return scheme + "://" + net.JoinHostPort(host, port) + "/"
 }
 
-// fromHere reports whether the address of a connection is this machine's.
+// fromHere reports whether the address of a connection is this machine'x.
 func fromHere(remote string) bool {
 	addr, err := netip.ParseAddrPort(remote)
 	return err == nil && addr.Addr().Unmap().IsLoopback()
 }
 
 // getVersion answers with the version of this program.
-func (s *Server) getVersion(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"version": s.version}) }
+func (x *home) getVersion(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"version": x.version}) }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -15,7 +16,9 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
+	"gearshift/serving/admin/metrics"
 	"gearshift/serving/admin/overview"
+	"gearshift/serving/admission"
 	"gearshift/serving/config"
 	"gearshift/serving/jobs"
 	"gearshift/serving/openai/catalogue"
@@ -29,27 +32,20 @@ import (
 // that the client takes.
 const headerStrategy, headerMinQuality = "X-Gearshift-Strategy", "X-Gearshift-Min-Quality"
 
-// serveJobs starts what plans jobs. The proxy sends their batches.
-func (s *Server) serveJobs(o *Options) (err error) {
-	ledger := s.router.Ledger()
-	s.jobs, err = jobs.New(o.Modality, jobs.Options{
-		Clock: s.clock, Memory: s.memory.Answers, Send: s.sendBatch,
-		Takes: func(replica int) bool { return ledger.State(replica) == fleet.Up },
-		Host:  func(replica int) string { return s.table.Hosts[s.table.Replicas[replica].Host].Name },
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrJobs, err)
-	}
-	if s.jobs.On() {
-		err = s.metrics.Registry.Register(s.jobs)
-	}
-	return err
+// batches sends the batches of jobs to replicas.
+type batches struct {
+	settings func() *Config
+	clock    work.Clock
+	log      *slog.Logger
+	table    *fleet.Table
+	adapter  *work.Adapter
+	proxy    *proxy.Proxy
 }
 
-// sendBatch has a batch answered that is planned for the replica, where it takes a place.
-func (s *Server) sendBatch(ctx context.Context, replica int, task string, b *proxy.Batch) (sent jobs.Sent, err error) {
+// send has a batch answered that is planned for the replica, where it takes a place.
+func (x *batches) send(ctx context.Context, replica int, task string, b *proxy.Batch) (sent jobs.Sent, err error) {
 	sent.Replica = replica
-	w, ok := s.adapter.Place(fleet.Request{Task: max(0, s.table.TaskIndex(task))}, replica, planned)
+	w, ok := x.adapter.Place(fleet.Request{Task: max(0, x.table.TaskIndex(task))}, replica, planned)
 	if !ok {
 		return sent, jobs.ErrDown
 	}
@@ -57,11 +53,11 @@ func (s *Server) sendBatch(ctx context.Context, replica int, task string, b *pro
 	defer func() {
 		w.End(outcome, 0)
 		if value := recover(); value != nil {
-			s.log.Error("panic", "value", value, "replica", s.table.Replicas[sent.Replica].Name, "stack", string(debug.Stack()))
+			x.log.Error("panic", "value", value, "replica", x.table.Replicas[sent.Replica].Name, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", value)
 		}
 	}()
-	outcome, sent.Failed, err = s.proxy.Ask(ctx, b, w, s.clock()+s.settings().Timeouts.Total)
+	outcome, sent.Failed, err = x.proxy.Ask(ctx, b, w, x.clock()+x.settings().Timeouts.Total)
 	sent.Replica = w.Replica
 	return sent, err
 }
@@ -84,21 +80,36 @@ func jobModels(c *jobs.Config) (list []catalogue.JobModel) {
 	return list
 }
 
-// inferJob answers a request of the Open Inference Protocol.
-func (s *Server) inferJob(c *gin.Context, _ *proxy.Endpoint) {
-	until := s.clock() + s.settings().Timeouts.Total
-	body, fault := s.read(c, taken{media: tensorType, inference: true})
+// jobEndpoints answers jobs.
+type jobEndpoints struct {
+	settings  func() *Config
+	clock     work.Clock
+	table     *fleet.Table
+	reply     *proxy.Writer
+	memory    *admission.Memory
+	metrics   *metrics.Requests
+	receiver  *receiver
+	catalogue *catalogue.Catalogue
+	queue     *admission.Queue
+	proxy     *proxy.Proxy
+	service   *jobs.Service
+}
+
+// infer answers a request of the Open Inference Protocol.
+func (x *jobEndpoints) infer(c *gin.Context, _ *proxy.Endpoint) {
+	until := x.clock() + x.settings().Timeouts.Total
+	body, fault := x.receiver.read(c, taken{media: tensorType, inference: true})
 	if fault != nil {
-		s.refuse(c, fault)
+		x.reply.Refuse(c, fault)
 		return
 	}
 	defer body.Release()
-	asked, fault := s.askedFor(c, modelOfPath(c), "")
-	if fault == nil && !s.jobs.Serves(asked.Model, asked.Task) {
-		fault = s.noInference(asked.Model)
+	asked, fault := x.askedFor(c, modelOfPath(c), "")
+	if fault == nil && !x.service.Serves(asked.Model, asked.Task) {
+		fault = noInference(x.service, asked.Model)
 	}
 	if fault != nil {
-		s.refuse(c, fault)
+		x.reply.Refuse(c, fault)
 		return
 	}
 	if a := accountOf(c.Request.Context()); a != nil {
@@ -106,22 +117,22 @@ func (s *Server) inferJob(c *gin.Context, _ *proxy.Endpoint) {
 	}
 	q, err := inference.ReadRequest(c.Request.Header, body.Bytes())
 	if err != nil {
-		s.refuse(c, wire.Bad(http.StatusBadRequest, "", "invalid_inference", err.Error()))
+		x.reply.Refuse(c, wire.Bad(http.StatusBadRequest, "", "invalid_inference", err.Error()))
 		return
 	}
-	job, refused := s.jobs.Infer(asked, q)
+	job, refused := x.service.Infer(asked, q)
 	if refused != nil {
-		s.failJob(c, refused)
+		x.fail(c, refused)
 		return
 	}
-	s.answerJob(c, job, len(body.Bytes()), until, (*jobs.Result).Inference)
+	x.answer(c, job, len(body.Bytes()), until, (*jobs.Result).Inference)
 }
 
-// planJob says which modalities would be sent for a job.
-func (s *Server) planJob(c *gin.Context) {
-	body, fault := s.read(c, taken{})
+// plan says which modalities would be sent for a job.
+func (x *jobEndpoints) plan(c *gin.Context) {
+	body, fault := x.receiver.read(c, taken{})
 	if fault != nil {
-		s.refuse(c, fault)
+		x.reply.Refuse(c, fault)
 		return
 	}
 	defer body.Release()
@@ -129,15 +140,15 @@ func (s *Server) planJob(c *gin.Context) {
 	fault = wire.RefusalOf(wire.Decode(body.Bytes(), &in, true))
 	var asked jobs.Asked
 	if fault == nil {
-		asked, fault = s.askedFor(c, in.Model, in.Task)
+		asked, fault = x.askedFor(c, in.Model, in.Task)
 	}
 	if fault != nil {
-		s.refuse(c, fault)
+		x.reply.Refuse(c, fault)
 		return
 	}
-	plan, refused := s.jobs.Plan(asked, in)
+	plan, refused := x.service.Plan(asked, in)
 	if refused != nil {
-		s.refuse(c, &refused.Refusal)
+		x.reply.Refuse(c, &refused.Refusal)
 		return
 	}
 	c.JSON(http.StatusOK, plan)
@@ -145,15 +156,15 @@ func (s *Server) planJob(c *gin.Context) {
 
 // askedFor is what the client asks for: by its header, and by the model and task that its body
 // names.
-func (s *Server) askedFor(c *gin.Context, model, task string) (a jobs.Asked, fault *wire.Refusal) {
+func (x *jobEndpoints) askedFor(c *gin.Context, model, task string) (a jobs.Asked, fault *wire.Refusal) {
 	h := c.Request.Header
 	a = jobs.Asked{Model: model, Explain: wire.Field(h, headerExplain) == "1"}
-	index, fault := s.catalogue.Task(h, task, work.Auto)
+	index, fault := x.catalogue.Task(h, task, work.Auto)
 	if fault != nil {
 		return a, fault
 	}
-	if a.Task = s.table.Tasks[index].Name; wire.Field(h, "X-Gearshift-Task") == "" && s.table.TaskIndex(task) < 0 {
-		a.Task = s.jobs.Task(model, a.Task)
+	if a.Task = x.table.Tasks[index].Name; wire.Field(h, "X-Gearshift-Task") == "" && x.table.TaskIndex(task) < 0 {
+		a.Task = x.service.Task(model, a.Task)
 	}
 	if a.Total, fault = deadline(h, totalHeaders, "milliseconds until the end of the answer"); fault != nil {
 		return a, fault
@@ -164,46 +175,40 @@ func (s *Server) askedFor(c *gin.Context, model, task string) (a jobs.Asked, fau
 			return a, wire.Bad(http.StatusBadRequest, strings.ToLower(headerMinQuality), "invalid_quality", fmt.Sprintf("quality %q; it must be a number of at least 0", text))
 		}
 	}
-	if allowed := s.catalogue.Allowed(access.Granted(c)); allowed != 0 {
+	if allowed := x.catalogue.Allowed(access.Granted(c)); allowed != 0 {
 		a.May = func(variant string) bool {
-			i := s.table.VariantIndex(variant)
+			i := x.table.VariantIndex(variant)
 			return i >= 0 && allowed>>i&1 == 1
 		}
 	}
 	return a, nil
 }
 
-// answerJob has the job answered, and its answer written. It is charged for what is sent to engines
+// answer has the job answered, and its answer written. It is charged for what is sent to engines
 // and what comes back.
-func (s *Server) answerJob(c *gin.Context, job *jobs.Job, size int, until time.Duration, write func(*jobs.Result, http.Header) ([]byte, error)) {
+func (x *jobEndpoints) answer(c *gin.Context, job *jobs.Job, size int, until time.Duration, write func(*jobs.Result, http.Header) ([]byte, error)) {
 	defer job.Release()
-	account := accountOf(c.Request.Context())
-	key, fault := s.queue.Key(c.Request.Header, access.Tenant(c), access.Granted(c).Classes)
-	var spend access.Spend
-	if fault == nil {
-		spend, fault = access.Reserve(c, int64(job.Size()))
-	}
+	key, spend, fault := claim(c, x.queue, int64(job.Size()))
 	if fault != nil {
-		s.refuse(c, fault)
+		x.reply.Refuse(c, fault)
 		return
 	}
-	account.queued(key.Tenant)
-	job.Tenant, job.Header = key.Tenant, s.proxy.Forward(c)
+	job.Tenant, job.Header = key.Tenant, x.proxy.Forward(c)
 	charged := int64(size + answerBuffer)
-	if !s.memory.Answers.Take(charged) {
+	if !x.memory.Answers.Take(charged) {
 		spend.End(time.Now(), 0)
-		s.memory.LogShortage("answers")
-		s.refuse(c, s.noMemory(c, "for answers"))
+		x.memory.LogShortage("answers")
+		x.reply.Refuse(c, x.memory.Refusal(c.Writer.Header(), "answers"))
 		return
 	}
-	defer s.memory.Answers.Give(charged)
-	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), until-s.clock(), config.Overdue(config.PhaseTotal))
+	defer x.memory.Answers.Give(charged)
+	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), until-x.clock(), config.Overdue(config.PhaseTotal))
 	defer cancel()
-	r, err := s.jobs.Do(ctx, job)
+	r, err := x.service.Do(ctx, job)
 	spend.End(time.Now(), int64(r.Tokens))
-	s.countJob(r, job.Total)
-	if account != nil {
-		account.Job = r
+	x.count(r, job.Total)
+	if a := accountOf(c.Request.Context()); a != nil {
+		a.Job = r
 	}
 	h := c.Writer.Header()
 	if r.Explain != nil {
@@ -215,19 +220,19 @@ func (s *Server) answerJob(c *gin.Context, job *jobs.Job, size int, until time.D
 		h.Set(headerStrategy, r.Line())
 		var text []byte
 		if text, err = write(r, h); err == nil {
-			s.reply.Writable(c)
+			x.reply.Writable(c)
 			c.Data(http.StatusOK, h.Get("Content-Type"), text)
 			return
 		}
 		err = &jobs.Refused{Refusal: wire.Refusal{Status: http.StatusBadGateway, Error: wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()}}}
 	}
-	s.failJob(c, err)
+	x.fail(c, err)
 }
 
-// countJob counts the requests of a job that engines have answered, as those that came alone are counted.
-func (s *Server) countJob(r *jobs.Result, total time.Duration) {
+// count counts the requests of a job that engines have answered, as those that came alone are counted.
+func (x *jobEndpoints) count(r *jobs.Result, total time.Duration) {
 	took := time.Duration(r.TookMS * float64(time.Millisecond))
-	task, outcome := s.table.TaskIndex(r.Task), work.Cancelled
+	task, outcome := x.table.TaskIndex(r.Task), work.Cancelled
 	switch {
 	case r.Answered():
 		outcome = work.Completed
@@ -235,37 +240,37 @@ func (s *Server) countJob(r *jobs.Result, total time.Duration) {
 		outcome = work.Failed
 	}
 	for name, n := range r.Strategy {
-		variant := s.table.VariantIndex(name)
+		variant := x.table.VariantIndex(name)
 		if task < 0 || variant < 0 {
 			continue
 		}
 		one := work.Result{Outcome: outcome, Latency: took, Judged: outcome != work.Cancelled}
 		if outcome == work.Completed {
 			one.Met = took <= total
-			one.Utility = s.table.Tasks[task].Utility(variant, fleet.Times{Total: took}, fleet.Deadlines{Total: total})
+			one.Utility = x.table.Tasks[task].Utility(variant, fleet.Times{Total: took}, fleet.Deadlines{Total: total})
 			r.Utility += float64(n) * one.Utility
 		}
-		s.metrics.Answered(task, variant, n, one)
+		x.metrics.Answered(task, variant, n, one)
 	}
 }
 
-// failJob answers for a job that has no answer.
-func (s *Server) failJob(c *gin.Context, err error) {
+// fail answers for a job that has no answer.
+func (x *jobEndpoints) fail(c *gin.Context, err error) {
 	var refused *jobs.Refused
 	var late config.Overdue
 	switch {
 	case errors.As(err, &refused) && refused.Load:
 		if refused.Code == "out_of_memory" {
-			s.memory.LogShortage("answers")
+			x.memory.LogShortage("answers")
 		}
 		h := c.Writer.Header()
 		h.Set(access.HeaderReason, string(refused.Code))
-		h.Set("Retry-After", strconv.Itoa(int((s.settings().RetryAfter+time.Second-1)/time.Second)))
-		s.fail(c, refused.Status, refused.Refusal.Error)
+		h.Set("Retry-After", strconv.Itoa(int((x.settings().RetryAfter+time.Second-1)/time.Second)))
+		x.reply.Fail(c, refused.Status, refused.Refusal.Error)
 	case errors.As(err, &refused):
-		s.refuse(c, &refused.Refusal)
+		x.reply.Refuse(c, &refused.Refusal)
 	case errors.As(err, &late):
-		s.fail(c, http.StatusGatewayTimeout, wire.Error{Type: wire.Timeout, Code: "timeout", Message: fmt.Sprintf("the job was not answered within %v (serving.timeouts.total)", s.settings().Timeouts.Total)})
+		x.reply.Fail(c, http.StatusGatewayTimeout, wire.Error{Type: wire.Timeout, Code: "timeout", Message: fmt.Sprintf("the job was not answered within %v (serving.timeouts.total)", x.settings().Timeouts.Total)})
 	default:
 		c.Status(statusClientLeft) // nobody reads it
 	}

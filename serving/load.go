@@ -1,11 +1,9 @@
 package serving
 
 import (
-	"fmt"
-	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -17,83 +15,86 @@ import (
 	"gearshift/serving/engines"
 	"gearshift/serving/engines/gauges"
 	"gearshift/serving/engines/informed"
-	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
 
-// This file joins the server with what replicas say of their load, and says the server's own.
+// loads has what replicas say of their load, and says the router's own.
+type loads struct {
+	*informed.Feed
+	table    *fleet.Table
+	ledger   *fleet.Ledger
+	clock    work.Clock
+	balancer *informed.Balancer // nil if the balancer needs no signals
+	instance uint32             // of the process, as its load says it
+	waiting  func() ([]string, []int)
+}
 
-// newFeed makes what brings the load of replicas.
-func (s *Server) newFeed(b *informed.Balancer) *informed.Feed {
-	models, transports := make([]string, len(s.backends)), make([]http.RoundTripper, len(s.backends))
-	for i := range s.backends {
-		models[i] = s.backends[i].Model
-		if _, ok := s.backends[i].Transport.(engines.Server); ok {
-			transports[i] = s.backends[i].Transport
+// newLoads makes what brings the load of replicas. Held is how many tokens the requests on one hold.
+func newLoads(b *informed.Balancer, r work.Router, backends []Backend, c *Config, clock work.Clock, log *slog.Logger, held func(replica int) int) *loads {
+	models, transports := make([]string, len(backends)), make([]http.RoundTripper, len(backends))
+	for i := range backends {
+		models[i] = backends[i].Model
+		if _, ok := backends[i].Transport.(engines.Server); ok {
+			transports[i] = backends[i].Transport
 		}
 	}
-	ledger := s.router.Ledger()
-	return informed.New(informed.Options{
-		Table: s.table, Models: models, Named: func(replica int) string { return s.backends[replica].Named() }, Transports: transports, Balancer: b, Clock: s.clock, Config: s.config.Signals,
+	table, ledger := r.Table(), r.Ledger()
+	feed := informed.New(informed.Options{
+		Table: table, Models: models, Named: func(replica int) string { return backends[replica].Named() }, Transports: transports, Balancer: b, Clock: clock, Config: c.Signals,
 		Lacks: func(replica int) {
 			if b != nil {
-				s.log.Warn("an engine cannot be asked for its load: the balancer knows the router's own requests there, and what gauges said last", "replica", s.table.Replicas[replica].Name, "lacks", gauges.LoadsPath)
+				log.Warn("an engine cannot be asked for its load: the balancer knows the router's own requests there, and what gauges said last", "replica", table.Replicas[replica].Name, "lacks", gauges.LoadsPath)
 			}
 		},
 		Own: func(replica int) signals.Count {
-			return signals.Count{InFlight: ledger.InFlightOn(replica), Held: s.adapter.Held(replica)}
+			return signals.Count{InFlight: ledger.InFlightOn(replica), Held: held(replica)}
 		},
 	})
-}
-
-// proxyLoads is the feed as the proxy needs it, with the router's own load.
-type proxyLoads struct {
-	*informed.Feed
-	server *Server
+	return &loads{Feed: feed, table: table, ledger: ledger, clock: clock, balancer: b, instance: max(1, rand.Uint32())}
 }
 
 // Own implements [proxy.Loads].
-func (p proxyLoads) Own(f gauges.Format) string {
-	l := p.server.load()
+func (x *loads) Own(f gauges.Format) string {
+	l := x.load()
 	return gauges.WriteLoad(f, &l)
 }
 
 // inform asks the replicas that the balancer wants to hear before it chooses, and has it choose
 // again by what they say. A replica that something else chose stays.
-func (s *Server) inform(c *gin.Context, w *work.Work) {
-	if s.balancer == nil || w.Request.Only > 0 || w.Request.Session != 0 || w.Placed || w.Reason == router.ReasonBalancer {
+func (x *loads) inform(c *gin.Context, w *work.Work) {
+	if x.balancer == nil || w.Request.Only > 0 || w.Request.Session != 0 || w.Placed || w.Reason == router.ReasonBalancer {
 		return
 	}
 	random := rand.Uint64()
-	if s.feed.Before(c.Request.Context(), w.Replica, random) {
-		if w.Repick(func(v *fleet.View) int { return s.balancer.Again(v, &w.Request, w.Replica, random) }) {
-			s.feed.Moved()
+	if x.Before(c.Request.Context(), w.Replica, random) {
+		if w.Repick(func(v *fleet.View) int { return x.balancer.Again(v, &w.Request, w.Replica, random) }) {
+			x.Moved()
 		}
 	}
-	s.feed.Beside(w.Replica, random)
+	x.Beside(w.Replica, random)
 }
 
 // mostSignals bounds how many replicas an explanation has the signals of.
 const mostSignals = 8
 
-// explainSignals adds what was known of the load of the variant's replicas, and the replica that has
+// explain adds what was known of the load of the variant's replicas, and the replica that has
 // the work after some were asked.
-func (s *Server) explainSignals(w *work.Work, e *overview.Explanation) {
-	if s.balancer == nil || e == nil {
+func (x *loads) explain(w *work.Work, e *overview.Explanation) {
+	if x.balancer == nil || e == nil {
 		return
 	}
-	e.Replica = s.table.Replicas[w.Replica].Name
+	e.Replica = x.table.Replicas[w.Replica].Name
 	list := []int{w.Replica}
-	for _, i := range s.table.ReplicasOf(w.Variant) {
+	for _, i := range x.table.ReplicasOf(w.Variant) {
 		if i != w.Replica && len(list) < mostSignals {
 			list = append(list, i)
 		}
 	}
-	now := s.clock()
+	now := x.clock()
 	for _, i := range list {
-		k := s.feed.Known(i)
+		k := x.Known(i)
 		signal := overview.Signal{
-			Replica: s.table.Replicas[i].Name, Source: k.Source.String(), Model: k.Counters.Model, Host: k.Counters.Host,
+			Replica: x.table.Replicas[i].Name, Source: k.Source.String(), Model: k.Counters.Model, Host: k.Counters.Host,
 			WorkMS: overview.Short(fleet.Milliseconds(k.Counters.Work)),
 		}
 		if k.Source != signals.Own {
@@ -103,37 +104,12 @@ func (s *Server) explainSignals(w *work.Work, e *overview.Explanation) {
 	}
 }
 
-// pushLoad takes in what an engine, or who watches it, says of a replica's load: the value of ORCA's
-// header, in either form.
-func (s *Server) pushLoad(c *gin.Context) {
-	replica, fault := s.FindReplica(strings.TrimPrefix(c.Param("replica"), "/"))
-	if fault != nil {
-		s.fail(c, http.StatusNotFound, *fault)
-		return
-	}
-	text, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, 16<<10))
-	var l signals.Load
-	if err == nil {
-		l, err = gauges.ParseLoad(string(text))
-	}
-	if err == nil {
-		if f := s.feed.Pushed(replica, l); f.Refused() {
-			err = fmt.Errorf("the load is not used: it is %v", f)
-		}
-	}
-	if err != nil {
-		s.fail(c, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "invalid_load", Message: err.Error()})
-		return
-	}
-	c.Status(http.StatusNoContent)
-}
-
 // statuses returns what is known of the load of each replica, where a balancer chooses by that.
-func (s *Server) statuses(now time.Duration) []*informed.Status {
-	if s.balancer == nil && !s.feed.Asks() {
-		return make([]*informed.Status, len(s.table.Replicas))
+func (x *loads) statuses(now time.Duration) []*informed.Status {
+	if x.balancer == nil && !x.Asks() {
+		return make([]*informed.Status, len(x.table.Replicas))
 	}
-	return s.feed.Statuses(now)
+	return x.Statuses(now)
 }
 
 // lessons teaches the balancer how long answers took.
@@ -178,14 +154,14 @@ func (b answers) Over(a *Account) {
 }
 
 // load returns the router's own load: of all replicas that take requests together.
-func (s *Server) load() signals.Load {
-	all := make([]int, len(s.table.Replicas))
+func (x *loads) load() signals.Load {
+	all := make([]int, len(x.table.Replicas))
 	for i := range all {
 		all[i] = i
 	}
-	l := s.loadOf(all)
+	l := x.loadOf(all)
 	waiting := 0
-	_, lengths := s.queue.Lengths()
+	_, lengths := x.waiting()
 	for _, n := range lengths {
 		waiting += n
 	}
@@ -196,23 +172,23 @@ func (s *Server) load() signals.Load {
 }
 
 // loadOf returns the load of some replicas together.
-func (s *Server) loadOf(replicas []int) signals.Load {
+func (x *loads) loadOf(replicas []int) signals.Load {
 	var v fleet.View
-	s.router.Ledger().View(s.clock(), &v)
+	x.ledger.View(x.clock(), &v)
 	l := signals.NewLoad()
-	l.Requests, l.Waiting, l.Host, l.Instance = 0, 0, 0, s.instance
+	l.Requests, l.Waiting, l.Host, l.Instance = 0, 0, 0, x.instance
 	var held, room, used, limit float64
 	for _, i := range replicas {
 		if v.Down[i] {
 			continue
 		}
-		r := &s.table.Replicas[i]
+		r := &x.table.Replicas[i]
 		l.Requests += float64(v.InFlight[i])
 		held, room = held+float64(v.Held[i]), room+float64(r.KVTokens)
 		if r.Limit > 0 {
 			used, limit = used+min(float64(v.InFlight[i]), float64(r.Limit)), limit+float64(r.Limit)
 		}
-		if k := s.feed.Known(i); k.Source != signals.Own && k.Counters.Cores > 0 {
+		if k := x.Known(i); k.Source != signals.Own && k.Counters.Cores > 0 {
 			l.Cores, l.Work = max(0, l.Cores)+k.Counters.Cores, max(0, l.Work)+k.Counters.Work.Seconds()
 		}
 	}
@@ -223,28 +199,27 @@ func (s *Server) loadOf(replicas []int) signals.Load {
 	if limit > 0 {
 		l.Utilization = used / limit
 	}
-	if len(replicas) == len(s.table.Replicas) {
+	if len(replicas) == len(x.table.Replicas) {
 		l.Rate = v.Rate
 	}
 	return l
 }
 
-// showLoads answers with the load of each variant, in the form of SGLang's servers.
-func (s *Server) showLoads(c *gin.Context) {
-	names, list := make([]string, len(s.table.Variants)), make([]signals.Load, len(s.table.Variants))
-	for i, v := range s.table.Variants {
-		names[i], list[i] = v.Name, s.loadOf(s.table.ReplicasOf(i))
+// show answers with the load of each variant, in the form of SGLang's servers.
+func (x *loads) show(c *gin.Context) {
+	names, list := make([]string, len(x.table.Variants)), make([]signals.Load, len(x.table.Variants))
+	for i, v := range x.table.Variants {
+		names[i], list[i] = v.Name, x.loadOf(x.table.ReplicasOf(i))
 	}
 	page := gauges.NewLoadsPage(names, list, time.Now())
 	page.All = AutoModel
 	c.JSON(http.StatusOK, page)
 }
 
-// sayLoad writes the router's load into the header of each answer for whose client asks, also where
+// say writes the router's load into the header of each answer for whose client asks, also where
 // the request is refused. An answer of a replica gets the load of the moment at which it begins.
-func (s *Server) sayLoad(c *gin.Context) {
+func (x *loads) say(c *gin.Context) {
 	if f := gauges.FormatAsked(c.Request.Header); f != gauges.NoFormat {
-		l := s.load()
-		c.Writer.Header()[gauges.MetricsHeader] = []string{gauges.WriteLoad(f, &l)}
+		c.Writer.Header()[gauges.MetricsHeader] = []string{x.Own(f)}
 	}
 }

@@ -3,11 +3,13 @@ package serving
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 
 	"github.com/gin-gonic/gin"
 
+	"gearshift/serving/admission"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 )
@@ -28,8 +30,17 @@ var (
 	totalHeaders      = []string{"X-Gearshift-Total-Ms"}
 )
 
+// middleware is what requests pass on their way to an endpoint, and what those get that have none.
+type middleware struct {
+	log       *slog.Logger
+	reply     *proxy.Writer
+	clients   *admission.Connections
+	memory    *admission.Memory
+	responses *responses
+}
+
 // identify gives every answer the client's own request ID, or a new one.
-func (s *Server) identify(c *gin.Context) {
+func identify(c *gin.Context) {
 	id := wire.Field(c.Request.Header, proxy.RequestID)
 	if !wire.Plain(id) {
 		id = randomID()
@@ -43,9 +54,19 @@ func randomID() string {
 	return hex.EncodeToString(b[:])
 }
 
+func (x *middleware) newRouter() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	e.HandleMethodNotAllowed = true
+	e.RedirectTrailingSlash = false
+	e.NoRoute(x.unknownPath)
+	e.NoMethod(x.wrongMethod)
+	return e
+}
+
 // recovery turns a panic into an error, or into a broken connection if part of
 // an answer has gone out: a client must not take that for the whole.
-func (s *Server) recovery(c *gin.Context) {
+func (x *middleware) recovery(c *gin.Context) {
 	defer func() {
 		value := recover()
 		if value == nil {
@@ -54,57 +75,54 @@ func (s *Server) recovery(c *gin.Context) {
 		if value == http.ErrAbortHandler {
 			panic(value)
 		}
-		s.log.Error("panic", "value", value, "path", c.Request.URL.Path,
+		x.log.Error("panic", "value", value, "path", c.Request.URL.Path,
 			"request", c.Writer.Header().Get(proxy.RequestID), "stack", string(debug.Stack()))
 		if c.Writer.Written() {
 			panic(http.ErrAbortHandler)
 		}
-		s.fail(c, http.StatusInternalServerError, wire.Error{Type: wire.ServerError, Code: "internal_error", Message: "the router failed on this request; its log says why"})
+		x.reply.Fail(c, http.StatusInternalServerError, wire.Error{Type: wire.ServerError, Code: "internal_error", Message: "the router failed on this request; its log says why"})
 	}()
 	c.Next()
 }
 
-func (s *Server) unknownPath(c *gin.Context) {
-	s.fail(c, http.StatusNotFound, unknownURL(c.Request))
+func (x *middleware) unknownPath(c *gin.Context) {
+	x.reply.Fail(c, http.StatusNotFound, unknownURL(c.Request))
 }
 
 func unknownURL(r *http.Request) wire.Error {
 	return wire.Error{Type: wire.InvalidRequest, Code: "unknown_url", Message: "there is no " + r.Method + " " + r.URL.Path}
 }
 
-func (s *Server) wrongMethod(c *gin.Context) {
-	if s.noEndpoint(c.Request) {
+func (x *middleware) wrongMethod(c *gin.Context) {
+	if x.responses.noEndpoint(c.Request) {
 		c.Writer.Header().Del("Allow")
-		s.fail(c, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: wire.UnsupportedEndpoint, Message: "the router has no " + c.Request.Method + " " + c.Request.URL.Path})
+		x.reply.Fail(c, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: wire.UnsupportedEndpoint, Message: "the router has no " + c.Request.Method + " " + c.Request.URL.Path})
 		return
 	}
 	message := c.Request.URL.Path + " does not take " + c.Request.Method
 	if allowed := c.Writer.Header().Get("Allow"); allowed != "" {
 		message += "; want " + allowed
 	}
-	s.fail(c, http.StatusMethodNotAllowed, wire.Error{Type: wire.InvalidRequest, Code: "method_not_allowed", Message: message})
+	x.reply.Fail(c, http.StatusMethodNotAllowed, wire.Error{Type: wire.InvalidRequest, Code: "method_not_allowed", Message: message})
 }
 
-// fail answers with an error.
-func (s *Server) fail(c *gin.Context, status int, e wire.Error) { s.reply.Fail(c, status, e) }
-
 // atWork says that the request's connection is no longer one that waits.
-func (s *Server) atWork(c *gin.Context) { s.clients.Begin(c.Request) }
+func (x *middleware) atWork(c *gin.Context) { x.clients.Begin(c.Request) }
 
 // holdHeader has the header of an encrypted request count while it is at work. One that
 // is not encrypted counted as it came.
-func (s *Server) holdHeader(c *gin.Context) {
+func (x *middleware) holdHeader(c *gin.Context) {
 	if c.Request.TLS == nil {
 		return
 	}
-	held, ok := s.clients.Hold(c.Request.Header)
+	held, ok := x.clients.Hold(c.Request.Header)
 	if !ok {
 		c.Header("Connection", "close")
-		s.refuse(c, s.noMemory(c, "for headers"))
+		x.reply.Refuse(c, x.memory.Refusal(c.Writer.Header(), "headers"))
 		return
 	}
 	if held > 0 {
-		defer s.clients.Release(held)
+		defer x.clients.Release(held)
 		c.Next()
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 )
 
@@ -107,7 +108,7 @@ func (s *Server) join(modules []Module) error {
 			if err := r.validate(); err != nil {
 				return fmt.Errorf("cannot join %T: route %q: %w", m, r.Method+" "+r.Path, err)
 			}
-			s.added = append(s.added, route{Route: r, serve: s.plain(r.Handler)})
+			s.added = append(s.added, route{Route: r, serve: plain(s.reply, r.Handler)})
 		}
 		if parts.Hide != nil {
 			if s.adapter.Hide != nil {
@@ -116,10 +117,10 @@ func (s *Server) join(modules []Module) error {
 			s.adapter.Hide = parts.Hide
 		}
 		if parts.Observer != nil {
-			s.observers = append(s.observers, parts.Observer)
+			s.accounts.observers = append(s.accounts.observers, parts.Observer)
 		}
 		if parts.Watcher != nil {
-			s.watchers = append(s.watchers, parts.Watcher)
+			s.settler.watchers = append(s.settler.watchers, parts.Watcher)
 		}
 	}
 	return nil
@@ -127,7 +128,7 @@ func (s *Server) join(modules []Module) error {
 
 // asked is a request to a module's endpoint, as the server knows it.
 type asked struct {
-	server  *Server
+	reply   *proxy.Writer
 	context *gin.Context
 }
 
@@ -135,9 +136,9 @@ type asked struct {
 type askedKey struct{}
 
 // plain has gin call a handler of net/http.
-func (s *Server) plain(h http.HandlerFunc) gin.HandlerFunc {
+func plain(reply *proxy.Writer, h http.HandlerFunc) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		r := c.Request.WithContext(context.WithValue(c.Request.Context(), askedKey{}, asked{s, c}))
+		r := c.Request.WithContext(context.WithValue(c.Request.Context(), askedKey{}, asked{reply, c}))
 		for _, p := range c.Params {
 			r.SetPathValue(p.Key, strings.TrimPrefix(p.Value, "/"))
 		}
@@ -149,7 +150,7 @@ func (s *Server) plain(h http.HandlerFunc) gin.HandlerFunc {
 // own errors.
 func Fail(w http.ResponseWriter, r *http.Request, status int, e wire.Error) {
 	if by, ok := r.Context().Value(askedKey{}).(asked); ok {
-		by.server.fail(by.context, status, e)
+		by.reply.Fail(by.context, status, e)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

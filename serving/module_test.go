@@ -1,6 +1,7 @@
 package serving_test
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -43,13 +44,14 @@ func (m *sleeper) Join(s *serving.Server) serving.Parts {
 }
 
 func (m *sleeper) sleep(w http.ResponseWriter, r *http.Request) {
-	replica, fault := m.server.FindReplica(r.PathValue("replica"))
-	if fault != nil {
-		serving.Fail(w, r, http.StatusNotFound, *fault)
-		return
+	for _, x := range m.server.Status().Replicas {
+		if x.Name == r.PathValue("replica") {
+			m.slept.Inc()
+			_ = serving.Answer(w, http.StatusAccepted, x)
+			return
+		}
 	}
-	m.slept.Inc()
-	_ = serving.Answer(w, http.StatusAccepted, m.server.Status().Replicas[replica])
+	serving.Fail(w, r, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "unknown_replica", Message: fmt.Sprintf("there is no replica %q", r.PathValue("replica"))})
 }
 
 func (m *sleeper) nap(w http.ResponseWriter, r *http.Request) {

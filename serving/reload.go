@@ -3,9 +3,11 @@ package serving
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +18,7 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/config/files"
 	"gearshift/serving/engines"
+	"gearshift/serving/work"
 )
 
 // Reloader has what lies beyond the server: the scenario's file, and the store
@@ -69,14 +72,28 @@ const (
 	byAdmin = admin.By
 )
 
-// reloads counts what reloads came to.
+// reloads reads again what the server was made of, and carries out orders about policies: one at a time.
 type reloads struct {
+	mu       sync.Mutex
+	running  *config.Running
+	loader   config.Loader
+	reloader Reloader // may be nil
+	router   work.Router
+	engines  *engines.Engines
+	trials   *trial.Trials
+	log      *slog.Logger
+	counts   reloadCounts
+	follow   func() // has the parts take over the settings in force
+}
+
+// reloadCounts counts what reloads came to.
+type reloadCounts struct {
 	total   *prometheus.CounterVec // part, result
 	success *prometheus.GaugeVec   // part
 }
 
-func newReloads(r prometheus.Registerer) *reloads {
-	x := &reloads{
+func newReloadCounts(r prometheus.Registerer) reloadCounts {
+	x := reloadCounts{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_reloads_total",
 			Help: "Reloads that changed something, or failed."}, []string{"part", "result"}),
 		success: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gearshift_last_reload_success",
@@ -92,37 +109,51 @@ func newReloads(r prometheus.Registerer) *reloads {
 	return x
 }
 
+// begin reads for the first time what the configuration names.
+func (x *reloads) begin(c *Config) error {
+	first, err := x.loader.Load(*c, nil)
+	if err == nil {
+		err = first.Ring.RestoreUsage(c.UsageFile)
+	}
+	if err == nil {
+		x.running.Store(first)
+	}
+	return err
+}
+
 // Reload reads the files again, and puts in force what has changed in them: the
 // configuration, with keys and certificates, and the policy. On an error the last
 // good one of the part stays. Requests in flight go on as they began. By says who
 // wants it, for the log.
-func (s *Server) Reload(by string) (Reloaded, error) {
-	s.reloading.Lock()
-	defer s.reloading.Unlock()
+func (s *Server) Reload(by string) (Reloaded, error) { return s.reloads.reload(by) }
+
+func (x *reloads) reload(by string) (Reloaded, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	out := Reloaded{Changed: []string{}, NeedRestart: []string{}}
 	err := errors.Join(
-		s.reloaded(configPart, by, &out, s.reloadConfig(&out)),
-		s.reloaded(policyPart, by, &out, s.reloadPolicy(&out)),
+		x.enter(configPart, by, &out, x.reloadConfig(&out)),
+		x.enter(policyPart, by, &out, x.reloadPolicy(&out)),
 	)
-	out.Policy = s.router.PolicyName()
+	out.Policy = x.router.PolicyName()
 	return out, err
 }
 
-// reloaded enters what the reload of a part came to in log and metrics.
-func (s *Server) reloaded(part, by string, out *Reloaded, err error) error {
+// enter enters what the reload of a part came to in log and metrics.
+func (x *reloads) enter(part, by string, out *Reloaded, err error) error {
 	if err != nil {
-		s.reloads.total.WithLabelValues(part, "failure").Inc()
-		s.reloads.success.WithLabelValues(part).Set(0)
+		x.counts.total.WithLabelValues(part, "failure").Inc()
+		x.counts.success.WithLabelValues(part).Set(0)
 		for fault := range strings.Lines(err.Error()) { // a file's faults are a line each
-			s.log.Error("cannot reload: the last good state stays", "part", part, "by", by, "fault", strings.TrimSpace(fault))
+			x.log.Error("cannot reload: the last good state stays", "part", part, "by", by, "fault", strings.TrimSpace(fault))
 		}
 		return err
 	}
-	s.reloads.success.WithLabelValues(part).Set(1)
+	x.counts.success.WithLabelValues(part).Set(1)
 	if part == configPart {
-		log := s.log.Info
+		log := x.log.Info
 		if by == byFile && len(out.Changed)+len(out.NeedRestart) == 0 {
-			log = s.log.Debug
+			log = x.log.Debug
 		}
 		log("reloaded", "by", by, "changed", strings.Join(out.Changed, " "), "need_restart", strings.Join(out.NeedRestart, " "))
 	}
@@ -130,12 +161,12 @@ func (s *Server) reloaded(part, by string, out *Reloaded, err error) error {
 }
 
 // reloadConfig reads the configuration and the files that it names.
-func (s *Server) reloadConfig(out *Reloaded) error {
-	now := s.running.Load()
+func (x *reloads) reloadConfig(out *Reloaded) error {
+	now := x.running.Load()
 	change := Change{Config: now.Config}
-	if s.reloader != nil {
+	if x.reloader != nil {
 		var err error
-		if change, err = s.reloader.Reread(); err != nil {
+		if change, err = x.reloader.Reread(); err != nil {
 			return err
 		}
 	}
@@ -143,24 +174,24 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 		return err
 	}
 	merged, changed, left := config.Merge(now.Config, change.Config)
-	next, err := s.loader.Load(merged, now)
+	next, err := x.loader.Load(merged, now)
 	if err != nil {
 		return err
 	}
 	changed = append(changed, now.Differs(next)...)
-	if err := s.engines.Place(change.Places); err != nil {
+	if err := x.engines.Place(change.Places); err != nil {
 		return err
 	}
-	s.running.Store(next)
+	x.running.Store(next)
 	if (next.Ring == nil) != (now.Ring == nil) {
-		s.tellKeys() // anyone may ask from now on, or no longer
+		x.tellKeys() // anyone may ask from now on, or no longer
 	}
 	if change.Commit != nil {
 		change.Commit()
 	}
-	s.takeOver()
+	x.follow()
 	if slices.ContainsFunc(change.Applied, func(key string) bool { return strings.HasPrefix(key, "serving.upstreams.") }) {
-		s.engines.Recheck()
+		x.engines.Recheck()
 	}
 	out.Changed = append(append(out.Changed, changed...), change.Applied...)
 	out.NeedRestart = append(append(out.NeedRestart, left...), change.Left...)
@@ -169,46 +200,35 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 		*list = slices.Compact(*list)
 	}
 	if len(out.Changed) > 0 {
-		s.reloads.total.WithLabelValues(configPart, "success").Inc()
+		x.counts.total.WithLabelValues(configPart, "success").Inc()
 	}
 	return nil
 }
 
-// takeOver passes the settings on to the parts that keep what they derived from them.
-func (s *Server) takeOver() {
-	s.queue.Follow()
-	s.memory.Follow(s.settings())
-	s.clients.Follow(s.settings())
-	s.proxy.Follow()
-	s.engines.Follow(s.settings().Watching(), s.settings().Gauges)
-	s.engines.Corrects(corrects(s.settings()))
-	s.feed.Set(s.settings().Signals)
-}
-
 // reloadPolicy puts the policy in charge that should be by now.
-func (s *Server) reloadPolicy(out *Reloaded) error {
-	if s.reloader == nil || policySetOf(s.router) == nil {
+func (x *reloads) reloadPolicy(out *Reloaded) error {
+	if x.reloader == nil || policySetOf(x.router) == nil {
 		return nil
 	}
-	next, back, err := s.reloader.Newer()
+	next, back, err := x.reloader.Newer()
 	if err != nil || next == nil {
 		return err
 	}
-	before := s.router.PolicyName()
-	if err := s.trials.Replace(next, back); err != nil {
+	before := x.router.PolicyName()
+	if err := x.trials.Replace(next, back); err != nil {
 		return err
 	}
-	s.log.Info("another policy routes", "policy", s.router.PolicyName(), "before", before)
-	s.reloads.total.WithLabelValues(policyPart, "success").Inc()
+	x.log.Info("another policy routes", "policy", x.router.PolicyName(), "before", before)
+	x.counts.total.WithLabelValues(policyPart, "success").Inc()
 	out.Changed = slices.Insert(out.Changed, 0, policyPart)
 	return nil
 }
 
 // watched are the files whose change is worth a reload.
-func (s *Server) watched() []string {
-	list := s.running.Load().Files()
-	if s.reloader != nil {
-		list = append(list, s.reloader.Files()...)
+func (x *reloads) watched() []string {
+	list := x.running.Load().Files()
+	if x.reloader != nil {
+		list = append(list, x.reloader.Files()...)
 	}
 	return list
 }
@@ -217,13 +237,13 @@ func (s *Server) watched() []string {
 // period, so that none is read while it is being written. It polls
 // the files: those that are links to others, as Kubernetes mounts them, and those on
 // network drives, raise no events. It returns when the context ends.
-func (s *Server) watch(ctx context.Context) {
+func (x *reloads) watch(ctx context.Context, period time.Duration) {
 	var looker files.Looker
-	seen := looker.Look(ctx, s.watched())
-	if s.config.Watch == 0 || len(seen) == 0 {
+	seen := looker.Look(ctx, x.watched())
+	if period == 0 || len(seen) == 0 {
 		return
 	}
-	tick := time.NewTicker(s.config.Watch)
+	tick := time.NewTicker(period)
 	defer tick.Stop()
 	changed := true // since they were first read, for all that is known
 	for {
@@ -232,13 +252,36 @@ func (s *Server) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		now := looker.Look(ctx, s.watched())
+		now := looker.Look(ctx, x.watched())
 		switch {
 		case !maps.Equal(now, seen):
 			seen, changed = now, true
 		case changed:
 			changed = false
-			_, _ = s.Reload(byFile) // which has logged it
+			_, _ = x.reload(byFile) // which has logged it
 		}
+	}
+}
+
+// orderPolicy carries out an order about policies; see [trial.Trials.Order].
+func (x *reloads) orderPolicy(order, ref string, share float64, reason string) (note string, err error) {
+	if err := x.trials.Changeable(); err != nil {
+		return "", err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.trials.Order(order, ref, share, reason)
+}
+
+// tellKeys says who may ask.
+func (x *reloads) tellKeys() {
+	now := x.running.Load()
+	switch {
+	case now.Ring == nil:
+		x.log.Warn("no keys file: anyone who can connect may ask", "to_make_one", "gearshift key new NAME --keys FILE, and serving.keys_file: FILE")
+	case len(now.Ring.Holders()) == 0:
+		x.log.Warn("the keys file has no keys: nobody may ask", "file", now.Config.KeysFile)
+	default:
+		x.log.Info("API keys are asked for", "keys", len(now.Ring.Holders()))
 	}
 }

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,9 +17,13 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
+	"gearshift/serving/admission"
 	"gearshift/serving/admission/limits"
 	"gearshift/serving/config"
+	"gearshift/serving/openai/catalogue"
+	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
+	"gearshift/serving/work"
 )
 
 // call is a client's request, understood.
@@ -30,21 +35,17 @@ type call struct {
 	prompt  wire.Prompt   // before its correction
 }
 
-// refuse answers a request that is itself at fault, and counts it. One for which there
-// is no memory is not at fault.
-func (s *Server) refuse(c *gin.Context, fault *wire.Refusal) {
-	if fault.Status >= http.StatusInternalServerError {
-		s.fail(c, fault.Status, fault.Error)
-		return
-	}
-	s.metrics.Refused(fault.Status)
-	accountOf(c.Request.Context()).refused()
-	s.fail(c, fault.Status, fault.Error)
+// receiver takes in the bodies of requests, bounded in size, time and memory.
+type receiver struct {
+	settings func() *Config
+	clock    work.Clock
+	memory   *admission.Memory
+	reply    *proxy.Writer
 }
 
 // bound gives the body its time, also where no handler reads it: the connection
 // could not be used again before its end.
-func (s *Server) bound(c *gin.Context) {
+func (x *receiver) bound(c *gin.Context) {
 	// A chunked request may have had a length too, which net/http drops, and by
 	// which a proxy on the way may have taken its end to be elsewhere. What
 	// follows on the connection is then no request (RFC 9112, 6.1).
@@ -53,7 +54,7 @@ func (s *Server) bound(c *gin.Context) {
 	}
 	if c.Request.Body != nil && c.Request.Body != http.NoBody {
 		// A recorder in place of a connection has no deadlines; nothing is lost.
-		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(s.settings().BodyTimeout))
+		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(x.settings().BodyTimeout))
 	}
 }
 
@@ -108,7 +109,7 @@ func codingOf(r *http.Request, t taken) (string, *wire.Refusal) {
 }
 
 // read takes in the body, bounded in size and time. It is JSON, or what else is taken.
-func (s *Server) read(c *gin.Context, t taken) (*wire.Buffer, *wire.Refusal) {
+func (x *receiver) read(c *gin.Context, t taken) (*wire.Buffer, *wire.Refusal) {
 	if fault := readable(c.Request, t); fault != nil {
 		return nil, fault
 	}
@@ -117,16 +118,16 @@ func (s *Server) read(c *gin.Context, t taken) (*wire.Buffer, *wire.Refusal) {
 		return nil, fault
 	}
 	size := c.Request.ContentLength
-	if size > s.settings().MaxBody {
-		return nil, s.oversize()
+	if size > x.settings().MaxBody {
+		return nil, x.oversize()
 	}
-	body, fault := s.receive(c, size, coding)
+	body, fault := x.receive(c, size, coding)
 	if fault != nil {
 		return nil, fault
 	}
 	// From here on only the client's leaving ends the connection.
 	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{})
-	s.reply.Waits(c)
+	x.reply.Waits(c)
 	return body, nil
 }
 
@@ -139,20 +140,20 @@ const (
 // receive takes in the body, bounded in size, time and memory. Its memory is charged as
 // it arrives, until the buffer is released. The bounds of a body with a coding are those of what it
 // unpacks to.
-func (s *Server) receive(c *gin.Context, announced int64, coding string) (*wire.Buffer, *wire.Refusal) {
+func (x *receiver) receive(c *gin.Context, announced int64, coding string) (*wire.Buffer, *wire.Refusal) {
 	if c.Request.Body == nil || c.Request.Body == http.NoBody {
 		return wire.Wrap(nil), nil
 	}
-	most := s.settings().MaxBody
-	p := intake{server: s, from: http.MaxBytesReader(c.Writer, c.Request.Body, most), announced: announced, most: most + 1}
+	most := x.settings().MaxBody
+	p := intake{clock: x.clock, from: http.MaxBytesReader(c.Writer, c.Request.Body, most), announced: announced, most: most + 1}
 	if coding != "" {
 		p.from, p.announced, p.unpacking = http.MaxBytesReader(c.Writer, wire.NewCodedReader(io.NopCloser(p.from), coding), most), -1, wire.CodingMemory
 	}
-	p.hold = s.memory.Bodies.Begin(s.clock(), c.Writer)
+	p.hold = x.memory.Bodies.Begin(x.clock(), c.Writer)
 	body, err := p.read()
 	if err != nil {
 		p.hold.Free()
-		return nil, s.unreceived(c, err)
+		return nil, x.unreceived(c, err)
 	}
 	body.Charged(p.hold)
 	return body, nil
@@ -160,7 +161,7 @@ func (s *Server) receive(c *gin.Context, announced int64, coding string) (*wire.
 
 // intake reads one body.
 type intake struct {
-	server    *Server
+	clock     work.Clock
 	from      io.Reader
 	hold      *limits.Body
 	announced int64 // the size; below 1 if it is not known
@@ -216,7 +217,7 @@ func (p *intake) fill(b *wire.Buffer) (n int, err error) {
 
 // charge charges memory of the size, of which n bytes are full.
 func (p *intake) charge(n int, size int64) error {
-	return p.hold.Grow(p.server.clock(), int64(n), wire.Occupied(int(size))+p.unpacking)
+	return p.hold.Grow(p.clock(), int64(n), wire.Occupied(int(size))+p.unpacking)
 }
 
 // next is the size that the memory should have, of which n bytes are full: more once
@@ -235,34 +236,27 @@ func (p *intake) next(n int, size int64) int64 {
 }
 
 // unreceived is the refusal of a body that could not be read.
-func (s *Server) unreceived(c *gin.Context, err error) *wire.Refusal {
+func (x *receiver) unreceived(c *gin.Context, err error) *wire.Refusal {
 	var corrupt *wire.CorruptError
 	switch {
 	case tooLarge(err):
-		return s.oversize()
+		return x.oversize()
 	case errors.As(err, &corrupt):
 		return wire.Bad(http.StatusBadRequest, "", "invalid_encoding", corrupt.Error())
 	case errors.Is(err, limits.ErrSlow):
 		c.Header("Connection", "close")
-		s.memory.LogShortage("slow_body")
+		x.memory.LogShortage("slow_body")
 		return wire.Bad(http.StatusRequestTimeout, "", "body_too_slow",
 			"the body was cut off: memory for requests is short, and it arrived more slowly than others; try again later, or send it faster")
 	case errors.Is(err, limits.ErrFull):
 		c.Header("Connection", "close")
-		s.memory.LogShortage("bodies")
-		return s.noMemory(c, "for request bodies")
+		x.memory.LogShortage("bodies")
+		return x.memory.Refusal(c.Writer.Header(), "request bodies")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return wire.Bad(http.StatusRequestTimeout, "", "body_timeout", fmt.Sprintf("the body did not arrive within %v", s.settings().BodyTimeout))
+		return wire.Bad(http.StatusRequestTimeout, "", "body_timeout", fmt.Sprintf("the body did not arrive within %v", x.settings().BodyTimeout))
 	default:
 		return wire.Bad(http.StatusBadRequest, "", "incomplete_body", "cannot read the body: "+err.Error())
 	}
-}
-
-// noMemory refuses a request for which there is no memory now.
-func (s *Server) noMemory(c *gin.Context, what string) *wire.Refusal {
-	c.Header("Retry-After", strconv.Itoa(int((s.settings().RetryAfter+time.Second-1)/time.Second)))
-	return &wire.Refusal{Status: http.StatusServiceUnavailable, Error: wire.Error{Type: wire.ServerError, Code: "out_of_memory",
-		Message: "the router has no memory left " + what + "; try again later"}}
 }
 
 func tooLarge(err error) bool {
@@ -270,8 +264,21 @@ func tooLarge(err error) bool {
 	return errors.As(err, &e)
 }
 
-func (s *Server) oversize() *wire.Refusal {
-	return wire.Bad(http.StatusRequestEntityTooLarge, "", "body_too_large", fmt.Sprintf("the body exceeds the limit of %d bytes", s.settings().MaxBody))
+func (x *receiver) oversize() *wire.Refusal {
+	return wire.Bad(http.StatusRequestEntityTooLarge, "", "body_too_large", fmt.Sprintf("the body exceeds the limit of %d bytes", x.settings().MaxBody))
+}
+
+// decode reads a small body strictly. An empty one is an empty object.
+func (x *receiver) decode(c *gin.Context, into any) *wire.Refusal {
+	body, fault := x.read(c, taken{})
+	if fault != nil {
+		return fault
+	}
+	defer body.Release()
+	if len(bytes.TrimSpace(body.Bytes())) == 0 {
+		return nil
+	}
+	return wire.RefusalOf(wire.Decode(body.Bytes(), into, true))
 }
 
 // parse reads a body as what its header calls it.
@@ -284,7 +291,7 @@ func parse(h http.Header, body []byte) (*wire.Request, error) {
 }
 
 // parsed returns the request of a body, and notes in its account what it asks for.
-func (s *Server) parsed(c *gin.Context, body *wire.Buffer) (call, *wire.Refusal) {
+func parsed(c *gin.Context, body *wire.Buffer) (call, *wire.Refusal) {
 	r, err := parse(c.Request.Header, body.Bytes())
 	if err != nil {
 		return call{}, wire.RefusalOf(err)
@@ -295,17 +302,25 @@ func (s *Server) parsed(c *gin.Context, body *wire.Buffer) (call, *wire.Refusal)
 	return k, nil
 }
 
+// interpreter finds out what requests ask for.
+type interpreter struct {
+	settings  func() *Config
+	catalogue *catalogue.Catalogue
+	prompts   work.Prompts
+	affinity  config.Affinity
+}
+
 // understand reads the parameters that route a request, of a client that may know of the allowed
 // variants; zero is all of them.
-func (s *Server) understand(h http.Header, k *call, allowed uint64) (fault *wire.Refusal) {
+func (x *interpreter) understand(h http.Header, k *call, allowed uint64) (fault *wire.Refusal) {
 	r := k.Request
-	if k.variant, fault = s.catalogue.Variant(r.Model, allowed); fault != nil {
+	if k.variant, fault = x.catalogue.Variant(r.Model, allowed); fault != nil {
 		return fault
 	}
-	if k.fleet.Task, fault = s.catalogue.Task(h, r.Task, k.variant); fault != nil {
+	if k.fleet.Task, fault = x.catalogue.Task(h, r.Task, k.variant); fault != nil {
 		return fault
 	}
-	if fault = s.catalogue.Answers(k.fleet.Task, k.variant); fault != nil {
+	if fault = x.catalogue.Answers(k.fleet.Task, k.variant); fault != nil {
 		return fault
 	}
 	if k.fleet.Deadline, fault = deadline(h, deadlineHeaders, "milliseconds per output token"); fault != nil {
@@ -317,12 +332,12 @@ func (s *Server) understand(h http.Header, k *call, allowed uint64) (fault *wire
 	if k.fleet.Total, fault = deadline(h, totalHeaders, "milliseconds until the end of the answer"); fault != nil {
 		return fault
 	}
-	if k.fleet.MinQuality, fault = s.catalogue.MinQuality(h, k.fleet.Task, k.variant); fault != nil {
+	if k.fleet.MinQuality, fault = x.catalogue.MinQuality(h, k.fleet.Task, k.variant); fault != nil {
 		return fault
 	}
-	k.prompt, k.fleet.Session = r.Prompt(), session(s.config.Affinity, h)
-	k.fleet.PromptTokens = s.adapter.Prompts.Tokens(k.fleet.Task, k.prompt)
-	if n, most := r.AnswersOfOne(), s.settings().MaxAnswers; n > most {
+	k.prompt, k.fleet.Session = r.Prompt(), session(x.affinity, h)
+	k.fleet.PromptTokens = x.prompts.Tokens(k.fleet.Task, k.prompt)
+	if n, most := r.AnswersOfOne(), x.settings().MaxAnswers; n > most {
 		return wire.Bad(http.StatusBadRequest, "n", "invalid_value", fmt.Sprintf("the request asks for %d answers to a prompt, by n or best_of; at most %d (serving.max_answers)", n, most))
 	}
 	if n := r.Answers(); n > 1 {

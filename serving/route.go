@@ -10,10 +10,28 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
+	"gearshift/serving/admin/metrics"
+	"gearshift/serving/admission"
 	"gearshift/serving/admission/limits"
+	"gearshift/serving/engines"
+	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
+
+// leaseEndpoint decides alone: its callers dispatch their requests themselves.
+type leaseEndpoint struct {
+	table       *fleet.Table
+	reply       *proxy.Writer
+	metrics     *metrics.Requests
+	receiver    *receiver
+	interpreter *interpreter
+	queue       *admission.Queue
+	admitter    *admitter
+	settler     *settler
+	leases      *admission.LeaseManager
+	health      *engines.Controller
+}
 
 // routeRequest is the body of POST /v1/gearshift/route.
 type routeRequest struct {
@@ -38,59 +56,57 @@ type routeAnswer struct {
 	ExpiresS float64 `json:"expires_s"`
 }
 
-// route decides alone: the caller dispatches the request itself, and should
-// end the lease when its answer has come.
-func (s *Server) route(c *gin.Context) {
+// begin routes a request, and gives its caller a lease, which should end when the answer has come.
+func (x *leaseEndpoint) begin(c *gin.Context) {
 	key := access.Tenant(c)
-	if why := s.leases.Fits(key); why != limits.None {
-		status := s.leases.Refuse(c, why)
-		s.metrics.Refused(status)
+	if why := x.leases.Fits(key); why != limits.None {
+		status := x.leases.Refuse(c, why)
+		x.metrics.Refused(status)
 		if status < http.StatusInternalServerError {
 			accountOf(c.Request.Context()).refused()
 		}
 		return
 	}
-	in, k, fault := s.readRoute(c)
+	in, k, fault := x.readBody(c)
 	if fault != nil {
-		s.refuse(c, fault)
+		x.reply.Refuse(c, fault)
 		return
 	}
 	k.account = accountOf(c.Request.Context())
-	k.fleet.Session = session(s.config.Affinity, c.Request.Header)
-	spend, fault := access.Reserve(c, s.expected(k.fleet.PromptTokens, 1, in.MaxTokens))
+	k.fleet.Session = session(x.interpreter.affinity, c.Request.Header)
+	spend, fault := access.Reserve(c, x.queue.Expected(k.fleet.PromptTokens, 1, in.MaxTokens))
 	if fault != nil {
-		s.refuse(c, fault)
+		x.reply.Refuse(c, fault)
 		return
 	}
-	w, fault := s.begin(k, in.MaxTokens, spend, c.Writer.Header())
-	if fault != nil {
-		s.fail(c, fault.Status, fault.Error)
+	w := x.admitter.begin(c, k, x.leases.Unseen(in.MaxTokens), spend)
+	if w == nil {
 		return
 	}
 	if c.Request.Context().Err() != nil { // its caller would not end the lease
 		c.Status(statusClientLeft)
-		s.settle(w, work.Cancelled, 0)
+		x.settler.settle(w, work.Cancelled, 0)
 		return
 	}
-	timeout := s.leases.Lifetime(w, in.MaxTokens)
-	id, why := s.leases.Add(key, w, in.MaxTokens, timeout, access.Of(c))
+	timeout := x.leases.Lifetime(w, in.MaxTokens)
+	id, why := x.leases.Add(key, w, in.MaxTokens, timeout, access.Of(c))
 	if why != limits.None {
-		s.settle(w, work.Cancelled, 0)
-		s.leases.Refuse(c, why)
+		x.settler.settle(w, work.Cancelled, 0)
+		x.leases.Refuse(c, why)
 		return
 	}
-	replica := s.table.Replicas[w.Replica]
+	replica := x.table.Replicas[w.Replica]
 	c.JSON(http.StatusOK, routeAnswer{
-		Lease: id, Variant: s.table.Variants[w.Variant].Name,
-		Replica: replica.Name, Host: s.table.Hosts[replica.Host].Name,
+		Lease: id, Variant: x.table.Variants[w.Variant].Name,
+		Replica: replica.Name, Host: x.table.Hosts[replica.Host].Name,
 		Policy: w.Policy, Fallback: w.Reason, ExpiresS: timeout.Seconds(),
 	})
 }
 
-// readRoute reads the body of a request for a lease.
-func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *wire.Refusal) {
+// readBody reads the body of a request for a lease.
+func (x *leaseEndpoint) readBody(c *gin.Context) (in routeRequest, k call, fault *wire.Refusal) {
 	k.variant = work.Auto
-	body, fault := s.read(c, taken{})
+	body, fault := x.receiver.read(c, taken{})
 	if fault != nil {
 		return in, k, fault
 	}
@@ -101,11 +117,11 @@ func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *wire
 	if fault = wire.RefusalOf(wire.Decode(body.Bytes(), &in, true)); fault != nil {
 		return in, k, fault
 	}
-	if k.fleet, fault = s.understandRoute(in); fault != nil {
+	if k.fleet, fault = x.understand(in); fault != nil {
 		return in, k, fault
 	}
-	if k.fleet.MinQuality, fault = s.catalogue.MinQuality(c.Request.Header, k.fleet.Task, work.Auto); fault == nil {
-		fault = s.catalogue.Permit(access.Granted(c), &k.fleet, k.variant)
+	if k.fleet.MinQuality, fault = x.interpreter.catalogue.MinQuality(c.Request.Header, k.fleet.Task, work.Auto); fault == nil {
+		fault = x.interpreter.catalogue.Permit(access.Granted(c), &k.fleet, k.variant)
 	}
 	return in, k, fault
 }
@@ -113,8 +129,8 @@ func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *wire
 // mostPromptTokens is beyond any model's context, and can be summed.
 const mostPromptTokens = 1 << 24
 
-func (s *Server) understandRoute(in routeRequest) (r fleet.Request, fault *wire.Refusal) {
-	if r.Task, fault = s.catalogue.TaskNamed(in.Task, "task"); fault != nil {
+func (x *leaseEndpoint) understand(in routeRequest) (r fleet.Request, fault *wire.Refusal) {
+	if r.Task, fault = x.interpreter.catalogue.TaskNamed(in.Task, "task"); fault != nil {
 		return r, fault
 	}
 	if r.PromptTokens = in.PromptTokens; r.PromptTokens < 0 || r.PromptTokens > mostPromptTokens {
@@ -177,25 +193,25 @@ func (in leaseReport) apply(w *work.Work) (tokens int) {
 	return *in.OutputTokens
 }
 
-// endRoute ends a lease of the route endpoint. With "output_tokens" its
+// end ends a lease of the route endpoint. With "output_tokens" its
 // latency is judged by the deadlines. A key ends its own leases alone.
-func (s *Server) endRoute(c *gin.Context) {
+func (x *leaseEndpoint) end(c *gin.Context) {
 	var in leaseReport
-	fault := s.decode(c, &in)
+	fault := x.receiver.decode(c, &in)
 	if fault == nil {
 		fault = in.fault()
 	}
 	if fault != nil {
-		s.refuse(c, fault)
+		x.reply.Refuse(c, fault)
 		return
 	}
-	w, r, ok := s.leases.End(c.Param("lease"), access.Tenant(c), in.apply)
+	w, r, ok := x.leases.End(c.Param("lease"), access.Tenant(c), in.apply)
 	if !ok {
-		s.refuse(c, wire.Bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired"))
+		x.reply.Refuse(c, wire.Bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired"))
 		return
 	}
 	if r.Tokens > 0 { // the caller has seen the replica answer
-		s.health.Succeeded(w.Replica, w.Request.Arrival+w.Waited)
+		x.health.Succeeded(w.Replica, w.Request.Arrival+w.Waited)
 	}
 	out := gin.H{"latency_ms": fleet.Milliseconds(r.Latency)}
 	if r.Judged {
@@ -205,17 +221,4 @@ func (s *Server) endRoute(c *gin.Context) {
 		}
 	}
 	c.JSON(http.StatusOK, out)
-}
-
-// decode reads a small body strictly. An empty one is an empty object.
-func (s *Server) decode(c *gin.Context, into any) *wire.Refusal {
-	body, fault := s.read(c, taken{})
-	if fault != nil {
-		return fault
-	}
-	defer body.Release()
-	if len(bytes.TrimSpace(body.Bytes())) == 0 {
-		return nil
-	}
-	return wire.RefusalOf(wire.Decode(body.Bytes(), into, true))
 }

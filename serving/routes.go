@@ -38,31 +38,31 @@ func (s *Server) clientRoutes() []route {
 	free := func(r route) route { r.free = true; return r }
 	routed := func(r route, operation string) route { r.operation = operation; return r }
 	list := []route{
-		keyed(http.MethodGet, "/v2/models/{model...}", s.describeModel),
-		keyed(http.MethodGet, "/v2/models/{model...}/ready", s.modelReady),
-		keyed(http.MethodGet, "/v2", s.describeServer),
-		keyed(http.MethodPost, "/v1/gearshift/plan", s.planJob),
-		keyed(http.MethodGet, wire.ResponsesPath+"/{id}", s.keptResponse),
-		keyed(http.MethodDelete, wire.ResponsesPath+"/{id}", s.keptResponse),
-		keyed(http.MethodGet, wire.ResponsesPath+"/{id}/input_items", s.keptResponse),
-		free(keyed(http.MethodPost, wire.ResponsesPath+"/{id}/cancel", s.keptResponse)),
+		keyed(http.MethodGet, "/v2/models/{model...}", s.models.describe),
+		keyed(http.MethodGet, "/v2/models/{model...}/ready", s.models.ready),
+		keyed(http.MethodGet, "/v2", describeServer(s.home.version)),
+		keyed(http.MethodPost, "/v1/gearshift/plan", s.jobs.plan),
+		keyed(http.MethodGet, wire.ResponsesPath+"/{id}", s.responses.serve),
+		keyed(http.MethodDelete, wire.ResponsesPath+"/{id}", s.responses.serve),
+		keyed(http.MethodGet, wire.ResponsesPath+"/{id}/input_items", s.responses.serve),
+		free(keyed(http.MethodPost, wire.ResponsesPath+"/{id}/cancel", s.responses.serve)),
 		keyed(http.MethodGet, "/v1/models", s.catalogue.ListModels),
 		keyed(http.MethodGet, "/v1/models/{id...}", s.catalogue.OneModel), // names of models may hold slashes
-		keyed(http.MethodGet, metricsPath, s.clientMetrics),
-		keyed(http.MethodGet, "/version", s.getVersion),
+		keyed(http.MethodGet, metricsPath, clientMetrics(s.running.Config, s.metrics.Handler(), s.middleware.unknownPath)),
+		keyed(http.MethodGet, "/version", s.home.getVersion),
 		keyed(http.MethodGet, "/v1/gearshift/status", s.overview.ServeStatus),
-		keyed(http.MethodGet, gauges.LoadsPath, s.showLoads),
-		routed(keyed(http.MethodPost, routePath, s.route), "route"),
-		free(keyed(http.MethodPost, routePath+"/{lease}/end", s.endRoute)),
+		keyed(http.MethodGet, gauges.LoadsPath, s.loads.show),
+		routed(keyed(http.MethodPost, routePath, s.route.begin), "route"),
+		free(keyed(http.MethodPost, routePath+"/{lease}/end", s.route.end)),
 	}
 	for i := range proxy.Endpoints {
 		e := &proxy.Endpoints[i]
-		serve := s.complete
+		serve := s.completions.complete
 		switch {
 		case e.Tensors:
-			serve = s.inferJob
-		case e.Classifies && s.jobs.On():
-			serve = s.classify
+			serve = s.jobs.infer
+		case e.Classifies && s.jobs.service.On():
+			serve = s.classifier.classify
 		}
 		list = append(list, routed(keyed(http.MethodPost, e.Path, func(c *gin.Context) { serve(c, e) }), e.Operation))
 	}
@@ -71,7 +71,7 @@ func (s *Server) clientRoutes() []route {
 			list = append(list, route{Route: Route{Method: method, Path: path, Access: ClientOpen}, serve: serve})
 		}
 	}
-	probe("/", s.home)
+	probe("/", s.home.serve)
 	probe("/healthz", s.overview.Alive)
 	probe("/health", s.overview.Alive) // vLLM's
 	probe("/ping", s.overview.Alive)   // SageMaker's
@@ -89,9 +89,8 @@ func (s *Server) adminRoutes() []route {
 	list := []route{
 		{Route: Route{Method: http.MethodGet, Path: "/healthz", Access: AdminOpen}, serve: s.overview.Alive},
 		tokened(http.MethodGet, metricsPath, gin.WrapH(s.metrics.Handler())),
-		tokened(http.MethodPost, "/admin/replicas/{replica...}/signal", s.pushLoad),
 	}
-	for _, o := range s.operators.orders.Routes() {
+	for _, o := range s.orders.Routes() {
 		r := tokened(o.Method, o.Path, o.Serve)
 		r.About = o.About
 		list = append(list, r)
@@ -101,9 +100,10 @@ func (s *Server) adminRoutes() []route {
 
 // makeRouters makes both routers: of the clients' port and of the admin listener.
 func (s *Server) makeRouters() error {
-	s.engine, s.operators.engine = s.newRouter(), s.newRouter()
-	s.engine.Use(s.drain.count, s.reply.Closing, s.atWork, s.identify, s.sayLoad, s.account, s.recovery, s.holdHeader, s.bound, s.reply.Hurry, s.gate.Guard, s.gate.Unlock)
-	s.operators.engine.Use(s.identify, s.recovery, s.operators.SameOrigin, s.reply.Unhurried, s.bound)
+	m := s.middleware
+	clients, operators := m.newRouter(), m.newRouter()
+	clients.Use(s.drain.count, s.reply.Closing, m.atWork, identify, s.loads.say, s.accounts.keep, m.recovery, m.holdHeader, s.receiver.bound, s.reply.Hurry, s.gate.Guard, s.gate.Unlock)
+	operators.Use(identify, m.recovery, s.guard.SameOrigin, s.reply.Unhurried, s.receiver.bound)
 	client, admin := s.clientRoutes(), s.adminRoutes()
 	for _, r := range s.added {
 		if r.Access.admin() {
@@ -112,41 +112,35 @@ func (s *Server) makeRouters() error {
 			client = append(client, r)
 		}
 	}
-	s.cleaned, s.known = wire.CleanPaths(s.engine), newKnown(client)
-	if err := s.mount(s.engine, client); err != nil {
+	s.handler, s.adminHandler = wire.CleanPaths(clients), operators
+	*s.known = newKnown(client)
+	guards := map[Access]gin.HandlerFunc{AdminToken: s.guard.Authorise, AdminRead: s.guard.AuthoriseReading, FleetToken: s.guard.AuthoriseAgent}
+	if err := mount(clients, client, guards, m.unknownPath); err != nil {
 		return err
 	}
-	return s.mount(s.operators.engine, admin)
-}
-
-func (s *Server) newRouter() *gin.Engine {
-	gin.SetMode(gin.ReleaseMode)
-	e := gin.New()
-	e.HandleMethodNotAllowed = true
-	e.RedirectTrailingSlash = false
-	e.NoRoute(s.unknownPath)
-	e.NoMethod(s.wrongMethod)
-	return e
+	return mount(operators, admin, guards, m.unknownPath)
 }
 
 // mount adds the routes to the router. Those whose paths differ after a wildcard for
-// several segments share one of gin's.
-func (s *Server) mount(e *gin.Engine, routes []route) error {
+// several segments share one of gin's. API keys are asked for ahead of all routes, unknown ones included; what
+// else a route asks for is in guards.
+func mount(e *gin.Engine, routes []route, guards map[Access]gin.HandlerFunc, unknown gin.HandlerFunc) error {
 	shared := map[string]*branches{}
 	for i := range routes {
 		r := &routes[i]
 		path, tail := ginPath(r.Path)
 		key := r.Method + " " + path
+		guard := guards[r.Access]
+		serve := guarded(guard, r.serve)
 		if b := shared[key]; b != nil {
-			if err := b.add(tail, s.guarded(r)); err != nil {
+			if err := b.add(tail, serve); err != nil {
 				return fmt.Errorf("route %q: %w", r.Method+" "+r.Path, err)
 			}
 			continue
 		}
-		b := &branches{otherwise: s.guarded(&route{Route: r.Route, serve: s.unknownPath})}
-		_ = b.add(tail, s.guarded(r)) // the first one
+		b := &branches{otherwise: guarded(guard, unknown)}
+		_ = b.add(tail, serve) // the first one
 		shared[key] = b
-		serve := s.guarded(r)
 		if strings.Contains(path, "*") {
 			serve = b.serve
 		}
@@ -168,16 +162,14 @@ func handle(e *gin.Engine, method, path string, serve gin.HandlerFunc) (err erro
 	return nil
 }
 
-// guarded serves the route to those who have its access. API keys are asked for ahead of
-// all routes, unknown ones included; see unlock.
-func (s *Server) guarded(r *route) gin.HandlerFunc {
-	guard := map[Access]gin.HandlerFunc{AdminToken: s.operators.Authorise, AdminRead: s.operators.AuthoriseReading, FleetToken: s.operators.AuthoriseAgent}[r.Access]
+// guarded serves those whom the guard lets through.
+func guarded(guard, serve gin.HandlerFunc) gin.HandlerFunc {
 	if guard == nil {
-		return r.serve
+		return serve
 	}
 	return func(c *gin.Context) {
 		if guard(c); !c.IsAborted() {
-			r.serve(c)
+			serve(c)
 		}
 	}
 }

@@ -9,21 +9,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/trace"
 
 	"gearshift/router/drift"
-	"gearshift/router/fleet"
 	"gearshift/router/signals"
 	"gearshift/serving/access"
+	"gearshift/serving/admin"
 	"gearshift/serving/admin/metrics"
 	"gearshift/serving/admin/overview"
 	"gearshift/serving/admin/trial"
@@ -104,55 +101,57 @@ type Watcher interface {
 }
 
 // Server is the OpenAI-compatible endpoint. It is ready once made, and until
-// the context of Serve ends.
+// the context of Serve ends. It joins these parts, none of which knows it.
 type Server struct {
-	config    Config
-	router    work.Router
-	table     *fleet.Table
-	backends  []Backend
-	clock     work.Clock
-	log       *slog.Logger
-	adapter   *work.Adapter
-	metrics   *metrics.Requests
-	engines   *engines.Engines
-	health    *engines.Controller
-	reply     *proxy.Writer
-	proxy     *proxy.Proxy
-	feed      *informed.Feed
-	balancer  *informed.Balancer // nil if the balancer needs no signals
-	instance  uint32             // of the process, as its load says it
-	contexts  *contextLengths
-	leases    *admission.LeaseManager
-	jobs      *jobs.Service
-	queue     *admission.Queue
-	kept      *proxy.Responses
-	watchers  []Watcher
-	engine    *gin.Engine
-	cleaned   http.Handler // the engine, for paths as clients write them
-	operators *operators
-	drain     drain
-	memory    *admission.Memory
-	clients   *admission.Connections
-	running   atomic.Pointer[config.Settings] // what may change while it runs
-	loader    config.Loader
-	gate      *access.Gate
-	catalogue *catalogue.Catalogue
-	overview  *overview.Overview
-	reloader  Reloader // may be nil
-	reloads   *reloads
-	trials    *trial.Trials
+	config  Config         // as it was at the start
+	running config.Running // what is in force of it
+	router  work.Router
+	clock   work.Clock
+	log     *slog.Logger
+	drain   *drain
+	reloads *reloads
 
-	reloading sync.Mutex // one order at a time
+	// What is behind the replicas.
+	backends []Backend
+	engines  *engines.Engines
+	loads    *loads
+	contexts *contextLengths
 
-	observers []Observer
-	version   string
-	tracer    trace.Tracer           // nil if nothing is traced
-	added     []route                // the modules' endpoints
-	known     known                  // of the clients' endpoints
-	adminAddr atomic.Pointer[string] // of the admin listener, once it serves
+	// What requests pass, in this order.
+	clients     *admission.Connections
+	middleware  *middleware
+	reply       *proxy.Writer
+	accounts    *accounts
+	gate        *access.Gate
+	memory      *admission.Memory
+	receiver    *receiver
+	catalogue   *catalogue.Catalogue
+	interpreter *interpreter
+	queue       *admission.Queue
+	adapter     *work.Adapter
+	admitter    *admitter
+	proxy       *proxy.Proxy
+	settler     *settler
 
-	draining   atomic.Bool
-	onFallback atomic.Bool // the last choice was a fallback
+	// What answers them; see clientRoutes.
+	completions *completions
+	responses   *responses
+	classifier  *classifier
+	jobs        *jobEndpoints
+	models      *models
+	route       *leaseEndpoint
+	home        *home
+	known       *known  // what middleware asks of them all
+	added       []route // the modules' endpoints
+	handler     http.Handler
+
+	// The operators' side.
+	metrics      *metrics.Requests
+	overview     *overview.Overview
+	trials       *trial.Trials
+	guard        *admin.Guard
+	orders       *admin.Orders
+	adminHandler http.Handler
 }
 
 // New makes a Server.
@@ -173,21 +172,16 @@ func bare(o *Options) (*Server, error) {
 	if err := o.Config.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{
-		config: o.Config, router: o.Router, table: o.Router.Table(),
-		backends: slices.Clone(o.Backends),
-		clock:    o.Clock, log: o.Log, watchers: slices.Clone(o.Watchers),
-		observers: slices.Clone(o.Observers), version: o.Version, tracer: o.Tracer,
-		drain: drain{ordered: make(chan struct{})}, reloader: o.Reloader,
-	}
-	if len(s.backends) != len(s.table.Replicas) {
-		return nil, fmt.Errorf("%d backends for %d replicas", len(s.backends), len(s.table.Replicas))
+	s := &Server{config: o.Config, router: o.Router, backends: slices.Clone(o.Backends), clock: o.Clock, log: o.Log}
+	table := s.router.Table()
+	if len(s.backends) != len(table.Replicas) {
+		return nil, fmt.Errorf("%d backends for %d replicas", len(s.backends), len(table.Replicas))
 	}
 	for i := range s.backends {
 		b := &s.backends[i]
-		b.Model = cmp.Or(b.Model, s.table.Variants[s.table.Replicas[i].Variant].Name)
+		b.Model = cmp.Or(b.Model, table.Variants[table.Replicas[i].Variant].Name)
 	}
-	if s.table.VariantIndex(AutoModel) >= 0 {
+	if table.VariantIndex(AutoModel) >= 0 {
 		return nil, fmt.Errorf("a variant is named %q, which stands for the policy's choice", AutoModel)
 	}
 	if s.clock == nil {
@@ -197,63 +191,6 @@ func bare(o *Options) (*Server, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	return s, nil
-}
-
-// assemble makes the parts of the server, in an order in which each has those that it needs.
-func (s *Server) assemble(o *Options) (err error) {
-	started := s.clock()
-	s.reply = s.newReply()
-	s.adapter = work.NewAdapter(s.router, s.clock)
-	s.metrics = metrics.New(metrics.Options{
-		Router: s.router, Clock: s.clock, Reasons: admission.Reasons, Failures: proxy.Reasons,
-		Waiting: func() ([]string, []int) { return s.queue.Lengths() },
-	})
-	s.contexts = newContexts(s.table, s.backends)
-	s.catalogue = catalogue.New(catalogue.Options{
-		Table: s.table, DefaultTask: func() int { return s.running.Load().Task }, Fail: s.fail, Jobs: jobModels(&o.Modality), Context: s.contexts.ofVariant,
-	})
-	s.loader = config.Loader{Table: s.table, CheckGrants: s.catalogue.CheckGrants, Rules: browserRules}
-	s.trials = s.newTrials(*o)
-	if err := s.begins(); err != nil {
-		return err
-	}
-	s.balancer, s.instance = o.Balancer, max(1, rand.Uint32())
-	s.feed = s.newFeed(o.Balancer)
-	s.watchers = append(slices.Clip(s.watchers), lessons{s.feed})
-	if o.Busy != nil {
-		o.Busy.Said = s.feed.Known
-		s.observers = append(s.observers, answers{o.Busy, s.clock})
-	}
-	s.watchEngines(o.Drift)
-	s.kept = proxy.NewResponses(s.clock)
-	s.memory = admission.NewMemory(&s.config, o.Memory, s.log)
-	trusted := func(addr string) bool { return s.running.Load().Proxies.Trust(addr) }
-	s.clients = admission.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
-	s.metrics.Registry.MustRegister(s.memory.Metrics(), s.clients.Metrics(), s.feed.Metrics())
-	s.proxy = s.newProxy(trusted)
-	s.overview = overview.New(overview.Options{
-		Router: s.router, Metrics: s.metrics, Engines: s.engines, Held: s.adapter.Held, Context: s.contexts.of, Signals: s.statuses,
-		Jobs:     func() []jobs.Queue { return s.jobs.Queues() },
-		Draining: s.draining.Load, Fail: s.fail, Clock: s.clock, Started: started,
-	})
-	if err := s.join(o.Modules); err != nil {
-		return err
-	}
-	s.observers = append(s.observers, newAccessLog(s.settings, s.log, s.clock))
-	s.leases = admission.NewLeases(admission.LeaseOptions{
-		Table: s.table, Settings: s.settings, Output: o.OutputTokens, Settle: s.settle, Fail: s.fail,
-		NewID: randomID, Clock: s.clock, Log: s.log,
-	})
-	s.metrics.Registry.MustRegister(s.leases.Metrics()...)
-	s.queue = admission.NewQueue(s.settings, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
-	s.metrics.Registry.MustRegister(metrics.Prompts(s.adapter.Prompts, s.table))
-	if err := s.serveJobs(o); err != nil {
-		return err
-	}
-	if s.operators, err = s.newOperators(o.AdminToken, o.FleetToken); err != nil {
-		return err
-	}
-	return s.makeRouters()
 }
 
 // Engines are the engines behind the replicas, for modules with a controller of their own.
@@ -266,7 +203,7 @@ func (s *Server) Clock() work.Clock { return s.clock }
 func (s *Server) Ending() <-chan struct{} { return s.drain.ordered }
 
 // Handler serves all endpoints.
-func (s *Server) Handler() http.Handler { return s.cleaned }
+func (s *Server) Handler() http.Handler { return s.handler }
 
 // Listen takes the configured address, for Serve.
 func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
@@ -305,7 +242,7 @@ func (s *Server) awaitStates(ctx context.Context) {
 // Config.ReadyGrace, takes no more connections, waits for the requests in flight as long
 // as Config.DrainTimeout allows, and cuts off the rest. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	server := s.httpServer(s.cleaned)
+	server := s.httpServer(s.handler)
 	s.clients.Watch(server)
 	defer s.Close()
 	s.awaitStates(ctx)
@@ -316,20 +253,20 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		l, end = graceful, graceful.End
 	}
 	go func() {
-		failed <- config.ServeTLS(server, s.clients.Limited(l, encrypted, s.settings().RetryAfter), s.certificate())
+		failed <- config.ServeTLS(server, s.clients.Limited(l, encrypted, s.running.Config().RetryAfter), s.certificate())
 	}()
 	s.log.Info("listening", "addr", l.Addr().String(), "policy", s.router.PolicyName(), "tls", encrypted)
-	s.tellKeys()
+	s.reloads.tellKeys()
 	watching, unwatch := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
-	watcher.Go(func() { s.watch(watching) })
+	watcher.Go(func() { s.reloads.watch(watching, s.config.Watch) })
 	keeping, unkeep := context.WithCancel(context.WithoutCancel(ctx)) // until the last request has ended
 	watcher.Go(func() {
 		access.KeepUsage(keeping, s.config.UsageFile, func() *access.Ring { return s.running.Load().Ring }, s.log)
 	})
 	defer watcher.Wait()
 	defer unkeep()
-	defer s.leases.Close() // which counts among what keys have used
+	defer s.route.leases.Close() // which counts among what keys have used
 	defer unwatch()
 	select {
 	case err := <-failed:
@@ -337,16 +274,26 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	case <-s.drain.ordered:
 	}
-	return s.retreat(ctx, server, end, failed)
+	return s.drain.retreat(ctx, server, end, failed)
+}
+
+// Drain makes Serve end as if its context had: not ready first, then no more
+// connections, and an end once the requests in flight are over. It returns at
+// once, and a second call changes nothing.
+func (s *Server) Drain() { s.drain.order() }
+
+// EndsWithin is how long Serve and ServeAdmin may take once their contexts end.
+func (s *Server) EndsWithin() time.Duration {
+	return s.running.Config().ReadyGrace + s.running.Config().DrainTimeout + settleTime + admin.Grace
 }
 
 // Close ends the leases that callers of the route endpoint still hold. Serve
 // does so itself.
 func (s *Server) Close() {
-	s.draining.Store(true)
+	s.drain.draining.Store(true)
 	s.queue.Close()
-	s.leases.Close()
-	s.jobs.Close()
+	s.route.leases.Close()
+	s.jobs.service.Close()
 	s.engines.Stop()
-	s.feed.Close()
+	s.loads.Close()
 }

@@ -80,12 +80,12 @@ func (x span) on() bool { return x.Span != nil }
 func (x span) recorded() bool { return x.Span != nil && x.IsRecording() }
 
 // startSpan begins the span of a request, under the client's own if that sent one.
-func (s *Server) startSpan(ctx context.Context, a *Account, c *gin.Context) context.Context {
-	if s.tracer == nil {
+func (x *accounts) startSpan(ctx context.Context, a *Account, c *gin.Context) context.Context {
+	if x.tracer == nil {
 		return ctx
 	}
 	ctx = contexts.Extract(ctx, propagation.HeaderCarrier(c.Request.Header))
-	a.span.ctx, a.span.Span = s.tracer.Start(ctx, c.Request.Method+" "+c.FullPath(),
+	a.span.ctx, a.span.Span = x.tracer.Start(ctx, c.Request.Method+" "+c.FullPath(),
 		trace.WithTimestamp(a.At), trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(attrMethod.String(c.Request.Method), attrRoute.String(c.FullPath()),
 			attrOperation.String(a.Operation), attrProvider.String(provider), attrRequestID.String(a.ID)))
@@ -98,7 +98,7 @@ func (a *Account) decideSpan(took time.Duration) {
 		return
 	}
 	now := time.Now()
-	_, x := a.server.tracer.Start(a.span.ctx, "decide", trace.WithTimestamp(now.Add(-took)))
+	_, x := a.accounts.tracer.Start(a.span.ctx, "decide", trace.WithTimestamp(now.Add(-took)))
 	x.SetAttributes(a.choice()...)
 	if e := a.Explanation; e != nil {
 		x.SetAttributes(attrRate.Float64(e.Rate), attrInFlight.Int(e.InFlight), attrWhy.String(e.Why))
@@ -108,7 +108,7 @@ func (a *Account) decideSpan(took time.Duration) {
 
 // choice is where the work is now, and by whose choice.
 func (a *Account) choice() []attribute.KeyValue {
-	w, t := a.Work, a.server.table
+	w, t := a.Work, a.accounts.table
 	replica := t.Replicas[w.Replica]
 	list := []attribute.KeyValue{
 		attrTask.String(t.Tasks[w.Request.Task].Name), attrVariant.String(t.Variants[w.Variant].Name),
@@ -123,9 +123,9 @@ func (a *Account) choice() []attribute.KeyValue {
 // attemptSpan begins the span of sending the request to a replica, and returns it
 // with the request that carries its context.
 func (a *Account) attemptSpan(r *http.Request, replica, n int) (*http.Request, span) {
-	t := a.server.table
+	t := a.accounts.table
 	variant := t.Variants[t.Replicas[replica].Variant].Name
-	ctx, x := a.server.tracer.Start(trace.ContextWithSpan(r.Context(), a.span.Span), a.Operation+" "+variant,
+	ctx, x := a.accounts.tracer.Start(trace.ContextWithSpan(r.Context(), a.span.Span), a.Operation+" "+variant,
 		trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attrMethod.String(r.Method), attrOperation.String(a.Operation), attrRequestModel.String(variant),
 			attrReplica.String(t.Replicas[replica].Name), attrHost.String(t.Hosts[t.Replicas[replica].Host].Name), attrAttempt.Int(n)))
@@ -179,7 +179,7 @@ func (a *Account) endSpan() {
 
 // worth is how the work ended.
 func (a *Account) worth() []attribute.KeyValue {
-	w, r, t := a.Work, a.Result, a.server.table
+	w, r, t := a.Work, a.Result, a.accounts.table
 	list := []attribute.KeyValue{
 		attrResponseModel.String(t.Variants[w.Variant].Name), attrAttempts.Int(a.Attempts), attrOverhead.Int64(a.Overhead.Microseconds()),
 		attrPrompt.Int(w.Request.PromptTokens),

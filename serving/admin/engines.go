@@ -39,12 +39,12 @@ func (o *Orders) engineRoutes() (list []Route) {
 
 // orderEngine answers an order once it has begun, or with wait once it has ended.
 func (o *Orders) orderEngine(c *gin.Context, v control.Verb) {
-	name := strings.TrimPrefix(c.Param("replica"), "/")
-	replica, fault := o.FindReplica(name)
+	replica, fault := o.replica(c)
 	if fault != nil {
 		o.Fail(c, http.StatusNotFound, *fault)
 		return
 	}
+	name := o.Ledger.Table().Replicas[replica].Name
 	wait, level, fault := lifecycleParameters(c.Request.URL.Query(), v)
 	if fault != nil {
 		o.Fail(c, http.StatusBadRequest, *fault)

@@ -11,11 +11,17 @@ import (
 	"strings"
 
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"gearshift/router/fleet"
+	"gearshift/router/signals"
 	"gearshift/serving/admin/overview"
+	"gearshift/serving/admin/scrape"
 	"gearshift/serving/admin/trial"
 	"gearshift/serving/admission"
 	"gearshift/serving/engines"
+	"gearshift/serving/engines/gauges"
+	"gearshift/serving/engines/informed"
 	"gearshift/serving/openai/wire"
 )
 
@@ -29,10 +35,8 @@ type Orders struct {
 	Engines  *engines.Engines
 	Trials   *trial.Trials
 	Leases   *admission.LeaseManager
-	// FindReplica is the index of the replica of that name, or what to answer.
-	FindReplica func(name string) (int, *wire.Error)
-	// DrainReplica keeps new requests away from the replica, or lets them in again.
-	DrainReplica func(replica int, drained bool)
+	Ledger   *fleet.Ledger
+	Loads    *informed.Feed
 	// OrderPolicy carries out an order about policies. The note says what else is to be known.
 	OrderPolicy func(order, policy string, share float64, reason string) (note string, err error)
 	// Reload reads the files again. What comes of it is answered as JSON.
@@ -62,6 +66,7 @@ func (o *Orders) Routes() []Route {
 		{http.MethodGet, "/admin/replicas", o.show(func() any { return o.Overview.Status().Replicas }), ""},
 		{http.MethodPost, "/admin/replicas/{replica...}/drain", o.drainReplica(true), ""},
 		{http.MethodPost, "/admin/replicas/{replica...}/undrain", o.drainReplica(false), ""},
+		{http.MethodPost, "/admin/replicas/{replica...}/signal", o.pushLoad, ""},
 		{http.MethodGet, "/admin/policy", o.show(func() any { return o.Trials.Policies() }), ""},
 		{http.MethodPost, "/admin/policy/{order}", o.orderPolicy, ""},
 		{http.MethodGet, "/admin/leases", o.show(func() any { return o.Leases.List() }), ""},
@@ -93,15 +98,66 @@ func (o *Orders) reload(c *gin.Context) {
 	c.JSON(http.StatusOK, out)
 }
 
+// replica is the index of the replica that the path names, or what to answer.
+func (o *Orders) replica(c *gin.Context) (int, *wire.Error) {
+	name := strings.TrimPrefix(c.Param("replica"), "/")
+	var names []string
+	for i, r := range o.Ledger.Table().Replicas {
+		if names = append(names, r.Name); r.Name == name {
+			return i, nil
+		}
+	}
+	return -1, &wire.Error{Type: wire.InvalidRequest, Code: "unknown_replica",
+		Message: fmt.Sprintf("there is no replica %q; there are %s", name, strings.Join(names, ", "))}
+}
+
+// pushLoad answers POST /admin/replicas/NAME/signal. It takes in what an engine, or who watches it, says of
+// its load: the value of ORCA's header, in either form.
+func (o *Orders) pushLoad(c *gin.Context) {
+	replica, fault := o.replica(c)
+	if fault != nil {
+		o.Fail(c, http.StatusNotFound, *fault)
+		return
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, 16<<10))
+	var l signals.Load
+	if err == nil {
+		l, err = gauges.ParseLoad(string(text))
+	}
+	if err == nil {
+		if f := o.Loads.Pushed(replica, l); f.Refused() {
+			err = fmt.Errorf("the load is not used: it is %v", f)
+		}
+	}
+	if err != nil {
+		o.Fail(c, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "invalid_load", Message: err.Error()})
+		return
+	}
+	c.Status(http.StatusNoContent)
+}
+
+var drainedDesc = prometheus.NewDesc("gearshift_replica_drained", "Whether an operator keeps new requests away from the replica.", []string{"replica", "variant"}, nil)
+
+// Metrics shows drained replicas when metrics are scraped.
+func (o *Orders) Metrics() prometheus.Collector {
+	return scrape.New(func(out scrape.Metrics) {
+		t := o.Ledger.Table()
+		for i, r := range t.Replicas {
+			out.Flag(drainedDesc, o.Ledger.Drained(i), r.Name, t.Variants[r.Variant].Name)
+		}
+	}, drainedDesc)
+}
+
 // drainReplica answers POST /admin/replicas/NAME/drain and /undrain.
 func (o *Orders) drainReplica(drained bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		replica, fault := o.FindReplica(strings.TrimPrefix(c.Param("replica"), "/"))
+		replica, fault := o.replica(c)
 		if fault != nil {
 			o.Fail(c, http.StatusNotFound, *fault)
 			return
 		}
-		o.DrainReplica(replica, drained)
+		o.Ledger.SetDrained(replica, drained) // until a restart, whatever probes find
+		o.Log.Info("replica order", "replica", o.Ledger.Table().Replicas[replica].Name, "drained", drained, "by", By)
 		c.JSON(http.StatusOK, o.Overview.Status().Replicas[replica])
 	}
 }

@@ -3,6 +3,7 @@ package admission
 import (
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +12,7 @@ import (
 	"gearshift/serving/admin/scrape"
 	"gearshift/serving/admission/limits"
 	"gearshift/serving/config"
+	"gearshift/serving/openai/wire"
 )
 
 // This file bounds what clients may hold: memory for their requests, and connections. It
@@ -18,30 +20,39 @@ import (
 
 // Memory bounds the memory of requests in flight.
 type Memory struct {
-	known   int64 // the memory limit of the process; zero if unknown
-	Bodies  *limits.Bodies
-	Answers *limits.Answers
-	log     *slog.Logger
-	lines   rate.Sometimes
+	settings func() *config.Config
+	known    int64 // the memory limit of the process; zero if unknown
+	Bodies   *limits.Bodies
+	Answers  *limits.Answers
+	log      *slog.Logger
+	lines    rate.Sometimes
 }
 
 // lineInterval is the time between two lines of the log that say memory is short.
 const lineInterval = 10 * time.Second
 
-// NewMemory makes the bounds that the configuration sizes.
-func NewMemory(c *config.Config, known int64, log *slog.Logger) *Memory {
-	sizes := c.Memory.Resolve(known, c.MaxBody)
+// NewMemory makes the bounds that the settings in force size.
+func NewMemory(settings func() *config.Config, known int64, log *slog.Logger) *Memory {
+	sizes := settings().Memory.Resolve(known, settings().MaxBody)
 	return &Memory{
-		known: known, log: log, Bodies: limits.NewBodies(sizes.Bodies, cutOff), Answers: limits.NewAnswers(sizes.Answers),
+		settings: settings, known: known, log: log, Bodies: limits.NewBodies(sizes.Bodies, cutOff), Answers: limits.NewAnswers(sizes.Answers),
 		lines: rate.Sometimes{First: 1, Interval: lineInterval},
 	}
 }
 
-// Follow takes in another configuration.
-func (m *Memory) Follow(c *config.Config) {
+// Follow takes over the settings as they are now.
+func (m *Memory) Follow() {
+	c := m.settings()
 	sizes := c.Memory.Resolve(m.known, c.MaxBody)
 	m.Bodies.SetLimit(sizes.Bodies)
 	m.Answers.SetLimit(sizes.Answers)
+}
+
+// Refusal returns what to answer to a request for which there is no memory now.
+func (m *Memory) Refusal(h http.Header, of string) *wire.Refusal {
+	h.Set("Retry-After", strconv.Itoa(int((m.settings().RetryAfter+time.Second-1)/time.Second)))
+	return &wire.Refusal{Status: http.StatusServiceUnavailable, Error: wire.Error{Type: wire.ServerError, Code: "out_of_memory",
+		Message: "the router has no memory left for " + of + "; try again later"}}
 }
 
 // LogShortage logs that memory is short, at most once in lineInterval.

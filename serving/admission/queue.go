@@ -5,6 +5,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,19 @@ type Events interface {
 
 // Output is the mean length of an answer in tokens; zero is unknown.
 func (q *Queue) Output() float64 { return q.output }
+
+// Expected is how many tokens a request is expected to take, of its prompt and of so
+// many answers, of at most maxTokens each if that is not zero.
+func (q *Queue) Expected(prompt, answers, maxTokens int) int64 {
+	mean := q.output
+	switch {
+	case maxTokens > 0 && (mean == 0 || float64(maxTokens) < mean):
+		mean = float64(maxTokens)
+	case mean == 0:
+		mean = 1
+	}
+	return int64(prompt) + int64(math.Ceil(mean))*int64(answers)
+}
 
 // Default is the flow of requests that name neither class nor tenant.
 func (q *Queue) Default() FlowKey { return FlowKey{Class: q.classes.Load().listed[0]} }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
@@ -31,6 +32,12 @@ type Settings struct {
 	// Browser is what web pages may do, and the names of this server.
 	Browser *access.PageRules
 }
+
+// Running has the settings in force. It may be used from any goroutine.
+type Running struct{ atomic.Pointer[Settings] }
+
+// Config returns the configuration in force.
+func (r *Running) Config() *Config { return &r.Load().Config }
 
 // Loader makes Settings. Its methods are called one at a time.
 type Loader struct {

@@ -22,6 +22,8 @@ type Writer struct {
 	Ending func() bool
 	// Failed receives the code of each error that answers a request.
 	Failed func(c *gin.Context, code string)
+	// Refused receives the status of each answer to a request that is itself at fault.
+	Refused func(c *gin.Context, status int)
 }
 
 // inferencePrefix begins the paths of the Open Inference Protocol whose errors are in its form.
@@ -54,6 +56,14 @@ func (w *Writer) Fail(c *gin.Context, status int, e wire.Error) {
 	c.Data(status, "application/json", text)
 	c.Abort()
 	w.Failed(c, string(e.Code))
+}
+
+// Refuse answers a request that is itself at fault. One for which there is no room is not.
+func (w *Writer) Refuse(c *gin.Context, fault *wire.Refusal) {
+	if fault.Status < http.StatusInternalServerError {
+		w.Refused(c, fault.Status)
+	}
+	w.Fail(c, fault.Status, fault.Error)
 }
 
 // Closing has the connection close after the answer, once the server is to end: its client then
