@@ -134,41 +134,10 @@ func (a *Account) Client() string {
 // longestModel bounds what is kept of a model's name, which may be anything, in bytes.
 const longestModel = 128
 
-// understood notes what the client asked for.
-func (a *Account) understood(k call) *Account {
-	if a != nil && k.Request != nil {
-		if a.Asked = k.Model; len(a.Asked) > longestModel {
-			a.Asked = strings.ToValidUTF8(a.Asked[:longestModel], "") + "…"
-		}
-	}
-	return a
-}
-
-// refused notes that the request is itself at fault.
-func (a *Account) refused() {
-	if a != nil {
-		a.faulty = true
-	}
-}
-
-// rejected notes why the request is not begun.
-func (a *Account) rejected(reason string) {
-	if a != nil {
-		a.shed = reason
-	}
-}
-
-// failed notes the code of the error that the client gets.
-func (a *Account) failed(code string) {
-	if a != nil {
-		a.Code = code
-	}
-}
-
-// queued notes on whose behalf the request came.
-func (a *Account) queued(tenant string) {
-	if a != nil {
-		a.Tenant = tenant
+// understood notes the model that the client asked for.
+func (a *Account) understood(model string) {
+	if a.Asked = model; len(model) > longestModel {
+		a.Asked = strings.ToValidUTF8(model[:longestModel], "") + "…"
 	}
 }
 

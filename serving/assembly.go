@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net/http"
@@ -50,7 +51,7 @@ func (s *Server) assemble(o *Options) error {
 	s.observe(o)
 	s.contexts = newContexts(s.router.Table(), s.backends)
 	s.catalogue = catalogue.New(catalogue.Options{
-		Table: s.router.Table(), DefaultTask: func() int { return s.running.Load().Task }, Fail: s.reply.Fail, Jobs: jobModels(&o.Modality), Context: s.contexts.ofVariant,
+		Table: s.router.Table(), DefaultTask: func() int { return s.running.Load().Task }, Fail: s.reply.Fail, Jobs: o.Modality.Models, Context: s.contexts.ofVariant,
 	})
 	s.trials = s.newTrials(o)
 	s.reloads = &reloads{
@@ -92,10 +93,16 @@ func (s *Server) observe(o *Options) {
 	s.settler = &settler{s.metrics, slices.Clone(o.Watchers)}
 	s.reply = &proxy.Writer{
 		Settings: s.running.Config, Ending: s.drain.draining.Load,
-		Failed: func(c *gin.Context, code string) { accountOf(c.Request.Context()).failed(code) },
+		Failed: func(c *gin.Context, code string) {
+			if a := accountOf(c.Request.Context()); a != nil {
+				a.Code = code
+			}
+		},
 		Refused: func(c *gin.Context, status int) {
 			s.metrics.Refused(status)
-			accountOf(c.Request.Context()).refused()
+			if a := accountOf(c.Request.Context()); a != nil {
+				a.faulty = true
+			}
 		},
 	}
 }
@@ -128,7 +135,7 @@ func (s *Server) reach(o *Options) {
 func (s *Server) answer(o *Options) error {
 	table := s.router.Table()
 	leases := admission.NewLeases(admission.LeaseOptions{
-		Table: table, Settings: s.running.Config, Output: o.OutputTokens, Settle: s.settler.settle, Fail: s.reply.Fail,
+		Table: table, Settings: s.running.Config, Output: o.OutputTokens, Settle: s.settler.settle,
 		NewID: randomID, Clock: s.clock, Log: s.log,
 	})
 	s.metrics.Registry.MustRegister(leases.Metrics()...)
@@ -143,15 +150,14 @@ func (s *Server) answer(o *Options) error {
 		settings: s.running.Config, clock: s.clock, log: s.log, ledger: s.router.Ledger(), reply: s.reply, metrics: s.metrics,
 		adapter: s.adapter, queue: s.queue, contexts: s.contexts, loads: s.loads, proxy: s.proxy,
 	}
-	s.completions = &completions{s.running.Config, s.clock, s.reply, s.memory, s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler}
-	s.route = &leaseEndpoint{table, s.reply, s.metrics, s.receiver, s.interpreter, s.queue, s.admitter, s.settler, leases, s.engines.Controller()}
+	s.completions = &completions{s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler}
+	s.route = &leaseEndpoint{s.receiver, table, s.interpreter, s.queue, s.admitter, s.settler, leases, s.engines.Controller()}
 	service, err := s.newJobs(o)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrJobs, err)
 	}
-	s.jobs = &jobEndpoints{s.running.Config, s.clock, table, s.reply, s.memory, s.metrics, s.receiver, s.catalogue, s.queue, s.proxy, service}
+	s.jobs = &jobEndpoints{s.receiver, table, s.metrics, s.catalogue, s.queue, s.proxy, service}
 	s.classifier = &classifier{s.completions, table, s.jobs}
-	s.models = &models{table, s.reply, s.memory, s.proxy, service, s.drain.draining.Load}
 	s.home = &home{version: o.Version, modules: s.added, encrypted: s.config.Admin.TLS.On()}
 	return nil
 }
@@ -201,9 +207,11 @@ func corrects(c *config.Config) bool { return c.Drift.Correct && c.Routers == 1 
 // newJobs makes what plans jobs. The proxy sends their batches.
 func (s *Server) newJobs(o *Options) (*jobs.Service, error) {
 	table, ledger := s.router.Table(), s.router.Ledger()
-	sends := &batches{s.running.Config, s.clock, s.log, table, s.adapter, s.proxy}
 	service, err := jobs.New(o.Modality, jobs.Options{
-		Clock: s.clock, Memory: s.memory.Answers, Send: sends.send,
+		Clock: s.clock, Memory: s.memory.Answers,
+		Send: func(ctx context.Context, replica int, task string, b *proxy.Batch) (jobs.Sent, error) {
+			return sendBatch(ctx, s.adapter, s.proxy, replica, task, b)
+		},
 		Takes: func(replica int) bool { return ledger.State(replica) == fleet.Up },
 		Host:  func(replica int) string { return table.Hosts[table.Replicas[replica].Host].Name },
 	})

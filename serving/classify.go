@@ -27,23 +27,21 @@ type classifier struct {
 // chosen, or a request for one input, which is routed as others are.
 func (x *classifier) classify(c *gin.Context, e *proxy.Endpoint) {
 	until := x.clock() + x.settings().Timeouts.Total
-	body, fault := x.receiver.read(c, taken{})
-	if fault != nil {
-		x.reply.Refuse(c, fault)
-		return
-	}
-	defer body.Release()
-	received := x.clock()
-	k, fault := parsed(c, body)
-	if fault == nil && jobs.IsList(body.Bytes()) {
-		asked, unasked := x.jobs.askedFor(c, k.Model, k.Task)
-		if unasked == nil && x.jobs.service.Serves(asked.Model, asked.Task) {
-			x.classifyJob(c, asked, body, until)
-			return
+	x.take(c, taken{}, func(body *wire.Buffer) *wire.Refusal {
+		received := x.clock()
+		k, fault := parsed(c, body)
+		if fault != nil {
+			return fault
 		}
-		fault = unasked
-	}
-	if fault == nil {
+		if jobs.IsList(body.Bytes()) {
+			asked, fault := x.jobs.askedFor(c, k.Model, k.Task)
+			if fault != nil {
+				return fault
+			}
+			if x.jobs.service.Serves(asked.Model, asked.Task) {
+				return x.classifyJob(c, asked, body, until)
+			}
+		}
 		name := k.Model
 		x.standFor(c, &k)
 		if fault = x.routable(c, e, &k); fault == nil {
@@ -52,22 +50,20 @@ func (x *classifier) classify(c *gin.Context, e *proxy.Endpoint) {
 		if fault == nil {
 			fault = x.fitInputs(&k)
 		}
-	}
-	if fault != nil {
-		x.reply.Refuse(c, fault)
-		return
-	}
-	x.finish(c, e, k, received, until)
+		if fault == nil {
+			fault = x.finish(c, e, k, received, until)
+		}
+		return fault
+	})
 }
 
 // classifyJob answers a list of inputs to classify.
-func (x *classifier) classifyJob(c *gin.Context, asked jobs.Asked, body *wire.Buffer, until time.Duration) {
+func (x *classifier) classifyJob(c *gin.Context, asked jobs.Asked, body *wire.Buffer, until time.Duration) *wire.Refusal {
 	job, refused := x.jobs.service.Classify(asked, body.Bytes())
 	if refused != nil {
-		x.reply.Refuse(c, &refused.Refusal)
-		return
+		return &refused.Refusal
 	}
-	x.jobs.answer(c, job, len(body.Bytes()), until, func(r *jobs.Result, h http.Header) ([]byte, error) {
+	return x.jobs.answer(c, job, len(body.Bytes()), until, func(r *jobs.Result, h http.Header) ([]byte, error) {
 		h.Set("Content-Type", "application/json")
 		return r.Classification(wire.Field(h, proxy.RequestID))
 	})
@@ -110,7 +106,7 @@ func (x *classifier) reached(k *call, model string) *wire.Refusal {
 	if !answered {
 		return wire.Bad(http.StatusBadRequest, "model", "model_not_for_task", fmt.Sprintf("%q does not answer task %q", model, task))
 	}
-	return wire.Bad(http.StatusBadRequest, strings.ToLower(headerMinQuality), "quality_not_found", fmt.Sprintf("no variant of %q has quality %v for task %q", model, k.fleet.MinQuality, task))
+	return wire.Bad(http.StatusBadRequest, strings.ToLower(catalogue.HeaderQuality), "quality_not_found", fmt.Sprintf("no variant of %q has quality %v for task %q", model, k.fleet.MinQuality, task))
 }
 
 // fitInputs leaves one input to classify the variants that need nothing that it lacks.

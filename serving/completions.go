@@ -22,11 +22,7 @@ import (
 
 // completions answers requests to the endpoints of the replicas.
 type completions struct {
-	settings    func() *Config
-	clock       work.Clock
-	reply       *proxy.Writer
-	memory      *admission.Memory
-	receiver    *receiver
+	*receiver
 	interpreter *interpreter
 	responses   *responses
 	admitter    *admitter
@@ -41,30 +37,23 @@ func (x *completions) complete(c *gin.Context, e *proxy.Endpoint) {
 	if e.Files {
 		also.media = formType
 	}
-	body, fault := x.receiver.read(c, also)
-	if fault != nil {
-		x.reply.Refuse(c, fault)
-		return
-	}
-	defer body.Release()
-	received := x.clock()
-	k, fault := parsed(c, body)
-	if fault == nil {
-		fault = x.routable(c, e, &k)
-	}
-	if fault != nil {
-		x.reply.Refuse(c, fault)
-		return
-	}
-	x.finish(c, e, k, received, until)
+	x.take(c, also, func(body *wire.Buffer) *wire.Refusal {
+		received := x.clock()
+		k, fault := parsed(c, body)
+		if fault == nil {
+			fault = x.routable(c, e, &k)
+		}
+		if fault == nil {
+			fault = x.finish(c, e, k, received, until)
+		}
+		return fault
+	})
 }
 
 // finish answers a call that was understood.
-func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received, until time.Duration) {
+func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received, until time.Duration) *wire.Refusal {
 	if !x.memory.Answers.Take(answerBuffer) {
-		x.memory.LogShortage("answers")
-		x.reply.Refuse(c, x.memory.Refusal(c.Writer.Header(), "answers"))
-		return
+		return x.memory.Short(c.Writer.Header())
 	}
 	defer x.memory.Answers.Give(answerBuffer)
 	var alive *proxy.KeepAlive
@@ -72,9 +61,9 @@ func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received
 		alive = x.reply.KeepAlive(c)
 		defer alive.Stop()
 	}
-	w := x.admitter.enter(c, e, k, until, alive)
+	w, fault := x.admitter.enter(c, e, k, until, alive)
 	if w == nil {
-		return
+		return fault
 	}
 	var outcome work.Outcome
 	var tokens int
@@ -89,6 +78,7 @@ func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received
 	if outcome, tokens, broken = x.proxy.Serve(c, call); broken {
 		panic(http.ErrAbortHandler)
 	}
+	return nil
 }
 
 // routable finds out what the client asks for, and which variants may answer it.
@@ -128,8 +118,8 @@ type admitter struct {
 }
 
 // enter routes the call, after a wait for room if it takes one, of which the request's
-// time bounds how long. Without a place the request is answered, and the work nil.
-func (x *admitter) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.Duration, alive *proxy.KeepAlive) *work.Work {
+// time bounds how long. Without work the request is at fault, or has been answered.
+func (x *admitter) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.Duration, alive *proxy.KeepAlive) (*work.Work, *wire.Refusal) {
 	tokens := int64(-1) // no budget pays for what no model does
 	switch {
 	case e.Generates:
@@ -139,8 +129,7 @@ func (x *admitter) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.D
 	}
 	key, spend, fault := claim(c, x.queue, tokens)
 	if fault != nil {
-		x.reply.Refuse(c, fault)
-		return nil
+		return nil, fault
 	}
 	x.contexts.fit(&k)
 	before := x.clock()
@@ -160,7 +149,7 @@ func (x *admitter) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.D
 	if err != nil && !x.contexts.unfit(w, k, err) {
 		spend.End(time.Now(), 0)
 		x.shed(c, err, k, key)
-		return nil
+		return nil, nil
 	}
 	h := c.Writer.Header()
 	if w.Waited > 0 {
@@ -169,7 +158,7 @@ func (x *admitter) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.D
 	took := x.clock() - before - w.Waited
 	x.loads.inform(c, w)
 	x.begun(w, k, took, h)
-	return w
+	return w, nil
 }
 
 // claim finds the flow of a request, and reserves so many tokens of its key's budgets: none if they are below
@@ -179,8 +168,8 @@ func claim(c *gin.Context, q *admission.Queue, tokens int64) (key admission.Flow
 	if fault == nil && tokens >= 0 {
 		spend, fault = access.Reserve(c, tokens)
 	}
-	if fault == nil {
-		accountOf(c.Request.Context()).queued(key.Tenant)
+	if a := accountOf(c.Request.Context()); a != nil && fault == nil {
+		a.Tenant = key.Tenant
 	}
 	return key, spend, fault
 }
@@ -219,7 +208,9 @@ func (x *admitter) begun(w *work.Work, k call, took time.Duration, h http.Header
 // shed counts a request that is not begun, and answers it.
 func (x *admitter) shed(c *gin.Context, err error, k call, by admission.FlowKey) {
 	reason := admission.ReasonOf(err)
-	k.account.rejected(reason)
+	if k.account != nil {
+		k.account.shed = reason
+	}
 	x.metrics.Shed(k.fleet.Task, x.queue.Class(by.Class), reason)
 	if reason == admission.ReasonError {
 		x.log.Error("cannot route", "error", err)

@@ -3,6 +3,7 @@ package serving
 import (
 	"errors"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"gearshift/router"
@@ -80,13 +81,7 @@ func (c *contextLengths) holding(prompt int) (variants uint64) {
 	}
 	all := true
 	for v := range c.table.Variants {
-		holds := false
-		for _, i := range c.table.ReplicasOf(v) {
-			if n := c.limit(i); n == 0 || prompt <= n {
-				holds = true
-				break
-			}
-		}
+		holds := slices.ContainsFunc(c.table.ReplicasOf(v), func(i int) bool { n := c.limit(i); return n == 0 || prompt <= n })
 		if holds {
 			variants |= 1 << v
 		}

@@ -13,9 +13,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/router/fleet"
-	"gearshift/serving/admission"
-	"gearshift/serving/jobs"
 	"gearshift/serving/openai/inference"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
@@ -28,24 +25,14 @@ func modelOfPath(c *gin.Context) string {
 }
 
 // noInference refuses a model that takes no tensors here.
-func noInference(service *jobs.Service, model string) *wire.Refusal {
-	message := fmt.Sprintf("there is no model %q that takes tensors; there are %s", model, service.Names())
-	if of, _, below := strings.Cut(model, "/"); below && service.Serves(of, "") {
+func (x *jobEndpoints) noInference(model string) *wire.Refusal {
+	message := fmt.Sprintf("there is no model %q that takes tensors; there are %s", model, x.service.Names())
+	if of, _, below := strings.Cut(model, "/"); below && x.service.Serves(of, "") {
 		message = fmt.Sprintf("there is no /v2/models/%s here; of %s there are its metadata, /ready and /infer", model, of)
-	} else if !service.On() {
+	} else if !x.service.On() {
 		message = "no model of this router takes tensors; the scenario has none with modalities"
 	}
 	return wire.Bad(http.StatusNotFound, "model", "model_not_found", message)
-}
-
-// models describes models that take tensors.
-type models struct {
-	table    *fleet.Table
-	reply    *proxy.Writer
-	memory   *admission.Memory
-	proxy    *proxy.Proxy
-	jobs     *jobs.Service
-	draining func() bool
 }
 
 // The bounds of an engine's metadata: of their time, and of their bytes.
@@ -55,28 +42,31 @@ const (
 )
 
 // describe answers with the metadata of a model, as one of its engines that are up has them.
-func (x *models) describe(c *gin.Context) {
+func (x *jobEndpoints) describe(c *gin.Context) {
 	name := modelOfPath(c)
-	if !x.jobs.Serves(name, "") {
-		x.reply.Refuse(c, noInference(x.jobs, name))
+	if !x.service.Serves(name, "") {
+		x.reply.Refuse(c, x.noInference(name))
 		return
 	}
 	err := errors.New("no worker is up")
-	for _, replica := range x.jobs.Up(name) {
+	for _, replica := range x.service.Up(name) {
 		if err = x.metadata(c, name, replica); err == nil {
 			return
 		}
 		if errors.Is(err, proxy.ErrMemory) {
-			x.memory.LogShortage("answers")
-			x.reply.Refuse(c, x.memory.Refusal(c.Writer.Header(), "answers"))
+			x.reply.Refuse(c, x.memory.Short(c.Writer.Header()))
 			return
 		}
 	}
-	x.reply.Fail(c, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()})
+	x.reply.Refuse(c, upstreamError(err))
+}
+
+func upstreamError(err error) *wire.Refusal {
+	return &wire.Refusal{Status: http.StatusBadGateway, Error: wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()}}
 }
 
 // metadata answers with the metadata that the replica's engine has, under the name that clients know.
-func (x *models) metadata(c *gin.Context, name string, replica int) error {
+func (x *jobEndpoints) metadata(c *gin.Context, name string, replica int) error {
 	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), describing, errSlow)
 	defer cancel()
 	var path string
@@ -121,12 +111,12 @@ func (x *models) metadata(c *gin.Context, name string, replica int) error {
 var errSlow = errors.New("it did not answer in time")
 
 // ready says whether a worker of the model is up.
-func (x *models) ready(c *gin.Context) {
+func (x *jobEndpoints) ready(c *gin.Context) {
 	name := modelOfPath(c)
 	switch {
-	case !x.jobs.Serves(name, ""):
-		x.reply.Refuse(c, noInference(x.jobs, name))
-	case x.draining() || len(x.jobs.Up(name)) == 0:
+	case !x.service.Serves(name, ""):
+		x.reply.Refuse(c, x.noInference(name))
+	case x.reply.Ending() || len(x.service.Up(name)) == 0:
 		x.reply.Fail(c, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "no_replica", Message: "no worker of the model is up"})
 	default:
 		c.JSON(http.StatusOK, gin.H{"name": name, "ready": true})

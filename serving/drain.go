@@ -49,18 +49,9 @@ func (d *drain) count(c *gin.Context) {
 // taken any more: a server that shuts down drops what it reads from then on.
 const lastMoment = 500 * time.Millisecond
 
-// lastRequests waits until no connection is left that could bring a request, or for a moment: the
-// others are idle, and their clients have not asked since the end was ordered.
-func (d *drain) lastRequests() {
-	late := time.Now().Add(min(lastMoment, d.settings().DrainTimeout))
-	for d.clients.Waiting() > 0 && time.Now().Before(late) {
-		time.Sleep(time.Millisecond)
-	}
-}
-
-// settle waits for handlers whose connections are closed, and not for one that hangs.
-func (d *drain) settle() {
-	for late := time.Now().Add(settleTime); d.busy.Load() > 0 && time.Now().Before(late); {
+// await waits until over reports true, or for so long.
+func await(most time.Duration, over func() bool) {
+	for late := time.Now().Add(most); !over() && time.Now().Before(late); {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -84,12 +75,14 @@ func (d *drain) retreat(ctx context.Context, server *http.Server, unlisten func(
 	defer cancel()
 	unlisten()
 	<-failed // all who had connected are accepted
-	d.lastRequests()
+	// Until no connection is left that could bring a request, or for a moment: the others are idle, and their
+	// clients have not asked since the end was ordered.
+	await(min(lastMoment, d.settings().DrainTimeout), func() bool { return d.clients.Waiting() == 0 })
 	err := server.Shutdown(wait)
 	if errors.Is(err, context.DeadlineExceeded) {
 		d.log.Warn("requests cut off at shutdown", "in_flight", d.ledger.InFlight())
 		err = server.Close()
-		d.settle()
+		await(settleTime, func() bool { return d.busy.Load() == 0 }) // not for a handler that hangs
 	}
 	if err != nil {
 		return fmt.Errorf("cannot shut down: %w", err)

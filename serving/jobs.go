@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -28,24 +26,13 @@ import (
 	"gearshift/serving/work"
 )
 
-// The headers of jobs: how many of its requests each variant has answered, and the lowest mean quality
-// that the client takes.
-const headerStrategy, headerMinQuality = "X-Gearshift-Strategy", "X-Gearshift-Min-Quality"
+// headerStrategy is how many requests of a job each variant has answered.
+const headerStrategy = "X-Gearshift-Strategy"
 
-// batches sends the batches of jobs to replicas.
-type batches struct {
-	settings func() *Config
-	clock    work.Clock
-	log      *slog.Logger
-	table    *fleet.Table
-	adapter  *work.Adapter
-	proxy    *proxy.Proxy
-}
-
-// send has a batch answered that is planned for the replica, where it takes a place.
-func (x *batches) send(ctx context.Context, replica int, task string, b *proxy.Batch) (sent jobs.Sent, err error) {
+// sendBatch has a batch answered that is planned for the replica, where it takes a place.
+func sendBatch(ctx context.Context, a *work.Adapter, p *proxy.Proxy, replica int, task string, b *proxy.Batch) (sent jobs.Sent, err error) {
 	sent.Replica = replica
-	w, ok := x.adapter.Place(fleet.Request{Task: max(0, x.table.TaskIndex(task))}, replica, planned)
+	w, ok := a.Place(fleet.Request{Task: max(0, p.Table.TaskIndex(task))}, replica, planned)
 	if !ok {
 		return sent, jobs.ErrDown
 	}
@@ -53,11 +40,11 @@ func (x *batches) send(ctx context.Context, replica int, task string, b *proxy.B
 	defer func() {
 		w.End(outcome, 0)
 		if value := recover(); value != nil {
-			x.log.Error("panic", "value", value, "replica", x.table.Replicas[sent.Replica].Name, "stack", string(debug.Stack()))
+			p.Log.Error("panic", "value", value, "replica", p.Table.Replicas[sent.Replica].Name, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", value)
 		}
 	}()
-	outcome, sent.Failed, err = x.proxy.Ask(ctx, b, w, x.clock()+x.settings().Timeouts.Total)
+	outcome, sent.Failed, err = p.Ask(ctx, b, w, p.Clock()+p.Settings().Timeouts.Total)
 	sent.Replica = w.Replica
 	return sent, err
 }
@@ -68,27 +55,11 @@ const planned = "jobs"
 // ErrJobs marks errors of [New] that are about how jobs are to be planned.
 var ErrJobs = errors.New("jobs cannot be planned")
 
-// jobModels are the models that take jobs, as the list of models has them.
-func jobModels(c *jobs.Config) (list []catalogue.JobModel) {
-	for i := range c.Models {
-		m := catalogue.JobModel{Name: c.Models[i].Name}
-		for _, o := range c.Models[i].Options {
-			m.Variants = append(m.Variants, o.Variant)
-		}
-		list = append(list, m)
-	}
-	return list
-}
-
-// jobEndpoints answers jobs.
+// jobEndpoints answers jobs, and describes the models that take them.
 type jobEndpoints struct {
-	settings  func() *Config
-	clock     work.Clock
+	*receiver
 	table     *fleet.Table
-	reply     *proxy.Writer
-	memory    *admission.Memory
 	metrics   *metrics.Requests
-	receiver  *receiver
 	catalogue *catalogue.Catalogue
 	queue     *admission.Queue
 	proxy     *proxy.Proxy
@@ -98,60 +69,47 @@ type jobEndpoints struct {
 // infer answers a request of the Open Inference Protocol.
 func (x *jobEndpoints) infer(c *gin.Context, _ *proxy.Endpoint) {
 	until := x.clock() + x.settings().Timeouts.Total
-	body, fault := x.receiver.read(c, taken{media: tensorType, inference: true})
-	if fault != nil {
-		x.reply.Refuse(c, fault)
-		return
-	}
-	defer body.Release()
-	asked, fault := x.askedFor(c, modelOfPath(c), "")
-	if fault == nil && !x.service.Serves(asked.Model, asked.Task) {
-		fault = noInference(x.service, asked.Model)
-	}
-	if fault != nil {
-		x.reply.Refuse(c, fault)
-		return
-	}
-	if a := accountOf(c.Request.Context()); a != nil {
-		a.Asked = asked.Model
-	}
-	q, err := inference.ReadRequest(c.Request.Header, body.Bytes())
-	if err != nil {
-		x.reply.Refuse(c, wire.Bad(http.StatusBadRequest, "", "invalid_inference", err.Error()))
-		return
-	}
-	job, refused := x.service.Infer(asked, q)
-	if refused != nil {
-		x.fail(c, refused)
-		return
-	}
-	x.answer(c, job, len(body.Bytes()), until, (*jobs.Result).Inference)
+	x.take(c, taken{media: tensorType, inference: true}, func(body *wire.Buffer) *wire.Refusal {
+		asked, fault := x.askedFor(c, modelOfPath(c), "")
+		if fault == nil && !x.service.Serves(asked.Model, asked.Task) {
+			fault = x.noInference(asked.Model)
+		}
+		if fault != nil {
+			return fault
+		}
+		if a := accountOf(c.Request.Context()); a != nil {
+			a.understood(asked.Model)
+		}
+		q, err := inference.ReadRequest(c.Request.Header, body.Bytes())
+		if err != nil {
+			return wire.Bad(http.StatusBadRequest, "", "invalid_inference", err.Error())
+		}
+		job, refused := x.service.Infer(asked, q)
+		if refused != nil {
+			return x.unanswered(c, refused)
+		}
+		return x.answer(c, job, len(body.Bytes()), until, (*jobs.Result).Inference)
+	})
 }
 
 // plan says which modalities would be sent for a job.
 func (x *jobEndpoints) plan(c *gin.Context) {
-	body, fault := x.receiver.read(c, taken{})
-	if fault != nil {
-		x.reply.Refuse(c, fault)
-		return
-	}
-	defer body.Release()
-	var in jobs.Draft
-	fault = wire.RefusalOf(wire.Decode(body.Bytes(), &in, true))
-	var asked jobs.Asked
-	if fault == nil {
-		asked, fault = x.askedFor(c, in.Model, in.Task)
-	}
-	if fault != nil {
-		x.reply.Refuse(c, fault)
-		return
-	}
-	plan, refused := x.service.Plan(asked, in)
-	if refused != nil {
-		x.reply.Refuse(c, &refused.Refusal)
-		return
-	}
-	c.JSON(http.StatusOK, plan)
+	x.take(c, taken{}, func(body *wire.Buffer) *wire.Refusal {
+		var in jobs.Draft
+		if fault := wire.RefusalOf(wire.Decode(body.Bytes(), &in, true)); fault != nil {
+			return fault
+		}
+		asked, fault := x.askedFor(c, in.Model, in.Task)
+		if fault != nil {
+			return fault
+		}
+		plan, refused := x.service.Plan(asked, in)
+		if refused != nil {
+			return &refused.Refusal
+		}
+		c.JSON(http.StatusOK, plan)
+		return nil
+	})
 }
 
 // askedFor is what the client asks for: by its header, and by the model and task that its body
@@ -166,14 +124,11 @@ func (x *jobEndpoints) askedFor(c *gin.Context, model, task string) (a jobs.Aske
 	if a.Task = x.table.Tasks[index].Name; wire.Field(h, "X-Gearshift-Task") == "" && x.table.TaskIndex(task) < 0 {
 		a.Task = x.service.Task(model, a.Task)
 	}
-	if a.Total, fault = deadline(h, totalHeaders, "milliseconds until the end of the answer"); fault != nil {
+	if a.Total, fault = deadlines[2].read(h); fault != nil {
 		return a, fault
 	}
-	if text := strings.TrimSpace(wire.Field(h, headerMinQuality)); text != "" {
-		var err error
-		if a.MinQuality, err = strconv.ParseFloat(text, 64); err != nil {
-			return a, wire.Bad(http.StatusBadRequest, strings.ToLower(headerMinQuality), "invalid_quality", fmt.Sprintf("quality %q; it must be a number of at least 0", text))
-		}
+	if a.MinQuality, fault = catalogue.Floor(h); fault != nil {
+		return a, fault
 	}
 	if allowed := x.catalogue.Allowed(access.Granted(c)); allowed != 0 {
 		a.May = func(variant string) bool {
@@ -186,20 +141,17 @@ func (x *jobEndpoints) askedFor(c *gin.Context, model, task string) (a jobs.Aske
 
 // answer has the job answered, and its answer written. It is charged for what is sent to engines
 // and what comes back.
-func (x *jobEndpoints) answer(c *gin.Context, job *jobs.Job, size int, until time.Duration, write func(*jobs.Result, http.Header) ([]byte, error)) {
+func (x *jobEndpoints) answer(c *gin.Context, job *jobs.Job, size int, until time.Duration, write func(*jobs.Result, http.Header) ([]byte, error)) *wire.Refusal {
 	defer job.Release()
 	key, spend, fault := claim(c, x.queue, int64(job.Size()))
 	if fault != nil {
-		x.reply.Refuse(c, fault)
-		return
+		return fault
 	}
 	job.Tenant, job.Header = key.Tenant, x.proxy.Forward(c)
 	charged := int64(size + answerBuffer)
 	if !x.memory.Answers.Take(charged) {
 		spend.End(time.Now(), 0)
-		x.memory.LogShortage("answers")
-		x.reply.Refuse(c, x.memory.Refusal(c.Writer.Header(), "answers"))
-		return
+		return x.memory.Short(c.Writer.Header())
 	}
 	defer x.memory.Answers.Give(charged)
 	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), until-x.clock(), config.Overdue(config.PhaseTotal))
@@ -222,11 +174,11 @@ func (x *jobEndpoints) answer(c *gin.Context, job *jobs.Job, size int, until tim
 		if text, err = write(r, h); err == nil {
 			x.reply.Writable(c)
 			c.Data(http.StatusOK, h.Get("Content-Type"), text)
-			return
+			return nil
 		}
-		err = &jobs.Refused{Refusal: wire.Refusal{Status: http.StatusBadGateway, Error: wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()}}}
+		return upstreamError(err)
 	}
-	x.fail(c, err)
+	return x.unanswered(c, err)
 }
 
 // count counts the requests of a job that engines have answered, as those that came alone are counted.
@@ -254,8 +206,8 @@ func (x *jobEndpoints) count(r *jobs.Result, total time.Duration) {
 	}
 }
 
-// fail answers for a job that has no answer.
-func (x *jobEndpoints) fail(c *gin.Context, err error) {
+// unanswered answers for a job that has no answer, unless that is its own fault.
+func (x *jobEndpoints) unanswered(c *gin.Context, err error) *wire.Refusal {
 	var refused *jobs.Refused
 	var late config.Overdue
 	switch {
@@ -268,12 +220,13 @@ func (x *jobEndpoints) fail(c *gin.Context, err error) {
 		h.Set("Retry-After", strconv.Itoa(int((x.settings().RetryAfter+time.Second-1)/time.Second)))
 		x.reply.Fail(c, refused.Status, refused.Refusal.Error)
 	case errors.As(err, &refused):
-		x.reply.Refuse(c, &refused.Refusal)
+		return &refused.Refusal
 	case errors.As(err, &late):
 		x.reply.Fail(c, http.StatusGatewayTimeout, wire.Error{Type: wire.Timeout, Code: "timeout", Message: fmt.Sprintf("the job was not answered within %v (serving.timeouts.total)", x.settings().Timeouts.Total)})
 	default:
 		c.Status(statusClientLeft) // nobody reads it
 	}
+	return nil
 }
 
 // outcome is how the request ended that was a job; empty if that is to be seen by its status.

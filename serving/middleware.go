@@ -22,14 +22,6 @@ const (
 	headerExplain = "X-Gearshift-Explain"
 )
 
-// The headers that set deadlines, in milliseconds: per output token, for the first of
-// them, and for the end of the answer. The first one present counts.
-var (
-	deadlineHeaders   = []string{"X-Llm-D-Slo-Tpot-Ms", "X-Slo-Tpot-Ms"}
-	firstTokenHeaders = []string{"X-Llm-D-Slo-Ttft-Ms", "X-Slo-Ttft-Ms"}
-	totalHeaders      = []string{"X-Gearshift-Total-Ms"}
-)
-
 // middleware is what requests pass on their way to an endpoint, and what those get that have none.
 type middleware struct {
 	log       *slog.Logger
@@ -105,9 +97,6 @@ func (x *middleware) wrongMethod(c *gin.Context) {
 	}
 	x.reply.Fail(c, http.StatusMethodNotAllowed, wire.Error{Type: wire.InvalidRequest, Code: "method_not_allowed", Message: message})
 }
-
-// atWork says that the request's connection is no longer one that waits.
-func (x *middleware) atWork(c *gin.Context) { x.clients.Begin(c.Request) }
 
 // holdHeader has the header of an encrypted request count while it is at work. One that
 // is not encrypted counted as it came.

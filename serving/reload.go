@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router"
-	"gearshift/serving/admin"
+	"gearshift/serving/admin/metrics"
 	"gearshift/serving/admin/trial"
 	"gearshift/serving/config"
 	"gearshift/serving/config/files"
@@ -66,11 +66,8 @@ const (
 	policyPart = "policy"
 )
 
-// Who wants something done, where it is no signal: a file that changed, or an operator.
-const (
-	byFile  = "file"
-	byAdmin = admin.By
-)
+// byFile says that a file which changed wants a reload.
+const byFile = "file"
 
 // reloads reads again what the server was made of, and carries out orders about policies: one at a time.
 type reloads struct {
@@ -93,17 +90,14 @@ type reloadCounts struct {
 }
 
 func newReloadCounts(r prometheus.Registerer) reloadCounts {
+	parts := []string{configPart, policyPart}
 	x := reloadCounts{
-		total: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_reloads_total",
-			Help: "Reloads that changed something, or failed."}, []string{"part", "result"}),
+		total: metrics.NewCounter("reloads_total", "Reloads that changed something, or failed.", metrics.Label{Name: "part", Values: parts}, metrics.Label{Name: "result", Values: []string{"success", "failure"}}),
 		success: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gearshift_last_reload_success",
 			Help: "Whether the last reload succeeded; at 0 the last good state is in force, which is not what the files say."}, []string{"part"}),
 	}
-	for _, part := range []string{configPart, policyPart} {
+	for _, part := range parts {
 		x.success.WithLabelValues(part).Set(1)
-		for _, result := range []string{"success", "failure"} {
-			x.total.WithLabelValues(part, result)
-		}
 	}
 	r.MustRegister(x.total, x.success)
 	return x
@@ -207,7 +201,7 @@ func (x *reloads) reloadConfig(out *Reloaded) error {
 
 // reloadPolicy puts the policy in charge that should be by now.
 func (x *reloads) reloadPolicy(out *Reloaded) error {
-	if x.reloader == nil || policySetOf(x.router) == nil {
+	if x.trials.Changeable() != nil {
 		return nil
 	}
 	next, back, err := x.reloader.Newer()

@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -131,6 +130,18 @@ func (x *receiver) read(c *gin.Context, t taken) (*wire.Buffer, *wire.Refusal) {
 	return body, nil
 }
 
+// take has the body of the request handled, and refuses the request if a fault is found in it.
+func (x *receiver) take(c *gin.Context, t taken, handle func(*wire.Buffer) *wire.Refusal) {
+	body, fault := x.read(c, t)
+	if fault == nil {
+		defer body.Release()
+		fault = handle(body)
+	}
+	if fault != nil {
+		x.reply.Refuse(c, fault)
+	}
+}
+
 // The memory that a body gets before any of it has come, and once some has.
 const (
 	firstPiece  = 4 << 10
@@ -238,8 +249,9 @@ func (p *intake) next(n int, size int64) int64 {
 // unreceived is the refusal of a body that could not be read.
 func (x *receiver) unreceived(c *gin.Context, err error) *wire.Refusal {
 	var corrupt *wire.CorruptError
+	var large *http.MaxBytesError
 	switch {
-	case tooLarge(err):
+	case errors.As(err, &large):
 		return x.oversize()
 	case errors.As(err, &corrupt):
 		return wire.Bad(http.StatusBadRequest, "", "invalid_encoding", corrupt.Error())
@@ -259,26 +271,8 @@ func (x *receiver) unreceived(c *gin.Context, err error) *wire.Refusal {
 	}
 }
 
-func tooLarge(err error) bool {
-	var e *http.MaxBytesError
-	return errors.As(err, &e)
-}
-
 func (x *receiver) oversize() *wire.Refusal {
 	return wire.Bad(http.StatusRequestEntityTooLarge, "", "body_too_large", fmt.Sprintf("the body exceeds the limit of %d bytes", x.settings().MaxBody))
-}
-
-// decode reads a small body strictly. An empty one is an empty object.
-func (x *receiver) decode(c *gin.Context, into any) *wire.Refusal {
-	body, fault := x.read(c, taken{})
-	if fault != nil {
-		return fault
-	}
-	defer body.Release()
-	if len(bytes.TrimSpace(body.Bytes())) == 0 {
-		return nil
-	}
-	return wire.RefusalOf(wire.Decode(body.Bytes(), into, true))
 }
 
 // parse reads a body as what its header calls it.
@@ -297,8 +291,10 @@ func parsed(c *gin.Context, body *wire.Buffer) (call, *wire.Refusal) {
 		return call{}, wire.RefusalOf(err)
 	}
 	r.In(body)
-	k := call{Request: r}
-	k.account = accountOf(c.Request.Context()).understood(k)
+	k := call{Request: r, account: accountOf(c.Request.Context())}
+	if k.account != nil {
+		k.account.understood(r.Model)
+	}
 	return k, nil
 }
 
@@ -323,14 +319,10 @@ func (x *interpreter) understand(h http.Header, k *call, allowed uint64) (fault 
 	if fault = x.catalogue.Answers(k.fleet.Task, k.variant); fault != nil {
 		return fault
 	}
-	if k.fleet.Deadline, fault = deadline(h, deadlineHeaders, "milliseconds per output token"); fault != nil {
-		return fault
-	}
-	if k.fleet.FirstToken, fault = deadline(h, firstTokenHeaders, "milliseconds until the first token"); fault != nil {
-		return fault
-	}
-	if k.fleet.Total, fault = deadline(h, totalHeaders, "milliseconds until the end of the answer"); fault != nil {
-		return fault
+	for i, into := range []*time.Duration{&k.fleet.Deadline, &k.fleet.FirstToken, &k.fleet.Total} {
+		if *into, fault = deadlines[i].read(h); fault != nil {
+			return fault
+		}
 	}
 	if k.fleet.MinQuality, fault = x.catalogue.MinQuality(h, k.fleet.Task, k.variant); fault != nil {
 		return fault
@@ -346,25 +338,39 @@ func (x *interpreter) understand(h http.Header, k *call, allowed uint64) (fault 
 	return nil
 }
 
-// deadline reads the first of the headers that is there; zero if none is.
-func deadline(h http.Header, names []string, unit string) (time.Duration, *wire.Refusal) {
-	for _, name := range names {
+// deadline is one that a request may set, in milliseconds.
+type deadline struct {
+	headers []string // the first one present counts
+	key     string   // of a body
+	unit    string
+}
+
+// The deadlines of a request: per output token, for the first of them, and for the end of the answer.
+var deadlines = [...]deadline{
+	{[]string{"X-Llm-D-Slo-Tpot-Ms", "X-Slo-Tpot-Ms"}, "deadline_ms", "milliseconds per output token"},
+	{[]string{"X-Llm-D-Slo-Ttft-Ms", "X-Slo-Ttft-Ms"}, "first_token_ms", "milliseconds until the first token"},
+	{[]string{"X-Gearshift-Total-Ms"}, "total_ms", "milliseconds until the end of the answer"},
+}
+
+// read reads the deadline from a header; zero if it is not there.
+func (d *deadline) read(h http.Header) (time.Duration, *wire.Refusal) {
+	for _, name := range d.headers {
 		text := strings.TrimSpace(wire.Field(h, name))
 		if text == "" {
 			continue
 		}
 		ms, err := strconv.ParseFloat(text, 64)
-		d, ok := fromMilliseconds(ms)
+		is, ok := fromMilliseconds(ms)
 		if err != nil || !ok {
-			return 0, badDeadline(strings.ToLower(name), text, unit)
+			return 0, d.bad(strings.ToLower(name), text)
 		}
-		return d, nil
+		return is, nil
 	}
 	return 0, nil
 }
 
-func badDeadline(param, text, unit string) *wire.Refusal {
-	return wire.Bad(http.StatusBadRequest, param, "invalid_deadline", fmt.Sprintf("deadline %q; it must be a positive number of %s", text, unit))
+func (d *deadline) bad(param, text string) *wire.Refusal {
+	return wire.Bad(http.StatusBadRequest, param, "invalid_deadline", fmt.Sprintf("deadline %q; it must be a positive number of %s", text, d.unit))
 }
 
 // fromMilliseconds is false unless they are a positive Duration.

@@ -10,21 +10,18 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
-	"gearshift/serving/admin/metrics"
 	"gearshift/serving/admission"
 	"gearshift/serving/admission/limits"
 	"gearshift/serving/engines"
-	"gearshift/serving/openai/proxy"
+	"gearshift/serving/openai/catalogue"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
 
 // leaseEndpoint decides alone: its callers dispatch their requests themselves.
 type leaseEndpoint struct {
+	*receiver
 	table       *fleet.Table
-	reply       *proxy.Writer
-	metrics     *metrics.Requests
-	receiver    *receiver
 	interpreter *interpreter
 	queue       *admission.Queue
 	admitter    *admitter
@@ -60,39 +57,38 @@ type routeAnswer struct {
 func (x *leaseEndpoint) begin(c *gin.Context) {
 	key := access.Tenant(c)
 	if why := x.leases.Fits(key); why != limits.None {
-		status := x.leases.Refuse(c, why)
-		x.metrics.Refused(status)
-		if status < http.StatusInternalServerError {
-			accountOf(c.Request.Context()).refused()
+		x.reply.Refuse(c, x.leases.Refusal(c.Writer.Header(), why))
+		return
+	}
+	x.take(c, taken{}, func(body *wire.Buffer) *wire.Refusal {
+		in, k, fault := x.understand(c, body.Bytes())
+		if fault != nil {
+			return fault
 		}
-		return
-	}
-	in, k, fault := x.readBody(c)
-	if fault != nil {
-		x.reply.Refuse(c, fault)
-		return
-	}
-	k.account = accountOf(c.Request.Context())
-	k.fleet.Session = session(x.interpreter.affinity, c.Request.Header)
-	spend, fault := access.Reserve(c, x.queue.Expected(k.fleet.PromptTokens, 1, in.MaxTokens))
-	if fault != nil {
-		x.reply.Refuse(c, fault)
-		return
-	}
-	w := x.admitter.begin(c, k, x.leases.Unseen(in.MaxTokens), spend)
-	if w == nil {
-		return
-	}
+		spend, fault := access.Reserve(c, x.queue.Expected(k.fleet.PromptTokens, 1, in.MaxTokens))
+		if fault != nil {
+			return fault
+		}
+		if w := x.admitter.begin(c, k, x.leases.Unseen(in.MaxTokens), spend); w != nil {
+			x.lease(c, key, w, in.MaxTokens)
+		}
+		return nil
+	})
+}
+
+// lease gives the caller a lease of the work.
+func (x *leaseEndpoint) lease(c *gin.Context, key string, w *work.Work, maxTokens int) {
 	if c.Request.Context().Err() != nil { // its caller would not end the lease
 		c.Status(statusClientLeft)
 		x.settler.settle(w, work.Cancelled, 0)
 		return
 	}
-	timeout := x.leases.Lifetime(w, in.MaxTokens)
-	id, why := x.leases.Add(key, w, in.MaxTokens, timeout, access.Of(c))
+	timeout := x.leases.Lifetime(w, maxTokens)
+	id, why := x.leases.Add(key, w, maxTokens, timeout, access.Of(c))
 	if why != limits.None {
 		x.settler.settle(w, work.Cancelled, 0)
-		x.leases.Refuse(c, why)
+		fault := x.leases.Refusal(c.Writer.Header(), why)
+		x.reply.Fail(c, fault.Status, fault.Error)
 		return
 	}
 	replica := x.table.Replicas[w.Replica]
@@ -103,23 +99,19 @@ func (x *leaseEndpoint) begin(c *gin.Context) {
 	})
 }
 
-// readBody reads the body of a request for a lease.
-func (x *leaseEndpoint) readBody(c *gin.Context) (in routeRequest, k call, fault *wire.Refusal) {
-	k.variant = work.Auto
-	body, fault := x.receiver.read(c, taken{})
-	if fault != nil {
-		return in, k, fault
-	}
-	defer body.Release()
-	if len(bytes.TrimSpace(body.Bytes())) == 0 {
+// understand reads the body of a request for a lease.
+func (x *leaseEndpoint) understand(c *gin.Context, body []byte) (in routeRequest, k call, fault *wire.Refusal) {
+	if len(bytes.TrimSpace(body)) == 0 {
 		return in, k, wire.Bad(http.StatusBadRequest, "", "missing_body", `the body is empty; it must be a JSON object that says what is to be routed, such as {"task": NAME, "prompt_tokens": 120, "max_tokens": 300}`)
 	}
-	if fault = wire.RefusalOf(wire.Decode(body.Bytes(), &in, true)); fault != nil {
+	if fault = wire.RefusalOf(wire.Decode(body, &in, true)); fault != nil {
 		return in, k, fault
 	}
-	if k.fleet, fault = x.understand(in); fault != nil {
+	k.variant, k.account = work.Auto, accountOf(c.Request.Context())
+	if k.fleet, fault = in.request(x.interpreter.catalogue); fault != nil {
 		return in, k, fault
 	}
+	k.fleet.Session = session(x.interpreter.affinity, c.Request.Header)
 	if k.fleet.MinQuality, fault = x.interpreter.catalogue.MinQuality(c.Request.Header, k.fleet.Task, work.Auto); fault == nil {
 		fault = x.interpreter.catalogue.Permit(access.Granted(c), &k.fleet, k.variant)
 	}
@@ -129,8 +121,9 @@ func (x *leaseEndpoint) readBody(c *gin.Context) (in routeRequest, k call, fault
 // mostPromptTokens is beyond any model's context, and can be summed.
 const mostPromptTokens = 1 << 24
 
-func (x *leaseEndpoint) understand(in routeRequest) (r fleet.Request, fault *wire.Refusal) {
-	if r.Task, fault = x.interpreter.catalogue.TaskNamed(in.Task, "task"); fault != nil {
+// request is what the body asks for, without what headers do.
+func (in routeRequest) request(k *catalogue.Catalogue) (r fleet.Request, fault *wire.Refusal) {
+	if r.Task, fault = k.TaskNamed(in.Task, "task"); fault != nil {
 		return r, fault
 	}
 	if r.PromptTokens = in.PromptTokens; r.PromptTokens < 0 || r.PromptTokens > mostPromptTokens {
@@ -139,21 +132,14 @@ func (x *leaseEndpoint) understand(in routeRequest) (r fleet.Request, fault *wir
 	if in.MaxTokens < 0 || in.MaxTokens > mostPromptTokens {
 		return r, wire.Bad(http.StatusBadRequest, "max_tokens", "invalid_value", fmt.Sprintf(`"max_tokens" must not be negative, nor above %d`, mostPromptTokens))
 	}
-	for _, d := range []struct {
-		key, unit string
-		ms        *float64
-		into      *time.Duration
-	}{
-		{"deadline_ms", "milliseconds per output token", in.DeadlineMS, &r.Deadline},
-		{"first_token_ms", "milliseconds until the first token", in.FirstTokenMS, &r.FirstToken},
-		{"total_ms", "milliseconds until the end of the answer", in.TotalMS, &r.Total},
-	} {
-		if d.ms == nil {
+	into := [...]*time.Duration{&r.Deadline, &r.FirstToken, &r.Total}
+	for i, ms := range []*float64{in.DeadlineMS, in.FirstTokenMS, in.TotalMS} {
+		if ms == nil {
 			continue
 		}
 		var ok bool
-		if *d.into, ok = fromMilliseconds(*d.ms); !ok {
-			return r, badDeadline(d.key, fmt.Sprint(*d.ms), d.unit)
+		if *into[i], ok = fromMilliseconds(*ms); !ok {
+			return r, deadlines[i].bad(deadlines[i].key, fmt.Sprint(*ms))
 		}
 	}
 	return r, nil
@@ -196,29 +182,32 @@ func (in leaseReport) apply(w *work.Work) (tokens int) {
 // end ends a lease of the route endpoint. With "output_tokens" its
 // latency is judged by the deadlines. A key ends its own leases alone.
 func (x *leaseEndpoint) end(c *gin.Context) {
-	var in leaseReport
-	fault := x.receiver.decode(c, &in)
-	if fault == nil {
-		fault = in.fault()
-	}
-	if fault != nil {
-		x.reply.Refuse(c, fault)
-		return
-	}
-	w, r, ok := x.leases.End(c.Param("lease"), access.Tenant(c), in.apply)
-	if !ok {
-		x.reply.Refuse(c, wire.Bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired"))
-		return
-	}
-	if r.Tokens > 0 { // the caller has seen the replica answer
-		x.health.Succeeded(w.Replica, w.Request.Arrival+w.Waited)
-	}
-	out := gin.H{"latency_ms": fleet.Milliseconds(r.Latency)}
-	if r.Judged {
-		out["deadline_met"], out["utility"] = r.Met, r.Utility
-		if r.Tokens > 0 {
-			out["per_token_ms"] = fleet.Milliseconds(r.PerToken)
+	x.take(c, taken{}, func(body *wire.Buffer) (fault *wire.Refusal) {
+		var in leaseReport
+		if len(bytes.TrimSpace(body.Bytes())) > 0 { // an empty body is an empty object
+			fault = wire.RefusalOf(wire.Decode(body.Bytes(), &in, true))
 		}
-	}
-	c.JSON(http.StatusOK, out)
+		if fault == nil {
+			fault = in.fault()
+		}
+		if fault != nil {
+			return fault
+		}
+		w, r, ok := x.leases.End(c.Param("lease"), access.Tenant(c), in.apply)
+		if !ok {
+			return wire.Bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired")
+		}
+		if r.Tokens > 0 { // the caller has seen the replica answer
+			x.health.Succeeded(w.Replica, w.Request.Arrival+w.Waited)
+		}
+		out := gin.H{"latency_ms": fleet.Milliseconds(r.Latency)}
+		if r.Judged {
+			out["deadline_met"], out["utility"] = r.Met, r.Utility
+			if r.Tokens > 0 {
+				out["per_token_ms"] = fleet.Milliseconds(r.PerToken)
+			}
+		}
+		c.JSON(http.StatusOK, out)
+		return nil
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -38,8 +39,8 @@ func (s *Server) clientRoutes() []route {
 	free := func(r route) route { r.free = true; return r }
 	routed := func(r route, operation string) route { r.operation = operation; return r }
 	list := []route{
-		keyed(http.MethodGet, "/v2/models/{model...}", s.models.describe),
-		keyed(http.MethodGet, "/v2/models/{model...}/ready", s.models.ready),
+		keyed(http.MethodGet, "/v2/models/{model...}", s.jobs.describe),
+		keyed(http.MethodGet, "/v2/models/{model...}/ready", s.jobs.ready),
 		keyed(http.MethodGet, "/v2", describeServer(s.home.version)),
 		keyed(http.MethodPost, "/v1/gearshift/plan", s.jobs.plan),
 		keyed(http.MethodGet, wire.ResponsesPath+"/{id}", s.responses.serve),
@@ -102,7 +103,7 @@ func (s *Server) adminRoutes() []route {
 func (s *Server) makeRouters() error {
 	m := s.middleware
 	clients, operators := m.newRouter(), m.newRouter()
-	clients.Use(s.drain.count, s.reply.Closing, m.atWork, identify, s.loads.say, s.accounts.keep, m.recovery, m.holdHeader, s.receiver.bound, s.reply.Hurry, s.gate.Guard, s.gate.Unlock)
+	clients.Use(s.drain.count, s.reply.Closing, func(c *gin.Context) { s.clients.Begin(c.Request) }, identify, s.loads.say, s.accounts.keep, m.recovery, m.holdHeader, s.receiver.bound, s.reply.Hurry, s.gate.Guard, s.gate.Unlock)
 	operators.Use(identify, m.recovery, s.guard.SameOrigin, s.reply.Unhurried, s.receiver.bound)
 	client, admin := s.clientRoutes(), s.adminRoutes()
 	for _, r := range s.added {
@@ -201,10 +202,8 @@ type branches struct {
 }
 
 func (b *branches) add(tail string, serve gin.HandlerFunc) error {
-	for _, t := range b.tails {
-		if t == tail {
-			return errors.New("it is there already")
-		}
+	if slices.Contains(b.tails, tail) {
+		return errors.New("it is there already")
 	}
 	b.tails, b.serves = append(b.tails, tail), append(b.serves, serve)
 	return nil

@@ -138,7 +138,6 @@ type Server struct {
 	responses   *responses
 	classifier  *classifier
 	jobs        *jobEndpoints
-	models      *models
 	route       *leaseEndpoint
 	home        *home
 	known       *known  // what middleware asks of them all

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/fleet"
@@ -32,8 +31,6 @@ type LeaseOptions struct {
 	Output float64
 	// Settle ends work and reports its end. It reports false of work that has ended before.
 	Settle func(w *work.Work, outcome work.Outcome, tokens int) (work.Result, bool)
-	// Fail answers with an error.
-	Fail func(c *gin.Context, status int, e wire.Error)
 	// NewID makes an ID that cannot be guessed.
 	NewID func() string
 	Clock work.Clock
@@ -191,16 +188,14 @@ func (m *LeaseManager) Lifetime(w *work.Work, maxTokens int) time.Duration {
 	return most
 }
 
-// Refuse answers a request that gets no lease, and returns the status.
-func (m *LeaseManager) Refuse(c *gin.Context, why limits.Refusal) int {
+// Refusal counts a request that gets no lease, and returns what to answer to it.
+func (m *LeaseManager) Refusal(h http.Header, why limits.Refusal) *wire.Refusal {
 	m.refused.WithLabelValues(string(why)).Inc()
 	switch why {
 	case limits.Closed:
-		m.Fail(c, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "not_ready", Message: "shutting down"})
-		return http.StatusServiceUnavailable
+		return &wire.Refusal{Status: http.StatusServiceUnavailable, Error: wire.Error{Type: wire.ServerError, Code: "not_ready", Message: "shutting down"}}
 	case limits.Off:
-		m.Fail(c, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "leases_off", Message: "this router gives out no leases (serving.leases.enabled)"})
-		return http.StatusNotFound
+		return &wire.Refusal{Status: http.StatusNotFound, Error: wire.Error{Type: wire.InvalidRequest, Code: "leases_off", Message: "this router gives out no leases (serving.leases.enabled)"}}
 	}
 	const code = "lease_limit_exceeded"
 	message := map[limits.Refusal]string{
@@ -209,10 +204,9 @@ func (m *LeaseManager) Refuse(c *gin.Context, why limits.Refusal) int {
 		limits.Anonymous: "leases without an API key hold their share of the fleet (serving.leases.anonymous_share); end those that are over, or try again later",
 		limits.Replica:   "leases hold their share of the replica that would answer; try again later, or with a shorter prompt",
 	}[why]
-	c.Header(access.HeaderReason, code)
-	c.Header("Retry-After", strconv.Itoa(int((m.Settings().RetryAfter+time.Second-1)/time.Second)))
-	m.Fail(c, http.StatusTooManyRequests, wire.Error{Type: wire.RateLimit, Code: wire.Optional(code), Message: message})
-	return http.StatusTooManyRequests
+	h.Set(access.HeaderReason, code)
+	h.Set("Retry-After", strconv.Itoa(int((m.Settings().RetryAfter+time.Second-1)/time.Second)))
+	return &wire.Refusal{Status: http.StatusTooManyRequests, Error: wire.Error{Type: wire.RateLimit, Code: wire.Optional(code), Message: message}}
 }
 
 // List is the leases that are held.

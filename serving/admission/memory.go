@@ -48,6 +48,12 @@ func (m *Memory) Follow() {
 	m.Answers.SetLimit(sizes.Answers)
 }
 
+// Short logs that there is no memory for an answer, and returns what to say instead.
+func (m *Memory) Short(h http.Header) *wire.Refusal {
+	m.LogShortage("answers")
+	return m.Refusal(h, "answers")
+}
+
 // Refusal returns what to answer to a request for which there is no memory now.
 func (m *Memory) Refusal(h http.Header, of string) *wire.Refusal {
 	h.Set("Retry-After", strconv.Itoa(int((m.settings().RetryAfter+time.Second-1)/time.Second)))

@@ -69,8 +69,8 @@ func (k *Catalogue) named(name string) (variants uint64) {
 		if m.Name != name {
 			continue
 		}
-		for _, variant := range m.Variants {
-			if i := k.table.VariantIndex(variant); i >= 0 {
+		for _, o := range m.Options {
+			if i := k.table.VariantIndex(o.Variant); i >= 0 {
 				variants |= 1 << i
 			}
 		}
@@ -109,5 +109,5 @@ func (k *Catalogue) Permit(g access.Grants, r *fleet.Request, variant int) *wire
 	if r.MinQuality == 0 {
 		return wire.Bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may use no model that answers task %q; %s", k.table.Tasks[r.Task].Name, k.modelNames(r.Variants)))
 	}
-	return wire.Bad(http.StatusBadRequest, strings.ToLower(headerQuality), "quality_not_found", fmt.Sprintf("no model that this API key may use has quality %v; %s", r.MinQuality, k.modelNames(r.Variants)))
+	return wire.Bad(http.StatusBadRequest, strings.ToLower(HeaderQuality), "quality_not_found", fmt.Sprintf("no model that this API key may use has quality %v; %s", r.MinQuality, k.modelNames(r.Variants)))
 }

@@ -13,6 +13,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
+	"gearshift/serving/jobs"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -27,24 +28,18 @@ type Options struct {
 	// DefaultTask is the index of the task of requests that name none.
 	DefaultTask func() int
 	// Jobs are the models that take jobs.
-	Jobs []JobModel
+	Jobs []jobs.Model
 	// Context is the longest context of the variant, as far as it is known; zero if it is not.
 	Context func(variant int) int
 	// Fail answers with an error.
 	Fail func(c *gin.Context, status int, e wire.Error)
 }
 
-// JobModel is a model that takes jobs.
-type JobModel struct {
-	Name     string
-	Variants []string
-}
-
 // Catalogue is what clients may name. Its methods may be called from any goroutine.
 type Catalogue struct {
 	table       *fleet.Table
 	defaultTask func() int
-	jobs        []JobModel
+	jobs        []jobs.Model
 	context     func(variant int) int
 	fail        func(c *gin.Context, status int, e wire.Error)
 	created     int64 // Unix time, for the list of models
@@ -122,8 +117,8 @@ func (k *Catalogue) ListModels(c *gin.Context) {
 // whose name is a variant's too is listed as that.
 func (k *Catalogue) jobModels(allowed uint64) (names []string) {
 	for _, m := range k.jobs {
-		may := allowed == 0 || slices.ContainsFunc(m.Variants, func(variant string) bool {
-			i := k.table.VariantIndex(variant)
+		may := allowed == 0 || slices.ContainsFunc(m.Options, func(o jobs.Option) bool {
+			i := k.table.VariantIndex(o.Variant)
 			return i >= 0 && allowed>>i&1 == 1
 		})
 		if may && k.table.VariantIndex(m.Name) < 0 {

@@ -11,22 +11,31 @@ import (
 	"gearshift/serving/work"
 )
 
-// headerQuality sets the lowest quality of an answer that the client takes.
-const headerQuality = "X-Gearshift-Min-Quality"
+// HeaderQuality sets the lowest quality of an answer that the client takes.
+const HeaderQuality = "X-Gearshift-Min-Quality"
+
+// Floor reads the quality below which no answer is taken; zero if there is none.
+func Floor(h http.Header) (float64, *wire.Refusal) {
+	text := strings.TrimSpace(wire.Field(h, HeaderQuality))
+	if text == "" {
+		return 0, nil
+	}
+	floor, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(floor >= 0 && floor < math.Inf(1)) { // NaN fails too
+		return 0, wire.Bad(http.StatusBadRequest, strings.ToLower(HeaderQuality), "invalid_quality", fmt.Sprintf("quality %q; it must be a number of at least 0", text))
+	}
+	return floor, nil
+}
 
 // MinQuality reads the quality, by the scenario's for the task, below which no answer
 // is taken. It is zero where that leaves out no variant that might answer: the pinned
 // one, or any. Variant is [work.Auto], or pinned.
 func (k *Catalogue) MinQuality(h http.Header, task, variant int) (float64, *wire.Refusal) {
-	text := strings.TrimSpace(wire.Field(h, headerQuality))
-	if text == "" {
-		return 0, nil
+	floor, fault := Floor(h)
+	if floor == 0 || fault != nil {
+		return 0, fault
 	}
-	param := strings.ToLower(headerQuality)
-	floor, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(floor >= 0 && floor < math.Inf(1)) { // NaN fails too
-		return 0, wire.Bad(http.StatusBadRequest, param, "invalid_quality", fmt.Sprintf("quality %q; it must be a number of at least 0", text))
-	}
+	param := strings.ToLower(HeaderQuality)
 	t := &k.table.Tasks[task]
 	best, all := -1, true
 	for v, q := range t.Quality {
