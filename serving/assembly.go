@@ -2,7 +2,6 @@ package serving
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net/http"
 	"os"
@@ -55,10 +54,10 @@ func (s *Server) assemble(o *Options) error {
 	})
 	s.trials = s.newTrials(o)
 	s.reloads = &reloads{
-		running: &s.running, reloader: o.Reloader, router: s.router, trials: s.trials, log: s.log, counts: newReloadCounts(s.metrics.Registry), follow: s.follow,
+		running: &s.running, reloader: o.Reloader, router: s.router, trials: s.trials, log: s.log, follow: s.follow,
 		loader: config.Loader{Table: s.router.Table(), CheckGrants: s.catalogue.CheckGrants, Rules: browserRules},
 	}
-	if err := s.reloads.begin(&s.config); err != nil {
+	if err := s.reloads.begin(&s.config, s.metrics.Registry); err != nil {
 		return err
 	}
 	s.reach(o)
@@ -110,8 +109,8 @@ func (s *Server) observe(o *Options) {
 // reach makes what leads to the replicas, and what bounds the way there.
 func (s *Server) reach(o *Options) {
 	s.adapter = work.NewAdapter(s.router, s.clock)
-	s.loads = newLoads(o.Balancer, s.router, s.backends, &s.config, s.clock, s.log, s.adapter.Held)
-	s.loads.waiting = func() ([]string, []int) { return s.queue.Lengths() }
+	s.queue = admission.NewQueue(s.running.Config, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
+	s.loads = newLoads(o.Balancer, s.router, s.backends, &s.config, s.clock, s.log, s.adapter.Held, s.queue)
 	s.accounts.loads = s.loads
 	s.settler.watchers = append(s.settler.watchers, trialWatcher{s.trials}, lessons{s.loads.Feed})
 	if o.Busy != nil {
@@ -125,7 +124,7 @@ func (s *Server) reach(o *Options) {
 	trusted := func(addr string) bool { return s.running.Load().Proxies.Trust(addr) }
 	s.clients = admission.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
 	s.drain.clients = s.clients
-	s.responses = &responses{table: s.router.Table(), backends: s.backends, kept: proxy.NewResponses(s.clock), catalogue: s.catalogue, reply: s.reply}
+	s.responses = &responses{table: s.router.Table(), backends: s.backends, kept: proxy.NewResponses(s.clock), catalogue: s.catalogue, queue: s.queue, reply: s.reply}
 	s.proxy = s.newProxy(trusted)
 	s.responses.proxy = s.proxy
 	s.metrics.Registry.MustRegister(append(s.engines.Metrics(), s.trials.Metrics(), s.memory.Metrics(), s.clients.Metrics(), s.loads.Metrics(), metrics.Prompts(s.adapter.Prompts, s.router.Table()))...)
@@ -139,8 +138,6 @@ func (s *Server) answer(o *Options) error {
 		NewID: randomID, Clock: s.clock, Log: s.log,
 	})
 	s.metrics.Registry.MustRegister(leases.Metrics()...)
-	s.queue = admission.NewQueue(s.running.Config, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
-	s.responses.queue = s.queue
 	s.middleware = &middleware{s.log, s.reply, s.clients, s.memory, s.responses}
 	s.gate = s.newGate()
 	s.metrics.Registry.MustRegister(s.gate.Metrics()...)
@@ -273,14 +270,6 @@ func (t trialWatcher) Ended(w *work.Work, r work.Result) {
 	if r.Judged && w.Policy != router.Pinned {
 		t.Trials.Ended(trial.Ended{Arrival: w.Request.Arrival, Trial: w.Trial, Reported: r.Reported, Met: r.Met, Utility: r.Utility})
 	}
-}
-
-// certificate has the clients' certificate in force; nil without encryption.
-func (s *Server) certificate() func() *tls.Certificate {
-	if !s.config.TLS.On() {
-		return nil
-	}
-	return func() *tls.Certificate { return s.running.Load().Cert }
 }
 
 // exposed are the headers of an answer that a page may read.

@@ -12,6 +12,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
 	"gearshift/serving/admin/overview"
+	"gearshift/serving/admission"
 	"gearshift/serving/engines"
 	"gearshift/serving/engines/gauges"
 	"gearshift/serving/engines/informed"
@@ -26,11 +27,11 @@ type loads struct {
 	clock    work.Clock
 	balancer *informed.Balancer // nil if the balancer needs no signals
 	instance uint32             // of the process, as its load says it
-	waiting  func() ([]string, []int)
+	queue    *admission.Queue
 }
 
 // newLoads makes what brings the load of replicas. Held is how many tokens the requests on one hold.
-func newLoads(b *informed.Balancer, r work.Router, backends []Backend, c *Config, clock work.Clock, log *slog.Logger, held func(replica int) int) *loads {
+func newLoads(b *informed.Balancer, r work.Router, backends []Backend, c *Config, clock work.Clock, log *slog.Logger, held func(replica int) int, queue *admission.Queue) *loads {
 	models, transports := make([]string, len(backends)), make([]http.RoundTripper, len(backends))
 	for i := range backends {
 		models[i] = backends[i].Model
@@ -50,7 +51,7 @@ func newLoads(b *informed.Balancer, r work.Router, backends []Backend, c *Config
 			return signals.Count{InFlight: ledger.InFlightOn(replica), Held: held(replica)}
 		},
 	})
-	return &loads{Feed: feed, table: table, ledger: ledger, clock: clock, balancer: b, instance: max(1, rand.Uint32())}
+	return &loads{Feed: feed, table: table, ledger: ledger, clock: clock, balancer: b, instance: max(1, rand.Uint32()), queue: queue}
 }
 
 // Own implements [proxy.Loads].
@@ -161,7 +162,7 @@ func (x *loads) load() signals.Load {
 	}
 	l := x.loadOf(all)
 	waiting := 0
-	_, lengths := x.waiting()
+	_, lengths := x.queue.Lengths()
 	for _, n := range lengths {
 		waiting += n
 	}

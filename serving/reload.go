@@ -79,32 +79,22 @@ type reloads struct {
 	engines  *engines.Engines
 	trials   *trial.Trials
 	log      *slog.Logger
-	counts   reloadCounts
 	follow   func() // has the parts take over the settings in force
-}
 
-// reloadCounts counts what reloads came to.
-type reloadCounts struct {
 	total   *prometheus.CounterVec // part, result
 	success *prometheus.GaugeVec   // part
 }
 
-func newReloadCounts(r prometheus.Registerer) reloadCounts {
+// begin reads for the first time what the configuration names.
+func (x *reloads) begin(c *Config, r prometheus.Registerer) error {
 	parts := []string{configPart, policyPart}
-	x := reloadCounts{
-		total: metrics.NewCounter("reloads_total", "Reloads that changed something, or failed.", metrics.Label{Name: "part", Values: parts}, metrics.Label{Name: "result", Values: []string{"success", "failure"}}),
-		success: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gearshift_last_reload_success",
-			Help: "Whether the last reload succeeded; at 0 the last good state is in force, which is not what the files say."}, []string{"part"}),
-	}
+	x.total = metrics.NewCounter("reloads_total", "Reloads that changed something, or failed.", metrics.Label{Name: "part", Values: parts}, metrics.Label{Name: "result", Values: []string{"success", "failure"}})
+	x.success = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gearshift_last_reload_success",
+		Help: "Whether the last reload succeeded; at 0 the last good state is in force, which is not what the files say."}, []string{"part"})
 	for _, part := range parts {
 		x.success.WithLabelValues(part).Set(1)
 	}
 	r.MustRegister(x.total, x.success)
-	return x
-}
-
-// begin reads for the first time what the configuration names.
-func (x *reloads) begin(c *Config) error {
 	first, err := x.loader.Load(*c, nil)
 	if err == nil {
 		err = first.Ring.RestoreUsage(c.UsageFile)
@@ -136,14 +126,14 @@ func (x *reloads) reload(by string) (Reloaded, error) {
 // enter enters what the reload of a part came to in log and metrics.
 func (x *reloads) enter(part, by string, out *Reloaded, err error) error {
 	if err != nil {
-		x.counts.total.WithLabelValues(part, "failure").Inc()
-		x.counts.success.WithLabelValues(part).Set(0)
+		x.total.WithLabelValues(part, "failure").Inc()
+		x.success.WithLabelValues(part).Set(0)
 		for fault := range strings.Lines(err.Error()) { // a file's faults are a line each
 			x.log.Error("cannot reload: the last good state stays", "part", part, "by", by, "fault", strings.TrimSpace(fault))
 		}
 		return err
 	}
-	x.counts.success.WithLabelValues(part).Set(1)
+	x.success.WithLabelValues(part).Set(1)
 	if part == configPart {
 		log := x.log.Info
 		if by == byFile && len(out.Changed)+len(out.NeedRestart) == 0 {
@@ -194,7 +184,7 @@ func (x *reloads) reloadConfig(out *Reloaded) error {
 		*list = slices.Compact(*list)
 	}
 	if len(out.Changed) > 0 {
-		x.counts.total.WithLabelValues(configPart, "success").Inc()
+		x.total.WithLabelValues(configPart, "success").Inc()
 	}
 	return nil
 }
@@ -213,7 +203,7 @@ func (x *reloads) reloadPolicy(out *Reloaded) error {
 		return err
 	}
 	x.log.Info("another policy routes", "policy", x.router.PolicyName(), "before", before)
-	x.counts.total.WithLabelValues(policyPart, "success").Inc()
+	x.total.WithLabelValues(policyPart, "success").Inc()
 	out.Changed = slices.Insert(out.Changed, 0, policyPart)
 	return nil
 }

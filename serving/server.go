@@ -6,6 +6,7 @@ package serving
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -246,13 +247,17 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer s.Close()
 	s.awaitStates(ctx)
 	failed := make(chan error, 1)
+	var certificate func() *tls.Certificate
 	encrypted := s.config.TLS.On()
+	if encrypted {
+		certificate = func() *tls.Certificate { return s.running.Load().Cert }
+	}
 	end := func() { _ = l.Close() }
 	if graceful := admission.NewDrainListener(l); graceful != nil {
 		l, end = graceful, graceful.End
 	}
 	go func() {
-		failed <- config.ServeTLS(server, s.clients.Limited(l, encrypted, s.running.Config().RetryAfter), s.certificate())
+		failed <- config.ServeTLS(server, s.clients.Limited(l, encrypted, s.running.Config().RetryAfter), certificate)
 	}()
 	s.log.Info("listening", "addr", l.Addr().String(), "policy", s.router.PolicyName(), "tls", encrypted)
 	s.reloads.tellKeys()

@@ -36,10 +36,10 @@ func (k *Catalogue) CheckGrants(c *config.Config, list []access.Key) error {
 		for _, name := range key.Models {
 			switch {
 			case name == AutoModel:
-			case k.named(name) == 0 && len(k.table.Variants) <= MostVariants:
+			case k.named(name) == 0 && len(k.Table.Variants) <= MostVariants:
 				fault("models: there is no model %q; %s%s", name, k.modelNames(0), k.andJobModels())
-			case len(k.table.Variants) > MostVariants:
-				fault("models: want a scenario of at most %d variants, found %d", MostVariants, len(k.table.Variants))
+			case len(k.Table.Variants) > MostVariants:
+				fault("models: want a scenario of at most %d variants, found %d", MostVariants, len(k.Table.Variants))
 			}
 		}
 		for _, name := range key.Classes {
@@ -62,15 +62,15 @@ func (k *Catalogue) Allowed(g access.Grants) (variants uint64) {
 // named has a bit for each variant that a name in the grants stands for: the variant of the name, or
 // all those of a model that takes jobs.
 func (k *Catalogue) named(name string) (variants uint64) {
-	if i := k.table.VariantIndex(name); i >= 0 {
+	if i := k.Table.VariantIndex(name); i >= 0 {
 		return 1 << i
 	}
-	for _, m := range k.jobs {
+	for _, m := range k.Jobs {
 		if m.Name != name {
 			continue
 		}
 		for _, o := range m.Options {
-			if i := k.table.VariantIndex(o.Variant); i >= 0 {
+			if i := k.Table.VariantIndex(o.Variant); i >= 0 {
 				variants |= 1 << i
 			}
 		}
@@ -99,15 +99,15 @@ func (k *Catalogue) Permit(g access.Grants, r *fleet.Request, variant int) *wire
 		}
 	}
 	if variant != work.Auto && r.Variants>>variant&1 == 0 {
-		return wire.Bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may not use %q; %s", k.table.Variants[variant].Name, k.modelNames(r.Variants)))
+		return wire.Bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may not use %q; %s", k.Table.Variants[variant].Name, k.modelNames(r.Variants)))
 	}
-	for v := range k.table.Variants {
-		if k.table.Reaches(r, v) {
+	for v := range k.Table.Variants {
+		if k.Table.Reaches(r, v) {
 			return nil
 		}
 	}
 	if r.MinQuality == 0 {
-		return wire.Bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may use no model that answers task %q; %s", k.table.Tasks[r.Task].Name, k.modelNames(r.Variants)))
+		return wire.Bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may use no model that answers task %q; %s", k.Table.Tasks[r.Task].Name, k.modelNames(r.Variants)))
 	}
 	return wire.Bad(http.StatusBadRequest, strings.ToLower(HeaderQuality), "quality_not_found", fmt.Sprintf("no model that this API key may use has quality %v; %s", r.MinQuality, k.modelNames(r.Variants)))
 }

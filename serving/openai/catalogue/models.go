@@ -37,18 +37,12 @@ type Options struct {
 
 // Catalogue is what clients may name. Its methods may be called from any goroutine.
 type Catalogue struct {
-	table       *fleet.Table
-	defaultTask func() int
-	jobs        []jobs.Model
-	context     func(variant int) int
-	fail        func(c *gin.Context, status int, e wire.Error)
-	created     int64 // Unix time, for the list of models
+	Options
+	created int64 // Unix time, for the list of models
 }
 
 // New makes a Catalogue.
-func New(o Options) *Catalogue {
-	return &Catalogue{table: o.Table, defaultTask: o.DefaultTask, jobs: o.Jobs, context: o.Context, fail: o.Fail, created: time.Now().Unix()}
-}
+func New(o Options) *Catalogue { return &Catalogue{o, time.Now().Unix()} }
 
 // Variant is the index of the model's variant, or [work.Auto]. The client may know of the
 // allowed variants; zero is all of them.
@@ -59,7 +53,7 @@ func (k *Catalogue) Variant(model string, allowed uint64) (int, *wire.Refusal) {
 	if model == "" {
 		return 0, wire.Bad(http.StatusBadRequest, "model", "missing_model", `"model" is missing; `+k.modelNames(allowed))
 	}
-	if i := k.table.VariantIndex(model); i >= 0 {
+	if i := k.Table.VariantIndex(model); i >= 0 {
 		return i, nil
 	}
 	return 0, k.noModel(model, allowed)
@@ -76,7 +70,7 @@ func (k *Catalogue) noModel(name string, allowed uint64) *wire.Refusal {
 // modelNames lists auto and the variants that have a bit; zero is all of them.
 func (k *Catalogue) modelNames(variants uint64) string {
 	text := "there are " + AutoModel
-	for i, v := range k.table.Variants {
+	for i, v := range k.Table.Variants {
 		if variants == 0 || variants>>i&1 == 1 {
 			text += ", " + v.Name
 		}
@@ -88,9 +82,9 @@ func (k *Catalogue) modelNames(variants uint64) string {
 // context of these, since a long prompt goes to a size that holds it.
 func (k *Catalogue) model(name string, allowed uint64) wire.Model {
 	m := wire.Model{ID: name, Object: "model", Created: k.created, OwnedBy: "gearshift"}
-	for i, v := range k.table.Variants {
+	for i, v := range k.Table.Variants {
 		if v.Name == name || name == AutoModel && (allowed == 0 || allowed>>i&1 == 1) {
-			m.MaxModelLen = max(m.MaxModelLen, k.context(i))
+			m.MaxModelLen = max(m.MaxModelLen, k.Context(i))
 		}
 	}
 	m.ContextLength = m.MaxModelLen
@@ -101,7 +95,7 @@ func (k *Catalogue) model(name string, allowed uint64) wire.Model {
 func (k *Catalogue) ListModels(c *gin.Context) {
 	allowed := k.Allowed(access.Granted(c))
 	list := wire.Models{Object: "list", Data: []wire.Model{k.model(AutoModel, allowed)}}
-	for i, v := range k.table.Variants {
+	for i, v := range k.Table.Variants {
 		if allowed != 0 && allowed>>i&1 == 0 {
 			continue
 		}
@@ -116,12 +110,12 @@ func (k *Catalogue) ListModels(c *gin.Context) {
 // jobModels are the names of models that take jobs, and of which the client may use a variant. One
 // whose name is a variant's too is listed as that.
 func (k *Catalogue) jobModels(allowed uint64) (names []string) {
-	for _, m := range k.jobs {
+	for _, m := range k.Jobs {
 		may := allowed == 0 || slices.ContainsFunc(m.Options, func(o jobs.Option) bool {
-			i := k.table.VariantIndex(o.Variant)
+			i := k.Table.VariantIndex(o.Variant)
 			return i >= 0 && allowed>>i&1 == 1
 		})
-		if may && k.table.VariantIndex(m.Name) < 0 {
+		if may && k.Table.VariantIndex(m.Name) < 0 {
 			names = append(names, m.Name)
 		}
 	}
@@ -131,11 +125,11 @@ func (k *Catalogue) jobModels(allowed uint64) (names []string) {
 // OneModel answers with the model of the path, if the client may ask for it.
 func (k *Catalogue) OneModel(c *gin.Context) {
 	name := strings.TrimPrefix(c.Param("id"), "/")
-	allowed, i := k.Allowed(access.Granted(c)), k.table.VariantIndex(name)
+	allowed, i := k.Allowed(access.Granted(c)), k.Table.VariantIndex(name)
 	known := name == AutoModel || i >= 0 && (allowed == 0 || allowed>>i&1 == 1) || slices.Contains(k.jobModels(allowed), name)
 	if !known {
 		fault := k.noModel(name, allowed)
-		k.fail(c, fault.Status, fault.Error)
+		k.Fail(c, fault.Status, fault.Error)
 		return
 	}
 	c.JSON(http.StatusOK, k.model(name, allowed))

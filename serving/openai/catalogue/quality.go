@@ -36,10 +36,10 @@ func (k *Catalogue) MinQuality(h http.Header, task, variant int) (float64, *wire
 		return 0, fault
 	}
 	param := strings.ToLower(HeaderQuality)
-	t := &k.table.Tasks[task]
+	t := &k.Table.Tasks[task]
 	best, all := -1, true
 	for v, q := range t.Quality {
-		if !k.table.Answers(task, v) {
+		if !k.Table.Answers(task, v) {
 			continue
 		}
 		if best < 0 || q > t.Quality[best] {
@@ -47,13 +47,13 @@ func (k *Catalogue) MinQuality(h http.Header, task, variant int) (float64, *wire
 		}
 		all = all && q >= floor
 	}
-	there := fmt.Sprintf("the best is %q with %v", k.table.Variants[best].Name, t.Quality[best])
+	there := fmt.Sprintf("the best is %q with %v", k.Table.Variants[best].Name, t.Quality[best])
 	switch {
 	case t.Quality[best] < floor:
 		return 0, wire.Bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("no model has quality %v for task %q; %s", floor, t.Name, there))
 	case variant != work.Auto && t.Quality[variant] < floor:
 		return 0, wire.Bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("%q has quality %v for task %q, not %v; %s",
-			k.table.Variants[variant].Name, t.Quality[variant], t.Name, floor, there))
+			k.Table.Variants[variant].Name, t.Quality[variant], t.Name, floor, there))
 	case variant != work.Auto || all:
 		return 0, nil
 	}

@@ -18,7 +18,7 @@ func (k *Catalogue) Task(h http.Header, metadata string, variant int) (int, *wir
 	if name := wire.Field(h, headerTask); name != "" {
 		return k.TaskNamed(name, "x-gearshift-task")
 	}
-	if i := k.table.TaskIndex(metadata); i >= 0 {
+	if i := k.Table.TaskIndex(metadata); i >= 0 {
 		return i, nil
 	}
 	return k.taskFor(variant), nil
@@ -28,32 +28,32 @@ func (k *Catalogue) Task(h http.Header, metadata string, variant int) (int, *wir
 // request names it.
 func (k *Catalogue) TaskNamed(name, param string) (int, *wire.Refusal) {
 	if name == "" {
-		return k.defaultTask(), nil
+		return k.DefaultTask(), nil
 	}
-	if i := k.table.TaskIndex(name); i >= 0 {
+	if i := k.Table.TaskIndex(name); i >= 0 {
 		return i, nil
 	}
-	names := make([]string, len(k.table.Tasks))
-	for i := range k.table.Tasks {
-		names[i] = k.table.Tasks[i].Name
+	names := make([]string, len(k.Table.Tasks))
+	for i := range k.Table.Tasks {
+		names[i] = k.Table.Tasks[i].Name
 	}
 	return 0, wire.Bad(http.StatusBadRequest, param, "unknown_task", fmt.Sprintf("there is no task %q; there are %s", name, strings.Join(names, ", ")))
 }
 
 // Answers refuses a pinned variant that does not answer the task.
 func (k *Catalogue) Answers(task, variant int) *wire.Refusal {
-	if variant == work.Auto || k.table.Answers(task, variant) {
+	if variant == work.Auto || k.Table.Answers(task, variant) {
 		return nil
 	}
 	return wire.Bad(http.StatusBadRequest, "model", "model_not_for_task", fmt.Sprintf("%q does not answer task %q; %s or %s would",
-		k.table.Variants[variant].Name, k.table.Tasks[task].Name, AutoModel, strings.Join(k.answering(task), ", ")))
+		k.Table.Variants[variant].Name, k.Table.Tasks[task].Name, AutoModel, strings.Join(k.answering(task), ", ")))
 }
 
 // answering names the variants that answer the task.
 func (k *Catalogue) answering(task int) (names []string) {
-	for v := range k.table.Variants {
-		if k.table.Answers(task, v) {
-			names = append(names, k.table.Variants[v].Name)
+	for v := range k.Table.Variants {
+		if k.Table.Answers(task, v) {
+			names = append(names, k.Table.Variants[v].Name)
 		}
 	}
 	return names
@@ -62,12 +62,12 @@ func (k *Catalogue) answering(task int) (names []string) {
 // taskFor is the task of a request that names none: the default or, if a pinned variant
 // does not answer that, the first that it answers.
 func (k *Catalogue) taskFor(variant int) int {
-	task := k.defaultTask()
-	if variant == work.Auto || k.table.Answers(task, variant) {
+	task := k.DefaultTask()
+	if variant == work.Auto || k.Table.Answers(task, variant) {
 		return task
 	}
-	for i := range k.table.Tasks {
-		if k.table.Answers(i, variant) {
+	for i := range k.Table.Tasks {
+		if k.Table.Answers(i, variant) {
 			return i
 		}
 	}
