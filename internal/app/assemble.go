@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"slices"
 
 	"gearshift/checkpoints"
@@ -16,6 +18,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/admin/dashboard"
 	"gearshift/serving/config"
+	"gearshift/serving/control/states"
 )
 
 // assembly makes a server of a scenario: for [Serve], and for [Rehearse], which finds out whether it can be
@@ -134,14 +137,15 @@ func (x *assembly) controllers() (key string, err error) {
 	t, l, modules := x.routing.core.Table(), x.routing.core.Ledger(), x.options.Modules
 	busy := x.s.Busy(l)
 	x.options.Busy = busy
-	failover, err := x.o.newFailover(x.s, t, x.log)
+	files := stateFiles{}
+	failover, err := x.o.newFailover(x.s, t, files, x.log)
 	if err != nil {
 		return "failover", err
 	}
 	if failover != nil {
 		x.closing(failover)
 	}
-	versions, err := x.o.newRollout(x.s, l, busy, x.options.Backends, x.log)
+	versions, err := x.o.newRollout(x.s, l, busy, x.options.Backends, files, x.log)
 	if err != nil {
 		return "rollout", err
 	}
@@ -159,21 +163,41 @@ func (x *assembly) controllers() (key string, err error) {
 	if moves != nil {
 		modules = append(modules, moves)
 	}
-	counts, err := newScaling(x.s, l, busy, x.log)
+	counts, err := x.o.newScaling(x.s, l, busy, files, x.log)
 	if err != nil {
 		return "serving.replicas", err
 	}
 	if counts != nil {
+		x.closing(counts)
 		modules = append(modules, counts)
 	}
 	if modules, err = withTiers(modules, x.s, x.routing, busy); err != nil {
 		return "serving.tiers", err
+	}
+	if x.o.State != "" && len(files) == 0 {
+		return "", fmt.Errorf("--state %s: %s has no controller that keeps a state; want a section failover, rollout or serving.replicas, or no such flag", x.o.State, x.o.Scenario)
 	}
 	if modules, err = withTail(modules, x.s, t, busy, moves, versions, counts); err != nil {
 		return "serving.tail", err
 	}
 	x.options.Modules = modules
 	return "", nil
+}
+
+// stateFiles are those of controllers, by path: controllers of different kinds may share one.
+type stateFiles map[string]states.Store
+
+// of returns the file of the first path that is not empty; nil if all are.
+func (f stateFiles) of(paths ...string) states.Store {
+	path := cmp.Or(paths...)
+	if path == "" {
+		return nil
+	}
+	path = filepath.Clean(path)
+	if f[path] == nil {
+		f[path] = states.At(path)
+	}
+	return f[path]
 }
 
 // planJobs has jobs planned by a stored policy where the scenario names one. Without a store foresight

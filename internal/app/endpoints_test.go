@@ -21,7 +21,7 @@ func TestEndpointsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	applications, err := (&Options{}).newFailover(s, core.Table(), slog.New(slog.DiscardHandler))
+	applications, err := (&Options{}).newFailover(s, core.Table(), stateFiles{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

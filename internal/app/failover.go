@@ -34,7 +34,7 @@ func withFailover(modules []serving.Module, m *failover.Module) []serving.Module
 
 // newFailover makes what replaces hosts that are lost; nil where the scenario has no section
 // failover. It holds the state file until it is closed.
-func (o *Options) newFailover(s *scenario.Scenario, t *fleet.Table, log *slog.Logger) (*failover.Module, error) {
+func (o *Options) newFailover(s *scenario.Scenario, t *fleet.Table, files stateFiles, log *slog.Logger) (*failover.Module, error) {
 	f := s.Failover()
 	if f == nil {
 		if o.FailoverState != "" {
@@ -54,7 +54,7 @@ func (o *Options) newFailover(s *scenario.Scenario, t *fleet.Table, log *slog.Lo
 	}
 	m, err := failover.New(failover.Options{
 		Problem: s.FailoverProblem(true), Controller: s.FailoverOptions(), Table: t,
-		Token: token, StateFile: o.FailoverState, Models: f.Models, Ping: f.Ping, Log: log,
+		Token: token, States: files.of(o.FailoverState, o.State), Models: f.Models, Ping: f.Ping, Log: log,
 	})
 	if err == nil && token == "" {
 		log.Warn("no fleet's token: agents of engines cannot report", "to_set_one", "export "+c.Admin.FleetTokenEnv+"=$(openssl rand -hex 32), for the router and for each engine with --agent")

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -9,11 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gearshift/internal/scenario"
 	"gearshift/serving"
 	"gearshift/serving/admin/dashboard"
-	"gearshift/serving/control/statefile"
+	"gearshift/serving/control/states"
 )
 
 // cameras is a fleet of two hosts with an application on each.
@@ -55,11 +57,11 @@ func TestFailoverOfAScenario(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{Scenario: "cameras.yaml", FailoverState: filepath.Join(t.TempDir(), "failover.db")}
-	m, err := o.newFailover(s, core.Table(), log)
+	m, err := o.newFailover(s, core.Table(), stateFiles{}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.newFailover(parse(t, cameras), core.Table(), log); !errors.Is(err, statefile.ErrHeld) {
+	if _, err := o.newFailover(parse(t, cameras), core.Table(), stateFiles{}, log); !errors.Is(err, states.ErrHeld) {
 		t.Errorf("a second one: %v, want that the file is held", err)
 	}
 	server, err := serving.New(serving.Options{
@@ -79,7 +81,7 @@ func TestFailoverOfAScenario(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
-	if m, err = o.newFailover(parse(t, cameras), core.Table(), log); err != nil {
+	if m, err = o.newFailover(parse(t, cameras), core.Table(), stateFiles{}, log); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Close(); err != nil {
@@ -92,7 +94,7 @@ func TestFailoverOfAScenario(t *testing.T) {
 func TestFailoverThatCannotBe(t *testing.T) {
 	plain := tiny(t, "  backend: simulated", "  backend: simulated # as it is")
 	o := Options{Scenario: "tiny", FailoverState: "failover.db"}
-	_, err := o.newFailover(plain, plain.ServingTable(), slog.New(slog.DiscardHandler))
+	_, err := o.newFailover(plain, plain.ServingTable(), stateFiles{}, slog.New(slog.DiscardHandler))
 	if want := "--failover-state failover.db: tiny has no section failover; want one, or no such flag"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
@@ -102,12 +104,35 @@ func TestFailoverThatCannotBe(t *testing.T) {
 	} {
 		s := parse(t, strings.Replace(cameras, "serving: {", edit, 1))
 		var logs bytes.Buffer
-		m, err := (&Options{}).newFailover(s, s.ServingTable(), slog.New(slog.NewTextHandler(&logs, nil)))
+		m, err := (&Options{}).newFailover(s, s.ServingTable(), stateFiles{}, slog.New(slog.NewTextHandler(&logs, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := m.Close(); err != nil || !strings.Contains(logs.String(), want) {
 			t.Errorf("%v; the log says %q, want %s", err, logs.String(), want)
 		}
+	}
+}
+
+// TestOneStateFile: controllers of all kinds keep their states in the file of --state, and those of which a flag names
+// another have that.
+func TestOneStateFile(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{State: filepath.Join(dir, "state.db"), RolloutState: dir + "/./state.db"}
+	files := stateFiles{}
+	for range 2 {
+		if f := files.of(o.FailoverState, o.State); f == nil || f != files.of(o.RolloutState, o.State) || len(files) != 1 {
+			t.Errorf("%d files: %v", len(files), files)
+		}
+	}
+	if files.of("", "") != nil || files.of("other.db", o.State) == files.of(o.State) {
+		t.Error("a file of its own is not one")
+	}
+	var said bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := Serve(ctx, Options{Scenario: "tiny", State: o.State, Policy: "slackfit", Engine: "native", Addr: "127.0.0.1:0", Admin: "off"}, &said)
+	if err == nil || !strings.Contains(err.Error(), "tiny has no controller that keeps a state; want a section failover, rollout or serving.replicas, or no such flag") {
+		t.Errorf("error %v", err)
 	}
 }

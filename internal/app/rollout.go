@@ -16,7 +16,7 @@ import (
 // newRollout makes what changes versions of models, and gives the backends of those that change
 // names that may; nil where the scenario has no section rollout. It holds the state file until it is
 // closed.
-func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, busy *signals.Busy, backends []serving.Backend, log *slog.Logger) (*rollout.Module, error) {
+func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, busy *signals.Busy, backends []serving.Backend, files stateFiles, log *slog.Logger) (*rollout.Module, error) {
 	x := s.Rollout()
 	if x == nil {
 		if o.RolloutState != "" {
@@ -41,6 +41,6 @@ func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, busy *signal
 	}
 	return rollout.New(rollout.Options{
 		Models: models, Controller: s.RolloutOptions(), Ledger: l, Names: names, Pattern: x.Pattern, Busy: busy,
-		StateFile: o.RolloutState, Log: log,
+		States: files.of(o.RolloutState, o.State), Log: log,
 	})
 }

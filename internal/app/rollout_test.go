@@ -24,7 +24,7 @@ rollout: {}
 		t.Fatal(err)
 	}
 	backends := make([]serving.Backend, len(core.Table().Replicas))
-	m, err := (&Options{}).newRollout(s, core.Ledger(), s.Busy(core.Ledger()), backends, slog.New(slog.DiscardHandler))
+	m, err := (&Options{}).newRollout(s, core.Ledger(), s.Busy(core.Ledger()), backends, stateFiles{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,9 +33,11 @@ type Options struct {
 	Addr     string // to listen on; empty: the scenario's, like the others
 	Admin    string
 	Keys     string // file
-	// FailoverState is the file of the failover controller's state; empty: none.
+	// State is the file of all controllers' states; empty: none.
+	State string
+	// FailoverState is the file of the failover controller's state; empty: State.
 	FailoverState string
-	// RolloutState is the file that keeps which versions of models are where; empty: none.
+	// RolloutState is the file that keeps which versions of models are where; empty: State.
 	RolloutState string
 	Version      string // of the program
 	// Remedy returns how to get a policy of the name into a store: a key of the log line, and

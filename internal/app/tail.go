@@ -38,12 +38,12 @@ func withTail(modules []serving.Module, s *scenario.Scenario, t *fleet.Table, b 
 }
 
 // newScaling makes what counts replicas; nil where the scenario does not ask for it.
-func newScaling(s *scenario.Scenario, l *fleet.Ledger, b *signals.Busy, log *slog.Logger) (*control.Scaling, error) {
+func (o *Options) newScaling(s *scenario.Scenario, l *fleet.Ledger, b *signals.Busy, files stateFiles, log *slog.Logger) (*control.Scaling, error) {
 	list, period := s.Counts(l.Table())
 	if period == 0 {
 		return nil, nil
 	}
-	return control.NewScaling(control.ScalingOptions{Ledger: l, Busy: b, Counted: list, Period: period, Log: log})
+	return control.NewScaling(control.ScalingOptions{Ledger: l, Busy: b, Counted: list, Period: period, States: files.of(o.State), Log: log})
 }
 
 // withTiers adds what corrects the shares of tiers, if the scenario has any.

@@ -91,7 +91,7 @@ var fences = []fence{
 		"spans are made through OpenTelemetry's interfaces, and sent in one place"},
 	{[]string{"go.opentelemetry.io"}, []string{"serving", "internal/app"},
 		"what is traced is a request over HTTP, not a decision or a simulation"},
-	{[]string{"go.etcd.io/bbolt"}, []string{"checkpoints", "serving/control/statefile", "internal/durable"},
+	{[]string{"go.etcd.io/bbolt"}, []string{"checkpoints", "serving/control/states", "internal/durable"},
 		"the store is opened, copied out of and closed in one place; so is the state of a failover controller; both have their pages verified"},
 	{[]string{"github.com/coder/websocket"}, []string{"serving"},
 		"sockets of browsers are the server's business"},

@@ -11,6 +11,7 @@ import (
 	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/admin/scrape"
+	"gearshift/serving/control/states"
 )
 
 // ScalingOptions are what a [Scaling] is made of.
@@ -21,20 +22,67 @@ type ScalingOptions struct {
 	// Counted lists the variants whose replicas are counted, once a Period.
 	Counted []replicas.Counted
 	Period  time.Duration
-	Log     *slog.Logger
+	// States is where the load so far survives the router, so that forecasts go on; nil is nowhere.
+	States states.Store
+	// Now is the wall clock; nil is time.Now.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Scaling counts the replicas of a server. It implements [serving.Module], and joins one server.
 type Scaling struct {
 	ordered
 	*replicas.Replicas
+	store *states.Saver[savedLoads] // nil without a store
+	now   func() time.Time
+	known int // intervals whose loads are kept
 }
 
-// NewScaling makes the module.
+// savedLoads holds the loads that a store has, and the wall clock's time of the last in Unix nanoseconds.
+type savedLoads struct {
+	replicas.History
+	At int64 `json:"at"`
+}
+
+// NewScaling makes the module, and holds its state until [Scaling.Close].
 func NewScaling(o ScalingOptions) (m *Scaling, err error) {
-	m = &Scaling{ordered: newOrdered(o.Ledger, o.Log, "counting replicas", "the number of replicas is not as wanted")}
-	m.Replicas, err = replicas.NewReplicas(o.Counted, o.Period, o.Ledger, o.Busy, m)
-	return m, err
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	m = &Scaling{ordered: newOrdered(o.Ledger, o.Log, "counting replicas", "the number of replicas is not as wanted"), now: o.Now}
+	if m.Replicas, err = replicas.NewReplicas(o.Counted, o.Period, o.Ledger, o.Busy, m); err != nil {
+		return nil, err
+	}
+	var last *savedLoads
+	if m.store, last, err = states.Open[savedLoads](o.States, states.Replicas, o.Now()); err != nil {
+		return nil, err
+	}
+	if last != nil {
+		m.Resume(last.History, o.Now().Sub(time.Unix(0, last.At)))
+	}
+	m.known = m.Known()
+	return m, nil
+}
+
+// saved returns what the store is to have.
+func (m *Scaling) saved() savedLoads { return savedLoads{m.History(), m.now().UnixNano()} }
+
+// Close saves the state and lets another controller have it. It is called once the server has ended.
+func (m *Scaling) Close() error {
+	return m.store.Close(func() (state savedLoads) {
+		m.engines.Look(func() { state = m.saved() })
+		return state
+	})
+}
+
+// Wake implements [control.Controller].
+func (m *Scaling) Wake(now time.Duration) time.Duration {
+	next := m.Replicas.Wake(now)
+	if n := m.Known(); n != m.known && m.store != nil {
+		m.known = n
+		m.store.Keep(m.saved())
+	}
+	return next
 }
 
 // Join implements [serving.Module].
@@ -42,6 +90,11 @@ func (m *Scaling) Join(s *serving.Server) serving.Parts {
 	m.engines = s.Engines()
 	m.Claim(m.engines.Claim)
 	m.engines.Join(m)
+	m.store.Begin(m.log, func(_ savedLoads, err error) {
+		if err != nil {
+			m.log.Error("the load so far is not saved; replicas are counted all the same", "error", err)
+		}
+	})
 	return serving.Parts{Metrics: m.metrics()}
 }
 

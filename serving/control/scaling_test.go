@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +26,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/control"
+	"gearshift/serving/control/states"
 	"gearshift/serving/engines/agents"
 )
 
@@ -99,7 +102,7 @@ func (only) Name() string                                      { return "only@1"
 func (only) Scratch() int                                      { return 0 }
 func (only) Decide(*fleet.View, *fleet.Request, []float32) int { return 0 }
 
-func newScalingRig(t *testing.T) *scalingRig {
+func newScalingRig(t *testing.T, kept ...states.Store) *scalingRig {
 	t.Helper()
 	g := &scalingRig{}
 	var hosts []fleet.Host
@@ -129,10 +132,14 @@ func newScalingRig(t *testing.T) *scalingRig {
 		t.Fatal(err)
 	}
 	busy := signals.NewBusy(ledger, signals.BusyOptions{Takes: func(int, int) time.Duration { return 200 * time.Millisecond }})
-	g.counts, err = control.NewScaling(control.ScalingOptions{Ledger: ledger, Busy: busy, Period: 10 * time.Second, Counted: []replicas.Counted{{Least: 1, Plan: replicas.Plan{
+	o := control.ScalingOptions{Ledger: ledger, Busy: busy, Period: 10 * time.Second, Counted: []replicas.Counted{{Least: 1, Plan: replicas.Plan{
 		Forecast: replicas.Daily(time.Minute), Interval: time.Minute, Capacity: 1, WarmUp: 5 * time.Second, Keep: time.Minute,
 		Target: 0.8, Guard: 0.8, Stabilisation: time.Minute, Least: 1,
-	}}}})
+	}}}}
+	if len(kept) > 0 {
+		o.States = kept[0]
+	}
+	g.counts, err = control.NewScaling(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,6 +206,42 @@ func TestReplicasFollowTheLoad(t *testing.T) {
 		w = httptest.NewRecorder()
 		if g.server.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil)); !strings.Contains(w.Body.String(), `gearshift_scaling_replicas{of="wanted",variant="m"} 1`) {
 			t.Error("the metrics do not have the number that is wanted")
+		}
+	})
+}
+
+// TestLoadsSurviveARestart: a router that starts again expects the load of before, whether the one before has ended or
+// died, and one that has no file expects nothing.
+func TestLoadsSurviveARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state.db")
+		g := newScalingRig(t, states.At(path))
+		g.load(2, 10*time.Minute)
+		before := g.counts.Situation()[0].Expected
+		died, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.server.Close()
+		if err := g.counts.Close(); err != nil {
+			t.Fatal(err)
+		}
+		other := filepath.Join(t.TempDir(), "died.db")
+		if err := os.WriteFile(other, died, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{path, other} {
+			again := newScalingRig(t, states.At(path))
+			if after := again.counts.Situation()[0].Expected; before < 1.8 || after < 0.95*before || after > 1.05*before {
+				t.Errorf("%v hosts are expected to be busy, and before %v", after, before)
+			}
+			again.server.Close()
+			if err := again.counts.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if s := newScalingRig(t).counts.Situation()[0]; s.Expected != 0 {
+			t.Errorf("%v hosts are expected to be busy before any load is known", s.Expected)
 		}
 	})
 }

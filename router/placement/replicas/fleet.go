@@ -3,6 +3,7 @@ package replicas
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -87,6 +88,54 @@ func (x *Replicas) Status() (list []Status) {
 		list = append(list, s)
 	}
 	return list
+}
+
+// History is the load so far, for forecasts to go on from.
+type History struct {
+	// Interval is how long each load lasted.
+	Interval time.Duration `json:"interval"`
+	// Loads are those of each variant, the earliest first.
+	Loads map[string][]float64 `json:"loads"`
+}
+
+// Known returns of how many intervals the load is known.
+func (x *Replicas) Known() (n int) {
+	for i := range x.models {
+		n += x.models[i].Scaler.(*Planner).forecaster.Known()
+	}
+	return n
+}
+
+// History returns the load so far, to a ten-thousandth of a host.
+func (x *Replicas) History() History {
+	h := History{Loads: map[string][]float64{}}
+	for i, c := range x.counted {
+		p := x.models[i].Scaler.(*Planner)
+		list := p.forecaster.History()
+		for k := range list {
+			list[k] = math.Round(list[k]*1e4) / 1e4
+		}
+		h.Interval, h.Loads[x.table.Variants[c.Variant].Name] = p.Interval, list
+	}
+	return h
+}
+
+// Resume has forecasts go on from the history of an earlier run, which ended so long ago. Since then the load is taken
+// to have been as expected. A history of other intervals, or from more than a season ago, is left out. It precedes the
+// first Wake.
+func (x *Replicas) Resume(h History, ago time.Duration) {
+	for i, c := range x.counted {
+		p := x.models[i].Scaler.(*Planner)
+		missed := int(max(0, ago) / p.Interval)
+		list := h.Loads[x.table.Variants[c.Variant].Name]
+		if h.Interval != p.Interval || missed > p.Season || len(list) == 0 {
+			continue
+		}
+		p.Learn(list)
+		for range missed {
+			p.Learn([]float64{p.Expect(1)})
+		}
+	}
 }
 
 // Observe implements [control.Controller]. The ends of what the controller wants come by its claims.

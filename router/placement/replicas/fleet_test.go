@@ -1,6 +1,7 @@
 package replicas_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -123,6 +124,43 @@ func TestReplicasComeUpBeforeThePeak(t *testing.T) {
 	}
 	if len(p.failed) > 0 {
 		t.Errorf("orders that failed: %v", p.failed)
+	}
+}
+
+// TestForecastsGoOn: a router that starts again before the second peak, ten minutes after the last one has ended, has
+// the replicas up that it needs if it has the loads of before, and only then if they are of a day at most and of as
+// long intervals.
+func TestForecastsGoOn(t *testing.T) {
+	first := newPlant(t, 5)
+	for second := range (96 + 20) * 60 {
+		first.pass(peak(second))
+	}
+	text, err := json.Marshal(first.counts.History())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		ago, interval time.Duration
+		known         int
+		short         bool
+	}{{10 * time.Minute, time.Minute, 96 + 19 + 10, false}, {97 * time.Minute, time.Minute, 0, true}, {0, time.Hour, 0, true}} {
+		var h replicas.History
+		if err := json.Unmarshal(text, &h); err != nil {
+			t.Fatal(err)
+		}
+		h.Interval = x.interval
+		p, short := newPlant(t, 5), 0
+		if p.counts.Resume(h, x.ago); p.counts.Known() != x.known {
+			t.Errorf("%v ago: %d intervals are known, want %d", x.ago, p.counts.Known(), x.known)
+		}
+		for second := (96 + 30) * 60; second < 2*96*60; second++ {
+			if load := peak(second); float64(p.pass(load)) < load {
+				short++
+			}
+		}
+		if short > 0 != x.short {
+			t.Errorf("%v ago, intervals of %v: replicas are too few for %d s", x.ago, x.interval, short)
+		}
 	}
 }
 

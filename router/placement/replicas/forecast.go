@@ -177,5 +177,13 @@ func (f *Forecaster) Margin(q float64) float64 {
 	return x
 }
 
+// History returns the rates that are remembered, the earliest first.
+func (f *Forecaster) History() (list []float64) {
+	for n := f.rates.first(); n < f.rates.n; n++ {
+		list = append(list, f.rates.mean(n, n+1))
+	}
+	return list
+}
+
 // Known returns of how many intervals the load has been observed.
 func (f *Forecaster) Known() int { return f.rates.n }

@@ -50,7 +50,7 @@ func (m *Module) tellStart() {
 	}
 	m.log.Info("failover is on", attributes...)
 	if m.store == nil {
-		m.log.Warn("the failover state is in no file: a router that starts again has to learn it from the engines, and nothing keeps a second controller out", "to_keep_it", "gearshift serve --failover-state FILE")
+		m.log.Warn("the failover state is in no file: a router that starts again has to learn it from the engines, and nothing keeps a second controller out", "to_keep_it", "gearshift serve --state FILE")
 	}
 	kinds := map[string][]string{}
 	for r, x := range m.options.Table.Replicas {

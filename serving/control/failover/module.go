@@ -18,7 +18,7 @@ import (
 	"gearshift/router/failover"
 	"gearshift/router/fleet"
 	"gearshift/serving"
-	"gearshift/serving/control/statefile"
+	"gearshift/serving/control/states"
 	"gearshift/serving/engines"
 )
 
@@ -30,8 +30,8 @@ type Options struct {
 	// Controller sets how. Its term and its reports are the module's.
 	Controller failover.Options
 	Table      *fleet.Table
-	// StateFile is where the controller's state survives the router; empty: nowhere.
-	StateFile string
+	// States is where the controller's state survives the router; nil is nowhere.
+	States states.Store
 	// Token is the fleet's, which orders to engines with an agent carry.
 	Token string
 	// Models is the folder of files that agents may fetch; empty: none.
@@ -51,7 +51,7 @@ type Module struct {
 	options     Options
 	problem     *failover.Problem
 	controller  *failover.Replicas
-	store       *statefile.Store[savedState] // nil without a file
+	store       *states.Saver[savedState] // nil without one
 	term        uint64
 	server      *serving.Server
 	engines     *engines.Engines
@@ -85,9 +85,9 @@ func New(o Options) (*Module, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Controller = filled(o.Controller)
-	m := &Module{options: o, problem: o.Problem, log: o.Log, models: models{dir: o.Models}, term: statefile.FirstTerm(o.Now())}
+	m := &Module{options: o, problem: o.Problem, log: o.Log, models: models{dir: o.Models}, term: states.FirstTerm(o.Now())}
 	m.metrics = newMetrics(m)
-	store, last, err := statefile.OpenStore[savedState]("failover", o.StateFile, o.Now())
+	store, last, err := states.Open[savedState](o.States, states.Failover, o.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"gearshift/serving"
 	"gearshift/serving/control/failover"
+	"gearshift/serving/control/states"
 )
 
 // A router that starts while a host is lost goes on from its state: it sends nothing there, and what
@@ -16,7 +17,7 @@ import (
 func TestRouterThatStartsWhileAHostIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
-		g := newRig(t, func(o *failover.Options, _ *serving.Options) { o.StateFile = path })
+		g := newRig(t, func(o *failover.Options, _ *serving.Options) { o.States = states.At(path) })
 		time.Sleep(5 * time.Second)
 		g.engines[0].kill()
 		time.Sleep(time.Second)

@@ -27,6 +27,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/control/failover"
+	"gearshift/serving/control/states"
 	"gearshift/serving/engines/agents"
 )
 
@@ -201,7 +202,10 @@ func (g *rig) start() {
 		g.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(g, nil))
-	o := failover.Options{Problem: problem(float64(g.memory)), Table: x, Log: log, StateFile: g.state, Token: fleetToken, Controller: control.DefaultOptions()}
+	o := failover.Options{Problem: problem(float64(g.memory)), Table: x, Log: log, Token: fleetToken, Controller: control.DefaultOptions()}
+	if g.state != "" {
+		o.States = states.At(g.state)
+	}
 	o.Controller.Headroom, o.Controller.Alpha, o.Controller.Confirm = 0.4, 0, confirm
 	o.Dial = g.dial
 	c := config.Default()

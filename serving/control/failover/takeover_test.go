@@ -15,14 +15,14 @@ import (
 	control "gearshift/router/failover"
 	"gearshift/serving"
 	"gearshift/serving/control/failover"
-	"gearshift/serving/control/statefile"
+	"gearshift/serving/control/states"
 	"gearshift/serving/engines/agents"
 )
 
 // withState has the rig's routers keep their state in a file, whose path it returns.
 func withState(t *testing.T) (path string, change func(*failover.Options, *serving.Options)) {
 	path = filepath.Join(t.TempDir(), "failover.db")
-	return path, func(o *failover.Options, _ *serving.Options) { o.StateFile = path }
+	return path, func(o *failover.Options, _ *serving.Options) { o.States = states.At(path) }
 }
 
 // crash ends the router as if its process were killed: the file is as it was last written.
@@ -116,13 +116,13 @@ func TestControllerThatDiesInALoad(t *testing.T) {
 // Two controllers do not have one state file.
 func TestTwoControllers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "failover.db")
-	o := failover.Options{Problem: problem(1000), Table: table(t, 1000, 0), StateFile: path, Controller: control.DefaultOptions()}
+	o := failover.Options{Problem: problem(1000), Table: table(t, 1000, 0), States: states.At(path), Controller: control.DefaultOptions()}
 	first, err := failover.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.Problem = problem(1000)
-	if _, err = failover.New(o); !errors.Is(err, statefile.ErrHeld) || strings.Contains(err.Error(), "\n") {
+	if _, err = failover.New(o); !errors.Is(err, states.ErrHeld) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v, want in one line that another controller holds the file", err)
 	}
 	if err := first.Close(); err != nil {

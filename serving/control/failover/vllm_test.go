@@ -20,6 +20,7 @@ import (
 	control "gearshift/router/failover"
 	"gearshift/serving"
 	"gearshift/serving/control/failover"
+	"gearshift/serving/control/states"
 	"gearshift/serving/engines/agents"
 )
 
@@ -111,7 +112,7 @@ func (e sleepers) on(t *testing.T, path string) func(*failover.Options, *serving
 		t.Fatal(err)
 	}
 	return func(o *failover.Options, s *serving.Options) {
-		o.StateFile, o.Dial = path, nil
+		o.States, o.Dial = states.At(path), nil
 		o.Controller.Policy = control.FailLite // without critical applications: all backups are cold
 		for i, r := range o.Table.Replicas {
 			s.Backends[i] = serving.Backend{Transport: e[r.Name], Lifecycle: vllm, Model: o.Table.Variants[r.Variant].Name}
@@ -193,7 +194,7 @@ func TestTimesOverARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, _ := withState(t)
 		g := newRig(t, func(o *failover.Options, _ *serving.Options) {
-			o.StateFile, o.Controller.Policy = path, control.FailLite // all backups are cold
+			o.States, o.Controller.Policy = states.At(path), control.FailLite // all backups are cold
 		})
 		g.after(5*time.Second, homes...)
 		lost := time.Now()

@@ -16,7 +16,7 @@ import (
 	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/config"
-	"gearshift/serving/control/statefile"
+	"gearshift/serving/control/states"
 	"gearshift/serving/engines"
 )
 
@@ -35,8 +35,8 @@ type Options struct {
 	Pattern string
 	// Busy measures hosts, by which changes wait.
 	Busy *signals.Busy
-	// StateFile is where the controller's state survives the router; empty: nowhere.
-	StateFile string
+	// States is where the controller's state survives the router; nil is nowhere.
+	States states.Store
 	// Now is the wall clock; nil is time.Now.
 	Now func() time.Time
 	Log *slog.Logger
@@ -46,7 +46,7 @@ type Options struct {
 type Module struct {
 	options    Options
 	controller *rollout.Replicas
-	store      *statefile.Store[rollout.State] // nil without a file
+	store      *states.Saver[rollout.State] // nil without one
 	engines    *engines.Engines
 	ledger     *fleet.Ledger
 	table      *fleet.Table
@@ -69,7 +69,7 @@ func New(o Options) (*Module, error) {
 	m := &Module{options: o, ledger: o.Ledger, table: table, log: o.Log, base: make([]string, len(table.Replicas))}
 	m.metrics = newMetrics(m)
 	m.nameFirst()
-	store, last, err := statefile.OpenStore[rollout.State]("rollout", o.StateFile, o.Now())
+	store, last, err := states.Open[rollout.State](o.States, states.Rollout, o.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (m *Module) tellStart() {
 	}
 	m.log.Info("versions of models can be changed", attributes...)
 	if m.store == nil {
-		m.log.Warn("which versions are where is in no file: a router that starts again takes each model for having its first one", "to_keep_it", "gearshift serve --rollout-state FILE")
+		m.log.Warn("which versions are where is in no file: a router that starts again takes each model for having its first one", "to_keep_it", "gearshift serve --state FILE")
 	}
 }
 

@@ -1,4 +1,4 @@
-package statefile
+package states
 
 import (
 	"bytes"
@@ -14,6 +14,14 @@ import (
 func saved(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "state")
+	file := At(path)
+	other, err := file.Open(Rollout, now)
+	if err == nil {
+		err = errors.Join(other.Save([]byte("versions")), other.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	f := open(t, path)
 	for i := range 3 {
 		if err := f.Save(bytes.Repeat([]byte{byte('1' + i)}, 300)); err != nil {
@@ -31,13 +39,13 @@ func saved(t *testing.T) []byte {
 }
 
 // reopened opens a file of these bytes, and closes it.
-func reopened(t *testing.T, text []byte) (*File, error) {
+func reopened(t *testing.T, text []byte) (State, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "state")
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Open("failover", path, now)
+	f, err := At(path).Open(Failover, now)
 	if err == nil {
 		_ = f.Close()
 	}

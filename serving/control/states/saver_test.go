@@ -1,4 +1,4 @@
-package statefile_test
+package states_test
 
 import (
 	"log/slog"
@@ -8,15 +8,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/serving/control/statefile"
+	"gearshift/serving/control/states"
 )
 
-// TestStore: a state that comes while another is written waits, an older one that waits is left out, and the last
+// TestSaver: a state that comes while another is written waits, an older one that waits is left out, and the last
 // one is what the next run finds.
-func TestStore(t *testing.T) {
+func TestSaver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	synctest.Test(t, func(t *testing.T) {
-		s, last, err := statefile.OpenStore[int]("test", path, time.Now())
+		s, last, err := states.Open[int](states.At(path), states.Rollout, time.Now())
 		if err != nil || last != nil {
 			t.Fatal(last, err)
 		}
@@ -36,13 +36,13 @@ func TestStore(t *testing.T) {
 			t.Errorf("written %v, %v; want 1 and 3", written, err)
 		}
 	})
-	if s, last, err := statefile.OpenStore[int]("test", path, time.Now()); err != nil || last == nil || *last != 4 || s.Close(nil) != nil {
+	if s, last, err := states.Open[int](states.At(path), states.Rollout, time.Now()); err != nil || last == nil || *last != 4 || s.Close(nil) != nil {
 		t.Errorf("the next run finds %v, %v", last, err)
 	}
-	if _, _, err := statefile.OpenStore[string]("test", path, time.Now()); err == nil {
+	if _, _, err := states.Open[string](states.At(path), states.Rollout, time.Now()); err == nil {
 		t.Error("a state of another form is taken")
 	}
-	var none *statefile.Store[int]
+	var none *states.Saver[int]
 	none.Begin(nil, nil)
 	none.Keep(1)
 	if err := none.Close(nil); err != nil {
