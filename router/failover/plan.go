@@ -57,10 +57,10 @@ func (c *Controller) solve(asks []ask, rooms [][]float64, alpha float64, how alg
 	x := how(p)
 	reason := p.Reasons(x)
 	list := make([]choice, len(asks))
-	for k, s := range x.Spots {
+	for k, s := range x.Choices {
 		list[k] = choice{variant: -1, host: -1, first: -1, firstHost: -1, why: func() string { return reason(k) + c.failures(asks[k].app) }}
-		if s.Server >= 0 {
-			list[k].variant, list[k].host = asks[k].variants[s.Variant], use[s.Server]
+		if s.Bin >= 0 {
+			list[k].variant, list[k].host = asks[k].variants[s.Variant], use[s.Bin]
 		}
 	}
 	return list

@@ -105,19 +105,19 @@ func (c *Controller) moveBackups() bool {
 	r := &c.refining
 	from := make([]placement.Choice, len(r.asks))
 	for k, x := range r.from {
-		from[k] = placement.Choice{Variant: -1, Server: -1}
+		from[k] = placement.Choice{Variant: -1, Bin: -1}
 		if x != nil {
-			from[k] = placement.Choice{Variant: slices.Index(r.asks[k].variants, x.Variant), Server: slices.Index(r.use, x.Host)}
+			from[k] = placement.Choice{Variant: slices.Index(r.asks[k].variants, x.Variant), Bin: slices.Index(r.use, x.Host)}
 		}
 	}
 	now := r.problem.Of(from)
-	first, reached := r.problem.Moves(from, r.search.Plan().Spots)
+	first, reached := r.problem.Moves(from, r.search.Plan().Choices)
 	if reached.Placed == now.Placed && reached.Objective < now.Objective*(1+worthMoving) {
 		return false
 	}
 	for _, k := range first {
-		i, s := r.asks[k].app, r.search.Plan().Spots[k]
-		at := choice{variant: r.asks[k].variants[s.Variant], host: r.use[s.Server]}
+		i, s := r.asks[k].app, r.search.Plan().Choices[k]
+		at := choice{variant: r.asks[k].variants[s.Variant], host: r.use[s.Bin]}
 		if x := r.from[k]; x != nil {
 			c.apps[i].backups[r.backup] = c.want(i, at.variant, at.host)
 		} else {

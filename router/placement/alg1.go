@@ -7,7 +7,7 @@ import (
 
 // Algorithm1 is the paper's heuristic (FL-7). Printed has it as the paper prints it: without
 // regard to primaries, sites, latency and alpha, so that its plan may hold a backup on the
-// server whose loss it is for. Ties are by order.
+// bin whose loss it is for. Ties are by order.
 func (p *Problem) Algorithm1(printed bool) *Plan {
 	q := *p
 	if printed {
@@ -18,12 +18,12 @@ func (p *Problem) Algorithm1(printed bool) *Plan {
 		}
 	}
 	l, delta := q.ledger(), q.delta()
-	spots := make([]Choice, len(q.Items))
+	chosen := make([]Choice, len(q.Items))
 	sorted := make([][]int, len(q.Items))
 	for i := range q.Items {
 		a := &q.Items[i]
 		sorted[i] = l.bySize(a)
-		spots[i] = none
+		chosen[i] = none
 		for k := match(a, sorted[i], delta, l); k >= 0; k-- {
 			v := sorted[i][k]
 			if !a.quick(&a.Variants[v]) {
@@ -31,15 +31,15 @@ func (p *Problem) Algorithm1(printed bool) *Plan {
 			}
 			if s := l.worst(i, v); s >= 0 {
 				l.add(i, v, s)
-				spots[i] = Choice{v, s}
+				chosen[i] = Choice{v, s}
 				break
 			}
 		}
 	}
 	for i := range q.Items {
-		l.upgrade(i, &spots[i])
+		l.upgrade(i, &chosen[i])
 	}
-	return p.plan(spots)
+	return p.plan(chosen)
 }
 
 // delta is how much of the largest variants of all would fit: the least over the resources.
@@ -93,17 +93,17 @@ func (l *ledger) bySize(a *Item) []int {
 	return list
 }
 
-// upgrade gives the application the best variant that its server still fits.
-func (l *ledger) upgrade(i int, spot *Choice) {
-	if *spot == none {
+// upgrade gives the application the best variant that its bin still fits.
+func (l *ledger) upgrade(i int, choice *Choice) {
+	if *choice == none {
 		return
 	}
 	a := &l.p.Items[i]
-	l.drop(i, spot.Variant, spot.Server)
+	l.drop(i, choice.Variant, choice.Bin)
 	for v := range a.Variants {
-		if w := &a.Variants[v]; w.Quality > a.Variants[spot.Variant].Quality && a.quick(w) && l.has(i, v, spot.Server) {
-			spot.Variant = v
+		if w := &a.Variants[v]; w.Quality > a.Variants[choice.Variant].Quality && a.quick(w) && l.has(i, v, choice.Bin) {
+			choice.Variant = v
 		}
 	}
-	l.add(i, spot.Variant, spot.Server)
+	l.add(i, choice.Variant, choice.Bin)
 }

@@ -3,11 +3,11 @@ package placement
 import "math"
 
 // lagrangian is a bound on the objective of plans that place as many as so many: Lagrange's, with
-// all servers as one, so that only resources have prices, and a place.
+// all bins as one, so that only resources have prices, and a place.
 func lagrangian(p *Problem, placed int) float64 {
 	l, budget := p.ledger(), p.budget()
 	n := len(budget)
-	fits := make([][]bool, len(p.Items)) // any server, by application and variant
+	fits := make([][]bool, len(p.Items)) // any bin, by application and variant
 	for i := range p.Items {
 		for v := range p.Items[i].Variants {
 			any := false

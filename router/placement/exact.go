@@ -21,16 +21,16 @@ func (p *Problem) Exact(start *Plan, stop func() bool) *Plan {
 	b := newBranching(p, stop)
 	// How many: each placed application counts one.
 	b.prepare(1, 0, len(p.Items))
-	b.best, b.found = float64(start.Placed), slices.Clone(start.Spots)
+	b.best, b.found = float64(start.Placed), slices.Clone(start.Choices)
 	b.integral = true
 	b.search()
 	placed, stopped := int(math.Round(b.best)), b.stopped
-	spots := b.found
+	chosen := b.found
 	// How good: with so many.
 	b.prepare(0, 1, len(p.Items)-placed)
-	b.best, b.found, b.integral = p.plan(spots).Objective, spots, false
+	b.best, b.found, b.integral = p.plan(chosen).Objective, chosen, false
 	if start.Placed == placed && start.Objective > b.best {
-		b.best, b.found = start.Objective, slices.Clone(start.Spots)
+		b.best, b.found = start.Objective, slices.Clone(start.Choices)
 	}
 	b.search()
 	x := p.plan(b.found)
@@ -47,7 +47,7 @@ func (p *Problem) Exact(start *Plan, stop func() bool) *Plan {
 const stopEvery = 50
 
 // branching is one search. Each application takes one of its options; constraints are the
-// servers' resources, those of all servers, and how many may go without a backup. The bound
+// bins' resources, those of all bins, and how many may go without a backup. The bound
 // of a node is Lagrange's: what breaks a constraint costs its price, and applications choose
 // for themselves.
 type branching struct {
@@ -56,9 +56,9 @@ type branching struct {
 	ledger   *ledger
 	order    []int // of applications
 	options  [][]option
-	prices   []float64 // by constraint: server × resource, then resources, then skips
+	prices   []float64 // by constraint: bin × resource, then resources, then skips
 	skips    int       // applications that may still go without
-	spots    []Choice
+	chosen   []Choice
 	found    []Choice
 	best     float64
 	root     float64 // the bound of all plans
@@ -67,7 +67,7 @@ type branching struct {
 	nodes    int
 }
 
-// option is a spot of an application and its value.
+// option is a choice of an application and its value.
 type option struct {
 	Choice
 	value  float64
@@ -82,11 +82,11 @@ func newBranching(p *Problem, stop func() bool) *branching {
 func (b *branching) prepare(count, quality float64, skips int) {
 	p := b.p
 	b.ledger, b.skips, b.nodes, b.stopped = p.ledger(), skips, 0, false
-	b.spots, b.order, b.options = make([]Choice, len(p.Items)), nil, nil
+	b.chosen, b.order, b.options = make([]Choice, len(p.Items)), nil, nil
 	least := make([]float64, len(p.Items))
 	for i := range p.Items {
 		a := &p.Items[i]
-		b.spots[i] = none
+		b.chosen[i] = none
 		var list []option
 		least[i] = math.Inf(1)
 		for v := range a.Variants {
@@ -152,7 +152,7 @@ func (b *branching) visit(depth int, worth float64) {
 	if depth == len(b.order) {
 		if worth >= b.cutoff() || !b.integral && worth > b.best {
 			b.best = worth
-			copy(b.found, b.spots)
+			copy(b.found, b.chosen)
 		}
 		return
 	}
@@ -172,24 +172,24 @@ func (b *branching) visit(depth int, worth float64) {
 		b.visit(depth+1, worth+o.value)
 		b.set(i, &o, -1)
 	}
-	b.spots[i] = none
+	b.chosen[i] = none
 }
 
 // set enters the option, or removes it.
 func (b *branching) set(i int, o *option, times float64) {
 	if o.Choice == none {
 		b.skips -= int(times)
-		b.spots[i] = none
+		b.chosen[i] = none
 		return
 	}
-	b.ledger.take(o.demand, o.Server, times)
+	b.ledger.take(o.demand, o.Bin, times)
 	if times > 0 {
-		b.spots[i] = o.Choice
+		b.chosen[i] = o.Choice
 	}
 }
 
 // promising lists the options of an application that are possible, the best at the present
-// prices first. Of servers that are alike it keeps the first.
+// prices first. Of bins that are alike it keeps the first.
 func (b *branching) promising(i int) []option {
 	var list []option
 	var worth []float64
@@ -212,28 +212,28 @@ func (b *branching) promising(i int) []option {
 	return sorted
 }
 
-// repeated reports whether the list has the variant on a server that is the same for all
+// repeated reports whether the list has the variant on a bin that is the same for all
 // that are not placed: as much is free, and none of their primaries or sites is concerned.
 func (b *branching) repeated(i int, o *option, list []option) bool {
-	if o.Choice == none || !slices.Equal(b.ledger.free[o.Server], b.p.Bins[o.Server].Free) || b.named(o.Server) {
+	if o.Choice == none || !slices.Equal(b.ledger.free[o.Bin], b.p.Bins[o.Bin].Free) || b.named(o.Bin) {
 		return false
 	}
 	return slices.ContainsFunc(list, func(x option) bool {
-		return x.Choice != none && x.Variant == o.Variant && !b.named(x.Server) && slices.Equal(b.ledger.free[x.Server], b.ledger.free[o.Server]) &&
-			slices.Equal(b.p.Bins[x.Server].Free, b.p.Bins[o.Server].Free)
+		return x.Choice != none && x.Variant == o.Variant && !b.named(x.Bin) && slices.Equal(b.ledger.free[x.Bin], b.ledger.free[o.Bin]) &&
+			slices.Equal(b.p.Bins[x.Bin].Free, b.p.Bins[o.Bin].Free)
 	})
 }
 
-// named reports whether the server is the primary of an application, or on the site of one.
-func (b *branching) named(server int) bool {
-	return slices.ContainsFunc(b.p.Items, func(a Item) bool { return !b.p.May(&a, server) })
+// named reports whether the bin is the primary of an application, or on the site of one.
+func (b *branching) named(bin int) bool {
+	return slices.ContainsFunc(b.p.Items, func(a Item) bool { return !b.p.May(&a, bin) })
 }
 
 func (b *branching) possible(o *option) bool {
 	if o.Choice == none {
 		return b.skips > 0
 	}
-	return b.ledger.fits(o.demand, o.Server)
+	return b.ledger.fits(o.demand, o.Bin)
 }
 
 // reduced is the option's value at the present prices.
@@ -244,7 +244,7 @@ func (b *branching) reduced(o *option) float64 {
 	}
 	value, all := o.value, len(b.p.Bins)*resources
 	for r, d := range o.demand {
-		value -= d * (b.prices[o.Server*resources+r] + b.prices[all+r])
+		value -= d * (b.prices[o.Bin*resources+r] + b.prices[all+r])
 	}
 	return value
 }
@@ -314,7 +314,7 @@ func (b *branching) lagrange(depth int, used []float64) (bound float64, ok bool)
 			continue
 		}
 		for r, d := range best.demand {
-			used[best.Server*resources+r] += d
+			used[best.Bin*resources+r] += d
 			used[all+r] += d
 		}
 	}

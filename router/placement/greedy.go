@@ -12,36 +12,36 @@ import (
 // for as long as there is time. Plans of the same problem and the same work are the same.
 type Search struct {
 	*ledger
-	spots   []Choice
+	chosen  []Choice
 	order   []int     // of applications, by their smallest variant
 	choices [][]int   // by application, the variants that are worth it, from the smallest on
 	best    []float64 // by application, what its best variant is worth
 	level   []int     // by application, the present one of its choices
-	on      [][]int   // applications by server
+	on      [][]int   // applications by bin
 	without []int     // applications without a backup
-	heap    servers   // among which room is looked for
+	heap    bins      // among which room is looked for
 	steps   upgrades
-	work    int // done, in servers that were looked at for an application
+	work    int // done, in bins that were looked at for an application
 	slices  int
 
 	random *rand.Rand
 	draft  draft
-	// packing has only the number of backups count, tight has servers with the least room come first, and bold has
+	// packing has only the number of backups count, tight has bins with the least room come first, and bold has
 	// applications try a variant that is drawn before the smallest.
 	packing, tight, bold bool
 }
 
 // Search makes the first plan: the smallest variant for every application, the smallest first; what finds no room
 // gets it where others move, for which a quarter of the work is spent at most; then upgrades by what they gain per unit of
-// capacity, on another server where their own is full. The rest of the work makes it better.
+// capacity, on another bin where their own is full. The rest of the work makes it better.
 func (p *Problem) Search(work int) *Search {
 	n := len(p.Items)
-	g := &Search{ledger: p.ledger(), spots: slices.Repeat([]Choice{none}, n), choices: make([][]int, n), best: make([]float64, n),
+	g := &Search{ledger: p.ledger(), chosen: slices.Repeat([]Choice{none}, n), choices: make([][]int, n), best: make([]float64, n),
 		level: make([]int, n), on: make([][]int, len(p.Bins)), random: rand.New(rand.NewPCG(1, 2)), draft: draft{keys: make([]float64, n)}}
 	g.prepare()
 	g.placeSmallest()
 	for _, i := range g.order {
-		if g.spots[i] == none {
+		if g.chosen[i] == none {
 			g.without = append(g.without, i)
 		}
 	}
@@ -53,7 +53,7 @@ func (p *Problem) Search(work int) *Search {
 }
 
 // Plan returns the best plan so far.
-func (g *Search) Plan() *Plan { return g.p.plan(slices.Clone(g.spots)) }
+func (g *Search) Plan() *Plan { return g.p.plan(slices.Clone(g.chosen)) }
 
 // Plan plans by our heuristic with so much work after the first plan, which 0 returns.
 func (p *Problem) Plan(work int) *Plan { return p.Search(work).Plan() }
@@ -84,11 +84,11 @@ func (g *Search) prepare() {
 	for s := range all {
 		all[s] = s
 	}
-	g.heap = servers{rooms: make([]float64, len(all)), at: make([]int, len(all))}
+	g.heap = bins{rooms: make([]float64, len(all)), at: make([]int, len(all))}
 	g.among(all)
 }
 
-// possible reports whether a server could hold the application, were it empty.
+// possible reports whether a bin could hold the application, were it empty.
 func (g *Search) possible(i int) bool {
 	for s := range g.on {
 		for _, v := range g.choices[i] {
@@ -100,7 +100,7 @@ func (g *Search) possible(i int) bool {
 	return false
 }
 
-// among has room be looked for on these servers alone.
+// among has room be looked for on these bins alone.
 func (g *Search) among(list []int) {
 	g.heap.list = append(g.heap.list[:0], list...)
 	for k, s := range list {
@@ -120,25 +120,25 @@ func (g *Search) worth(i, level int) float64 {
 }
 
 // put places the application.
-func (g *Search) put(i, level, server int) {
-	g.add(i, g.choices[i][level], server)
-	g.spots[i], g.level[i] = Choice{g.choices[i][level], server}, level
-	g.on[server] = append(g.on[server], i)
-	g.heap.changed(server, g.room(server))
+func (g *Search) put(i, level, bin int) {
+	g.add(i, g.choices[i][level], bin)
+	g.chosen[i], g.level[i] = Choice{g.choices[i][level], bin}, level
+	g.on[bin] = append(g.on[bin], i)
+	g.heap.changed(bin, g.room(bin))
 }
 
 // remove takes the application's backup away.
 func (g *Search) remove(i int) {
-	s := g.spots[i].Server
-	g.drop(i, g.spots[i].Variant, s)
-	g.spots[i] = none
+	s := g.chosen[i].Bin
+	g.drop(i, g.chosen[i].Variant, s)
+	g.chosen[i] = none
 	k := slices.Index(g.on[s], i)
 	g.on[s] = slices.Delete(g.on[s], k, k+1)
 	g.heap.changed(s, g.room(s))
 }
 
-// roomiest is the server with the most room that may hold the application at the level and
-// does; −1 if none does. Where memory is shared, a server that has the model comes first.
+// roomiest is the bin with the most room that may hold the application at the level and
+// does; −1 if none does. Where memory is shared, a bin that has the model comes first.
 func (g *Search) roomiest(i, level, except int) int {
 	v := g.choices[i][level]
 	demand := g.p.Items[i].Variants[v].Demand
@@ -161,14 +161,14 @@ func (g *Search) roomiest(i, level, except int) int {
 	if g.tight {
 		best := -1
 		for _, s := range g.heap.list {
-			if (best < 0 || g.heap.rooms[s] < g.heap.rooms[best]) && g.fitsServer(demand, s) && may(s) {
+			if (best < 0 || g.heap.rooms[s] < g.heap.rooms[best]) && g.fitsBin(demand, s) && may(s) {
 				best = s
 			}
 		}
 		g.work += 1 + len(g.heap.list)/4
 		return best
 	}
-	// Where the room is below what is needed of any resource, no server that follows has it.
+	// Where the room is below what is needed of any resource, no bin that follows has it.
 	needed := math.Inf(1)
 	for r, d := range demand {
 		if g.most[r] > 0 {
@@ -180,7 +180,7 @@ func (g *Search) roomiest(i, level, except int) int {
 		switch {
 		case g.heap.rooms[s] < needed:
 			return false, true
-		case g.fitsServer(demand, s) && may(s):
+		case g.fitsBin(demand, s) && may(s):
 			return true, true
 		}
 		return false, false
@@ -197,8 +197,8 @@ func (g *Search) placeSmallest() {
 	if missing == 0 || missing <= len(g.order)-possible {
 		return
 	}
-	before := slices.Clone(g.spots)
-	g.restore(slices.Repeat([]Choice{none}, len(g.spots)))
+	before := slices.Clone(g.chosen)
+	g.restore(slices.Repeat([]Choice{none}, len(g.chosen)))
 	order := slices.Clone(g.order)
 	slices.Reverse(order[:possible])
 	if g.placeAll(order) >= missing {
@@ -209,7 +209,7 @@ func (g *Search) placeSmallest() {
 // placeAll places applications where most room is, in the order, and returns how many find none.
 func (g *Search) placeAll(order []int) (missing int) {
 	for _, i := range order {
-		if g.spots[i] != none {
+		if g.chosen[i] != none {
 			continue
 		}
 		missing++
@@ -230,7 +230,7 @@ func (g *Search) placeAll(order []int) (missing int) {
 	return missing
 }
 
-// inSum counts the applications, in the order, that there is room for with all servers as one.
+// inSum counts the applications, in the order, that there is room for with all bins as one.
 func (g *Search) inSum(order []int) int {
 	left := slices.Clone(g.left)
 	for n, i := range order {
@@ -243,16 +243,16 @@ func (g *Search) inSum(order []int) int {
 	return len(order)
 }
 
-// restore goes back to the spots.
-func (g *Search) restore(spots []Choice) {
-	for i, spot := range spots {
-		if g.spots[i] != spot && g.spots[i] != none {
+// restore goes back to earlier choices.
+func (g *Search) restore(chosen []Choice) {
+	for i, choice := range chosen {
+		if g.chosen[i] != choice && g.chosen[i] != none {
 			g.remove(i)
 		}
 	}
-	for i, spot := range spots {
-		if g.spots[i] != spot {
-			g.put(i, slices.Index(g.choices[i], spot.Variant), spot.Server)
+	for i, choice := range chosen {
+		if g.chosen[i] != choice {
+			g.put(i, slices.Index(g.choices[i], choice.Variant), choice.Bin)
 		}
 	}
 }
@@ -262,7 +262,7 @@ func (g *Search) restore(spots []Choice) {
 func (g *Search) upgradeAll(list []int) {
 	g.steps = g.steps[:0]
 	for _, i := range list {
-		if g.spots[i] != none {
+		if g.chosen[i] != none {
 			g.next(i, len(g.choices[i]))
 		}
 	}
@@ -302,9 +302,9 @@ func (g *Search) next(i, most int) {
 	}
 }
 
-// raise gives the application a level, on its server or on another.
+// raise gives the application a level, on its bin or on another.
 func (g *Search) raise(i, level int) bool {
-	s, before := g.spots[i].Server, g.spots[i].Variant
+	s, before := g.chosen[i].Bin, g.chosen[i].Variant
 	g.drop(i, before, s) // it is given back
 	to := s
 	if g.work++; !g.has(i, g.choices[i][level], s) {

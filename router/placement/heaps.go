@@ -27,40 +27,40 @@ func (u *upgrades) Pop() any {
 	return last
 }
 
-// servers is a heap with the most room on top.
-type servers struct {
-	list  []int     // servers, in the heap's order
-	at    []int     // by server, its index in the list
-	rooms []float64 // by server
+// bins is a heap with the most room on top.
+type bins struct {
+	list  []int     // bins, in the heap's order
+	at    []int     // by bin, its index in the list
+	rooms []float64 // by bin
 	queue []int     // of first
 	// squares is by how much the sum of the squares of rooms has changed.
 	squares float64
 }
 
-func (h *servers) Len() int { return len(h.list) }
-func (h *servers) Less(i, j int) bool {
+func (h *bins) Len() int { return len(h.list) }
+func (h *bins) Less(i, j int) bool {
 	x, y := h.list[i], h.list[j]
 	return h.rooms[x] > h.rooms[y] || h.rooms[x] == h.rooms[y] && x < y
 }
-func (h *servers) Swap(i, j int) {
+func (h *bins) Swap(i, j int) {
 	h.list[i], h.list[j] = h.list[j], h.list[i]
 	h.at[h.list[i]], h.at[h.list[j]] = i, j
 }
-func (h *servers) Push(any) { panic("placement: servers are not added") }
-func (h *servers) Pop() any { panic("placement: servers are not removed") }
+func (h *bins) Push(any) { panic("placement: bins are not added") }
+func (h *bins) Pop() any { panic("placement: bins are not removed") }
 
-// changed notes the server's room.
-func (h *servers) changed(server int, room float64) {
-	if math.Abs(room-h.rooms[server]) > 0 {
-		h.squares += room*room - h.rooms[server]*h.rooms[server]
-		h.rooms[server] = room
-		heap.Fix(h, h.at[server])
+// changed notes the bin's room.
+func (h *bins) changed(bin int, room float64) {
+	if math.Abs(room-h.rooms[bin]) > 0 {
+		h.squares += room*room - h.rooms[bin]*h.rooms[bin]
+		h.rooms[bin] = room
+		heap.Fix(h, h.at[bin])
 	}
 }
 
-// first is the first server, from the most room on, that is ok; −1 if there is none, or the
+// first is the first bin, from the most room on, that is ok; −1 if there is none, or the
 // search is over before. It goes through the heap without changing it.
-func (h *servers) first(try func(server int) (ok, over bool)) int {
+func (h *bins) first(try func(bin int) (ok, over bool)) int {
 	if len(h.list) == 0 {
 		return -1
 	}

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// draft is a part of a plan that is made again: the applications on a few servers, and some that have no backup.
+// draft is a part of a plan that is made again: the applications on a few bins, and some that have no backup.
 type draft struct {
-	servers []int
-	list    []int     // applications, in the order in which they are placed
-	keys    []float64 // by application, of that order
-	before  []Choice  // of the list
-	// wanted is an application that is placed at a level on the first of the servers before all others; −1 if none is.
+	bins   []int
+	list   []int     // applications, in the order in which they are placed
+	keys   []float64 // by application, of that order
+	before []Choice  // of the list
+	// wanted is an application that is placed at a level on the first of the bins before all others; −1 if none is.
 	wanted, level int
 }
 
-// Improve makes the plan better with so much work, of which a unit is to look at one server for one application. It
+// Improve makes the plan better with so much work, of which a unit is to look at one bin for one application. It
 // is a large neighbourhood search: parts of the plan that are drawn are made again, in orders that are drawn, and
 // kept unless they are worse. It ends where each application has its best variant. The generator is the search's own, so the same work has the same result.
 func (g *Search) Improve(work int) {
@@ -24,7 +24,7 @@ func (g *Search) Improve(work int) {
 			return
 		}
 		g.draw()
-		g.among(g.draft.servers)
+		g.among(g.draft.bins)
 		g.again()
 	}
 }
@@ -46,8 +46,8 @@ func (g *Search) again() {
 	g.work += len(d.list)
 	placed, worth := g.score()
 	g.clear()
-	if i := d.wanted; i >= 0 && g.has(i, g.choices[i][d.level], d.servers[0]) {
-		g.put(i, d.level, d.servers[0])
+	if i := d.wanted; i >= 0 && g.has(i, g.choices[i][d.level], d.bins[0]) {
+		g.put(i, d.level, d.bins[0])
 	}
 	g.tight = g.random.IntN(2) == 0
 	g.bold = !g.packing && g.random.IntN(3) == 0
@@ -60,13 +60,13 @@ func (g *Search) again() {
 		g.clear()
 		for k, i := range d.list {
 			if s := d.before[k]; s != none {
-				g.put(i, slices.Index(g.choices[i], s.Variant), s.Server)
+				g.put(i, slices.Index(g.choices[i], s.Variant), s.Bin)
 			}
 		}
 		return
 	}
 	for k, i := range d.list {
-		switch was, is := d.before[k] != none, g.spots[i] != none; {
+		switch was, is := d.before[k] != none, g.chosen[i] != none; {
 		case was && !is:
 			g.without = append(g.without, i)
 		case is && !was:
@@ -80,7 +80,7 @@ func (g *Search) again() {
 // clear takes away what the draft has placed.
 func (g *Search) clear() {
 	for _, i := range g.draft.list {
-		if g.spots[i] != none {
+		if g.chosen[i] != none {
 			g.remove(i)
 		}
 	}
@@ -90,7 +90,7 @@ func (g *Search) clear() {
 // how unevenly room is left.
 func (g *Search) score() (placed int, worth float64) {
 	for _, i := range g.draft.list {
-		if g.spots[i] != none {
+		if g.chosen[i] != none {
 			placed++
 			worth += g.worth(i, g.level[i])
 		}
@@ -107,7 +107,7 @@ const mostWithout = 6
 // draw draws a draft.
 func (g *Search) draw() {
 	d, random := &g.draft, g.random
-	d.servers, d.list, d.wanted = d.servers[:0], d.list[:0], -1
+	d.bins, d.list, d.wanted = d.bins[:0], d.list[:0], -1
 	share := 1.0
 	switch random.IntN(4) {
 	case 0:
@@ -123,11 +123,11 @@ func (g *Search) draw() {
 		many += 3
 	}
 	for range min(len(g.on), many) {
-		if s := random.IntN(len(g.on)); !slices.Contains(d.servers, s) {
-			d.servers = append(d.servers, s)
+		if s := random.IntN(len(g.on)); !slices.Contains(d.bins, s) {
+			d.bins = append(d.bins, s)
 		}
 	}
-	for _, s := range d.servers {
+	for _, s := range d.bins {
 		for _, i := range g.on[s] {
 			if share == 1 || random.Float64() < share {
 				d.list = append(d.list, i)
@@ -145,7 +145,7 @@ func (g *Search) draw() {
 	g.shuffle()
 	d.before = d.before[:0]
 	for _, i := range d.list {
-		d.before = append(d.before, g.spots[i])
+		d.before = append(d.before, g.chosen[i])
 	}
 }
 
@@ -168,7 +168,7 @@ func (g *Search) shuffle() {
 	slices.SortFunc(d.list, func(i, j int) int { return cmp.Compare(d.keys[i], d.keys[j]) })
 }
 
-// want draws an application that could be better off, a level at which it is, and a server for that.
+// want draws an application that could be better off, a level at which it is, and a bin for that.
 func (g *Search) want() {
 	i, most := -1, 0.0
 	from := g.order
@@ -193,15 +193,15 @@ func (g *Search) want() {
 		return
 	}
 	g.draft.wanted, g.draft.level = i, level
-	g.draft.servers = append(g.draft.servers, s)
-	if t := g.spots[i].Server; t >= 0 && t != s {
-		g.draft.servers = append(g.draft.servers, t)
+	g.draft.bins = append(g.draft.bins, s)
+	if t := g.chosen[i].Bin; t >= 0 && t != s {
+		g.draft.bins = append(g.draft.bins, t)
 	}
 }
 
 // now returns what the application's backup is worth.
 func (g *Search) now(i int) float64 {
-	if g.spots[i] == none {
+	if g.chosen[i] == none {
 		return 0
 	}
 	return g.worth(i, g.level[i])

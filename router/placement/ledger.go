@@ -5,11 +5,11 @@ import "math"
 // ledger is what is left free.
 type ledger struct {
 	p    *Problem
-	free [][]float64 // by server and resource
+	free [][]float64 // by bin and resource
 	left []float64   // in all, by resource
 	most []float64   // all free capacity
 	// model numbers the model of each application's variants, −1 where it has none, and held
-	// counts by server the backups of each, and what was loaded there before. They are nil
+	// counts by bin the backups of each, and what was loaded there before. They are nil
 	// unless memory is shared.
 	model [][]int
 	held  [][]int
@@ -70,16 +70,16 @@ func (l *ledger) number() {
 	l.rest = make([]float64, len(l.p.Resources))
 }
 
-// holds reports whether the model of the application's variant is on the server, and so its
+// holds reports whether the model of the application's variant is on the bin, and so its
 // memory taken.
-func (l *ledger) holds(i, v, server int) bool {
-	return l.model != nil && l.model[i][v] >= 0 && l.held[server][l.model[i][v]] > 0
+func (l *ledger) holds(i, v, bin int) bool {
+	return l.model != nil && l.model[i][v] >= 0 && l.held[bin][l.model[i][v]] > 0
 }
 
-// cost is what the variant takes on the server. It holds until the next call.
-func (l *ledger) cost(i, v, server int) []float64 {
+// cost is what the variant takes on the bin. It holds until the next call.
+func (l *ledger) cost(i, v, bin int) []float64 {
 	demand := l.p.Items[i].Variants[v].Demand
-	if !l.holds(i, v, server) {
+	if !l.holds(i, v, bin) {
 		return demand
 	}
 	copy(l.rest, demand)
@@ -88,42 +88,42 @@ func (l *ledger) cost(i, v, server int) []float64 {
 }
 
 // add enters a backup.
-func (l *ledger) add(i, v, server int) {
-	l.take(l.cost(i, v, server), server, 1)
-	l.count(i, v, server, 1)
+func (l *ledger) add(i, v, bin int) {
+	l.take(l.cost(i, v, bin), bin, 1)
+	l.count(i, v, bin, 1)
 }
 
 // drop removes a backup that was entered.
-func (l *ledger) drop(i, v, server int) {
-	l.count(i, v, server, -1)
-	l.take(l.cost(i, v, server), server, -1)
+func (l *ledger) drop(i, v, bin int) {
+	l.count(i, v, bin, -1)
+	l.take(l.cost(i, v, bin), bin, -1)
 }
 
-func (l *ledger) count(i, v, server, by int) {
+func (l *ledger) count(i, v, bin, by int) {
 	if l.model != nil && l.model[i][v] >= 0 {
-		l.held[server][l.model[i][v]] += by
+		l.held[bin][l.model[i][v]] += by
 	}
 }
 
-// has reports whether the server has room for the variant, and so have all together.
-func (l *ledger) has(i, v, server int) bool { return l.fits(l.cost(i, v, server), server) }
+// has reports whether the bin has room for the variant, and so have all together.
+func (l *ledger) has(i, v, bin int) bool { return l.fits(l.cost(i, v, bin), bin) }
 
-// fitsServer reports whether the server has room for the demand.
-func (l *ledger) fitsServer(demand []float64, server int) bool {
+// fitsBin reports whether the bin has room for the demand.
+func (l *ledger) fitsBin(demand []float64, bin int) bool {
 	for r, d := range demand {
-		if d > l.free[server][r]+slack*(1+l.p.Bins[server].Free[r]) {
+		if d > l.free[bin][r]+slack*(1+l.p.Bins[bin].Free[r]) {
 			return false
 		}
 	}
 	return true
 }
 
-// fits reports whether the server has room for it, and so have all together.
-func (l *ledger) fits(demand []float64, server int) bool {
-	return l.fitsServer(demand, server) && l.within(demand)
+// fits reports whether the bin has room for it, and so have all together.
+func (l *ledger) fits(demand []float64, bin int) bool {
+	return l.fitsBin(demand, bin) && l.within(demand)
 }
 
-// within reports whether all servers together may hold as much more.
+// within reports whether all bins together may hold as much more.
 func (l *ledger) within(demand []float64) bool {
 	for r, d := range demand {
 		if d > l.left[r]+slack*(1+l.most[r]) {
@@ -133,27 +133,27 @@ func (l *ledger) within(demand []float64) bool {
 	return true
 }
 
-// take takes the demand so many times from the server; −1 gives it back.
-func (l *ledger) take(demand []float64, server int, times float64) {
+// take takes the demand so many times from the bin; −1 gives it back.
+func (l *ledger) take(demand []float64, bin int, times float64) {
 	for r, d := range demand {
-		l.free[server][r] -= times * d
+		l.free[bin][r] -= times * d
 		l.left[r] -= times * d
 	}
 }
 
-// room is the share of the server's own capacity that is free, of the resource that is
-// scarcest there, weighed by the server's size: what worst fit prefers.
-func (l *ledger) room(server int) float64 {
+// room is the share of the bin's own capacity that is free, of the resource that is
+// scarcest there, weighed by the bin's size: what worst fit prefers.
+func (l *ledger) room(bin int) float64 {
 	least := math.Inf(1)
 	for r := range l.most {
 		if l.most[r] > 0 {
-			least = min(least, l.free[server][r]/l.most[r])
+			least = min(least, l.free[bin][r]/l.most[r])
 		}
 	}
 	return least
 }
 
-// worst is the server with the most room among those that may hold the application's variant;
+// worst is the bin with the most room among those that may hold the application's variant;
 // −1 if none can. One that has its model comes first.
 func (l *ledger) worst(i, v int) int {
 	best, most, shares := -1, math.Inf(-1), false

@@ -13,18 +13,18 @@ import (
 	"gearshift/internal/highs"
 )
 
-// program is the problem as an integer program: a binary for each application, variant and server. It maximises how
+// program is the problem as an integer program: a binary for each application, variant and bin. It maximises how
 // many have a backup, or, with at least so many, Σ quality × rate. Where memory is shared, a binary for each model and
-// server takes it, and is at least as large as those of the variants that run it.
+// bin takes it, and is at least as large as those of the variants that run it.
 func program(p *Problem, placed int) string {
 	var objective, rows, binaries, every []string
-	terms := make([][]string, (len(p.Bins)+1)*len(p.Resources)) // by server and resource, then of all
+	terms := make([][]string, (len(p.Bins)+1)*len(p.Resources)) // by bin and resource, then of all
 	takes := func(s, r int, amount float64, x string) {
 		for _, at := range []int{s, len(p.Bins)} {
 			terms[at*len(p.Resources)+r] = append(terms[at*len(p.Resources)+r], fmt.Sprintf("%v %s", amount, x))
 		}
 	}
-	models := map[string]string{} // binaries, by model and server
+	models := map[string]string{} // binaries, by model and bin
 	for i := range p.Items {
 		a, once := &p.Items[i], []string{}
 		for v := range a.Variants {
@@ -107,7 +107,7 @@ func optima(t *testing.T, problems []*Problem, seconds float64) []optimum {
 }
 
 // TestExactAgainstHiGHS: exact plans of drawn problems, of up to 12 applications and 4
-// servers, with one resource and two, are worth what HiGHS finds.
+// bins, with one resource and two, are worth what HiGHS finds.
 func TestExactAgainstHiGHS(t *testing.T) {
 	var problems []*Problem
 	for seed := range uint64(100) {
@@ -128,14 +128,14 @@ func TestExactAgainstHiGHS(t *testing.T) {
 	t.Logf("median %.2f ms, longest %.0f; HiGHS %.1f and %.0f", ours[50], ours[99], theirs[50], theirs[99])
 }
 
-// small is a drawn problem of any shape that HiGHS solves quickly: of one server to four, and of one application to
+// small is a drawn problem of any shape that HiGHS solves quickly: of one bin to four, and of one application to
 // twelve; of each two one has memory that is shared.
 func small(seed uint64) *Problem {
-	applications, servers := 1+int(seed%12), 1+int(seed/12%4)
+	applications, bins := 1+int(seed%12), 1+int(seed/12%4)
 	if seed%2 == 0 {
-		return drawnShared(seed, applications, servers, 0.1+0.1*float64(seed%5))
+		return drawnShared(seed, applications, bins, 0.1+0.1*float64(seed%5))
 	}
-	return varied(seed, applications, servers, 0.1)
+	return varied(seed, applications, bins, 0.1)
 }
 
 // TestServedPlansAgainstHiGHS holds the plans that are served at once against the best there are, on small problems of all

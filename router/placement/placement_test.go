@@ -16,7 +16,7 @@ var convnext = []Alternative{
 	{Name: "B", Quality: 0.99583, Demand: []float64{388}}, {Name: "L", Quality: 1, Demand: []float64{806}},
 }
 
-// family is a problem of applications of that family on servers with so much free.
+// family is a problem of applications of that family on bins with so much free.
 func family(applications int, free ...float64) *Problem {
 	p := &Problem{Resources: []string{"memory"}}
 	for i, f := range free {
@@ -31,12 +31,12 @@ func family(applications int, free ...float64) *Problem {
 // written is a plan as in "S@S1 T@S2 -".
 func written(p *Problem, x *Plan) string {
 	var list []string
-	for i, s := range x.Spots {
+	for i, s := range x.Choices {
 		if s == none {
 			list = append(list, "-")
 			continue
 		}
-		list = append(list, p.Items[i].Variants[s.Variant].Name+"@"+p.Bins[s.Server].Name)
+		list = append(list, p.Items[i].Variants[s.Variant].Name+"@"+p.Bins[s.Bin].Name)
 	}
 	return strings.Join(list, " ")
 }
@@ -97,37 +97,37 @@ func TestProactiveProgram(t *testing.T) {
 // exhaustive is the best of all plans.
 func exhaustive(p *Problem) *Plan {
 	var best *Plan
-	spots, l := make([]Choice, len(p.Items)), p.ledger()
+	chosen, l := make([]Choice, len(p.Items)), p.ledger()
 	var visit func(i int)
 	visit = func(i int) {
-		if i == len(spots) {
-			x := p.plan(slices.Clone(spots))
+		if i == len(chosen) {
+			x := p.plan(slices.Clone(chosen))
 			if best == nil || x.Placed > best.Placed || x.Placed == best.Placed && x.Objective > best.Objective {
 				best = x
 			}
 			return
 		}
-		spots[i] = none
+		chosen[i] = none
 		visit(i + 1)
 		a := &p.Items[i]
 		for v := range a.Variants {
 			for s := range p.Bins {
 				if w := &a.Variants[v]; a.quick(w) && p.May(a, s) && l.has(i, v, s) {
 					l.add(i, v, s)
-					spots[i] = Choice{v, s}
+					chosen[i] = Choice{v, s}
 					visit(i + 1)
 					l.drop(i, v, s)
 				}
 			}
 		}
-		spots[i] = none
+		chosen[i] = none
 	}
 	visit(0)
 	return best
 }
 
 // drawn is a random problem.
-func drawn(seed uint64, applications, servers, resources, variants int, room float64) *Problem {
+func drawn(seed uint64, applications, bins, resources, variants int, room float64) *Problem {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	p := &Problem{Alpha: 0.1, SiteIndependent: seed%3 == 0}
 	for r := range resources {
@@ -136,7 +136,7 @@ func drawn(seed uint64, applications, servers, resources, variants int, room flo
 	full := make([]float64, resources)
 	for i := range applications {
 		a := Item{Name: fmt.Sprintf("a%d", i), Rate: 0.5 + 2*rng.Float64(), MaxLatency: time.Duration(20*rng.IntN(3)) * time.Millisecond}
-		a.Primary = fmt.Sprintf("s%d", rng.IntN(servers))
+		a.Primary = fmt.Sprintf("s%d", rng.IntN(bins))
 		a.Site = fmt.Sprintf("site%d", (i+int(seed))%3)
 		quality, size := 0.5+0.3*rng.Float64(), 10+60*rng.Float64()
 		for v := range variants {
@@ -152,17 +152,17 @@ func drawn(seed uint64, applications, servers, resources, variants int, room flo
 		}
 		p.Items = append(p.Items, a)
 	}
-	for s := range servers {
+	for s := range bins {
 		x := Bin{Name: fmt.Sprintf("s%d", s), Site: fmt.Sprintf("site%d", s%3)}
 		for r := range resources {
-			x.Free = append(x.Free, math.Round(full[r]*room/float64(servers)*(0.6+0.8*rng.Float64())))
+			x.Free = append(x.Free, math.Round(full[r]*room/float64(bins)*(0.6+0.8*rng.Float64())))
 		}
 		p.Bins = append(p.Bins, x)
 	}
 	return p
 }
 
-// TestRatesSayWhoIsKept: where not all find room, those of the highest rates do, on one server too.
+// TestRatesSayWhoIsKept: where not all find room, those of the highest rates do, on one bin too.
 func TestRatesSayWhoIsKept(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		p := &Problem{Resources: []string{"memory"}, Shared: shared, Bins: []Bin{{Name: "S1", Free: []float64{100}}}}
@@ -192,7 +192,7 @@ func TestSearchesAreTheSame(t *testing.T) {
 			x.Improve(4000)
 			y.Improve(4000)
 			after := x.Plan()
-			if !slices.Equal(after.Spots, y.Plan().Spots) {
+			if !slices.Equal(after.Choices, y.Plan().Choices) {
 				t.Fatalf("seed %d: two searches differ", seed)
 			}
 			if after.Placed < before.Placed || after.Placed == before.Placed && after.Objective < before.Objective*(1-1e-9) {
@@ -224,11 +224,11 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// varied is a random problem of any shape: rates and servers that differ by orders, up to three
-// resources, any alpha, excluded servers and lost primaries.
-func varied(seed uint64, applications, servers int, least float64) *Problem {
+// varied is a random problem of any shape: rates and bins that differ by orders, up to three
+// resources, any alpha, excluded bins and lost primaries.
+func varied(seed uint64, applications, bins int, least float64) *Problem {
 	rng := rand.New(rand.NewPCG(seed, 7))
-	p := drawn(rng.Uint64(), applications, servers, 1+rng.IntN(3), 1+rng.IntN(5), least+0.7*rng.Float64())
+	p := drawn(rng.Uint64(), applications, bins, 1+rng.IntN(3), 1+rng.IntN(5), least+0.7*rng.Float64())
 	p.Alpha = []float64{0, 0.1, 0.1, 0.3}[rng.IntN(4)]
 	p.SiteIndependent = rng.IntN(3) == 0
 	spread := 1.5 * rng.Float64()
@@ -238,7 +238,7 @@ func varied(seed uint64, applications, servers int, least float64) *Problem {
 			a.Primary, a.Site = "lost", ""
 		}
 		if rng.IntN(10) == 0 {
-			a.Excluded = []string{fmt.Sprintf("s%d", rng.IntN(servers))}
+			a.Excluded = []string{fmt.Sprintf("s%d", rng.IntN(bins))}
 		}
 	}
 	for s := range p.Bins {
@@ -253,15 +253,15 @@ func varied(seed uint64, applications, servers int, least float64) *Problem {
 func held(t *testing.T, p *Problem, x *Plan) {
 	t.Helper()
 	l := p.ledger()
-	for i, s := range x.Spots {
+	for i, s := range x.Choices {
 		if s == none {
 			continue
 		}
 		a := &p.Items[i]
-		if v := &a.Variants[s.Variant]; !a.quick(v) || !p.May(a, s.Server) || !l.has(i, s.Variant, s.Server) {
-			t.Fatalf("%s has the backup %s on %s, which breaks a rule", a.Name, v.Name, p.Bins[s.Server].Name)
+		if v := &a.Variants[s.Variant]; !a.quick(v) || !p.May(a, s.Bin) || !l.has(i, s.Variant, s.Bin) {
+			t.Fatalf("%s has the backup %s on %s, which breaks a rule", a.Name, v.Name, p.Bins[s.Bin].Name)
 		}
-		l.add(i, s.Variant, s.Server)
+		l.add(i, s.Variant, s.Bin)
 	}
 }
 

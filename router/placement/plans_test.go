@@ -52,13 +52,13 @@ func plan(t *testing.T, problems []*Problem, how func(*Problem) *Plan, best func
 
 // TestPlans prints the table of docs/papers/faillite.md: for each size and plan its time in the median, and what share it is
 // worth of a bound, in the mean and at worst. The bound is Lagrange's, which plans need not reach: of the optimum where
-// there are only four servers, and of the best of all plans here and a search four times as long where memory is
+// there are only four bins, and of the best of all plans here and a search four times as long where memory is
 // shared. What is served at once is above 0.985 of it in the mean up to 200 × 40, and places no fewer than 0.99
 // of what a thorough search places.
 //
 //	make oracle
 func TestPlans(t *testing.T) {
-	sizes := []struct{ applications, servers, problems int }{{12, 4, 24}, {50, 10, 24}, {200, 40, 12}, {640, 100, 6}, {1000, 30, 6}}
+	sizes := []struct{ applications, bins, problems int }{{12, 4, 24}, {50, 10, 24}, {200, 40, 12}, {640, 100, 6}, {1000, 30, 6}}
 	if os.Getenv("GEARSHIFT_ORACLE_PLACEMENTS") == "" {
 		sizes = sizes[:2]
 		sizes[0].problems, sizes[1].problems = 6, 6
@@ -67,21 +67,21 @@ func TestPlans(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			fmt.Printf("\n| applications × servers | plan | time | share of the bound, mean | worst | placed |\n|---|---|---|---|---|---|\n")
 			for _, size := range sizes {
-				tabulate(t, kind, size.applications, size.servers, size.problems)
+				tabulate(t, kind, size.applications, size.bins, size.problems)
 			}
 		})
 	}
 }
 
 // tabulate prints the rows of a size.
-func tabulate(t *testing.T, kind string, applications, servers, n int) {
+func tabulate(t *testing.T, kind string, applications, bins, n int) {
 	t.Helper()
 	var problems []*Problem
 	for seed := range uint64(n) {
 		room := []float64{0.25, 0.4, 0.6}[seed%3]
-		p := drawn(2000+seed, applications, servers, 1+int(seed%2), 4, room)
+		p := drawn(2000+seed, applications, bins, 1+int(seed%2), 4, room)
 		if kind == "shared" {
-			p = drawnShared(2000+seed, applications, servers, room/2)
+			p = drawnShared(2000+seed, applications, bins, room/2)
 		}
 		problems = append(problems, p)
 	}
@@ -95,17 +95,17 @@ func tabulate(t *testing.T, kind string, applications, servers, n int) {
 			}
 			return max(long[p].Objective, x.Objective)
 		}
-	case servers == 4:
+	case bins == 4:
 		best = func(p *Problem, x *Plan) float64 { return p.Exact(nil, nil).Objective }
 	}
 	var rows []planned
 	for _, x := range plans {
 		row := plan(t, problems, x.plan, best)
 		rows = append(rows, row)
-		fmt.Printf("| %d × %d | %s | %.1f ms | %.4f | %.4f | %d of %d |\n", applications, servers, x.name, row.took.Seconds()*1e3, row.mean, row.worst, row.placed, n*applications)
+		fmt.Printf("| %d × %d | %s | %.1f ms | %.4f | %.4f | %d of %d |\n", applications, bins, x.name, row.took.Seconds()*1e3, row.mean, row.worst, row.placed, n*applications)
 	}
 	if served, thorough := rows[2], rows[4]; applications <= 200 && served.mean < 0.985 || float64(served.placed) < 0.99*float64(thorough.placed) {
-		t.Errorf("%s, %d × %d: what is served at once falls behind: %+v, %+v", kind, applications, servers, served, thorough)
+		t.Errorf("%s, %d × %d: what is served at once falls behind: %+v, %+v", kind, applications, bins, served, thorough)
 	}
 }
 
@@ -113,10 +113,10 @@ func tabulate(t *testing.T, kind string, applications, servers, n int) {
 //
 //	go test ./router/placement -run none -bench Plans -benchmem
 func BenchmarkPlans(b *testing.B) {
-	for _, c := range []struct{ applications, servers int }{{12, 4}, {50, 10}, {200, 40}, {640, 100}, {3000, 500}, {1000, 1000}} {
-		p := drawn(1, c.applications, c.servers, 1, 4, 0.5)
+	for _, c := range []struct{ applications, bins int }{{12, 4}, {50, 10}, {200, 40}, {640, 100}, {3000, 500}, {1000, 1000}} {
+		p := drawn(1, c.applications, c.bins, 1, 4, 0.5)
 		for _, x := range plans[:3] {
-			b.Run(fmt.Sprintf("%dx%d/%s", c.applications, c.servers, x.name), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%dx%d/%s", c.applications, c.bins, x.name), func(b *testing.B) {
 				for b.Loop() {
 					x.plan(p)
 				}

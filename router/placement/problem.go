@@ -1,5 +1,5 @@
 // Package placement plans where backups of applications are held ready: which variant of
-// each, on which server, so that the applications survive the loss of the server that runs
+// each, on which host, so that the applications survive the loss of the host that runs
 // them. It is pure, and reads no clock except where the caller passes one in.
 //
 // It follows FailLite (arXiv 2504.15856): the proactive program (FL-4, 5), its Algorithm 1,
@@ -40,10 +40,10 @@ type Alternative struct {
 // Item is an application that needs a backup, as numbers.
 type Item struct {
 	Name string
-	// Primary is the server that runs it, which holds no backup of it; Site is that server's.
-	// It need not be among the servers.
+	// Primary is the host that runs it, which holds no backup of it; Site is that host's.
+	// It need not be among the bins.
 	Primary, Site string
-	// Excluded are names of further servers that hold no backup of it.
+	// Excluded are names of further hosts that hold no backup of it.
 	Excluded   []string
 	Rate       float64
 	MaxLatency time.Duration // 0: none
@@ -58,20 +58,20 @@ type Problem struct {
 	Alpha float64
 	// SiteIndependent has no backup be on the primary's site.
 	SiteIndependent bool
-	// Shared has the first resource be taken once for each model on a server. [Problem.Exact]
+	// Shared has the first resource be taken once for each model on a bin. [Problem.Exact]
 	// does not know it.
 	Shared bool
 	Bins   []Bin
 	Items  []Item
 }
 
-// Choice is where an application's backup is: indices of a variant and a server, −1 where it
+// Choice is where an application's backup is: indices of a variant and a bin, −1 where it
 // has none.
-type Choice struct{ Variant, Server int }
+type Choice struct{ Variant, Bin int }
 
 // Plan is a placement of backups.
 type Plan struct {
-	Spots     []Choice // by application
+	Choices   []Choice // by application
 	Placed    int
 	Objective float64 // Σ quality × rate
 	// Bound is the most that the objective can be with as many placed, where Optimal is false.
@@ -79,7 +79,7 @@ type Plan struct {
 	Optimal bool // no plan places more, or as many for a higher objective
 }
 
-// none is the spot of an application without a backup.
+// none is the choice of an application without a backup.
 var none = Choice{-1, -1}
 
 // slack is how much more than there is may be used, relative to it: what sums lose to
@@ -158,10 +158,10 @@ func (p *Problem) amounts(list []float64) error {
 	return nil
 }
 
-// May reports whether the server may hold a backup of the application: it is neither its
-// primary's server, nor excluded, nor, where that is asked for, on the primary's site.
-func (p *Problem) May(a *Item, server int) bool {
-	s := &p.Bins[server]
+// May reports whether the bin may hold a backup of the application: it is neither its
+// primary's bin, nor excluded, nor, where that is asked for, on the primary's site.
+func (p *Problem) May(a *Item, bin int) bool {
+	s := &p.Bins[bin]
 	return s.Name != a.Primary && !(p.SiteIndependent && a.Site != "" && s.Site == a.Site) &&
 		(len(a.Excluded) == 0 || !slices.Contains(a.Excluded, s.Name))
 }
@@ -182,10 +182,10 @@ func (p *Problem) budget() []float64 {
 	return all
 }
 
-// plan is the placement of the spots.
-func (p *Problem) plan(spots []Choice) *Plan {
-	x := &Plan{Spots: spots}
-	for i, s := range spots {
+// plan is the placement by these choices.
+func (p *Problem) plan(chosen []Choice) *Plan {
+	x := &Plan{Choices: chosen}
+	for i, s := range chosen {
 		if s != none {
 			x.Placed++
 			x.Objective += p.Items[i].Variants[s.Variant].Quality * p.Items[i].Rate

@@ -28,9 +28,9 @@ func (p *Problem) Reasons(x *Plan) func(application int) string {
 // left is the ledger with all backups of the plan.
 func (p *Problem) left(x *Plan) *ledger {
 	l := p.ledger()
-	for i, spot := range x.Spots {
-		if spot != none {
-			l.add(i, spot.Variant, spot.Server)
+	for i, choice := range x.Choices {
+		if choice != none {
+			l.add(i, choice.Variant, choice.Bin)
 		}
 	}
 	return l
@@ -42,25 +42,25 @@ func (p *Problem) why(empty, left *ledger, application int) string {
 	if !slices.ContainsFunc(a.Variants, func(v Alternative) bool { return a.quick(&v) }) {
 		return fmt.Sprintf("no variant answers within %v ms", math.Round(10*fleet.Milliseconds(a.MaxLatency))/10)
 	}
-	ever, now, server := false, false, false
+	ever, now, bin := false, false, false
 	for s := range p.Bins {
 		if !p.May(a, s) {
 			continue
 		}
-		server = true
+		bin = true
 		for v := range a.Variants {
 			if a.quick(&a.Variants[v]) {
 				ever = ever || empty.has(application, v, s)
-				now = now || left.fitsServer(left.cost(application, v, s), s)
+				now = now || left.fitsBin(left.cost(application, v, s), s)
 			}
 		}
 	}
 	switch {
-	case !server && p.SiteIndependent && a.Site != "":
+	case !bin && p.SiteIndependent && a.Site != "":
 		return fmt.Sprintf("no server is on another site than %s", a.Site)
-	case !server && len(a.Excluded) > 0:
+	case !bin && len(a.Excluded) > 0:
 		return "every server is its primary's or excluded"
-	case !server:
+	case !bin:
 		return "no server is left but its primary's"
 	case !ever:
 		return "no variant fits any server, were it empty"

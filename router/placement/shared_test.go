@@ -8,9 +8,9 @@ import (
 
 // drawnShared is a random problem whose variants are models of few families, some of which are
 // loaded already.
-func drawnShared(seed uint64, applications, servers int, room float64) *Problem {
+func drawnShared(seed uint64, applications, bins int, room float64) *Problem {
 	rng := rand.New(rand.NewPCG(seed, 6))
-	p := drawn(seed, applications, servers, 1+int(seed%2), 3, room)
+	p := drawn(seed, applications, bins, 1+int(seed%2), 3, room)
 	p.Shared = true
 	for i := range p.Items {
 		family := rng.IntN(3)
@@ -37,11 +37,11 @@ func keptShared(t *testing.T, p *Problem, x *Plan) {
 		for _, m := range p.Bins[s].Loaded {
 			models[m] = true
 		}
-		for i, spot := range x.Spots {
-			if spot.Server != s {
+		for i, choice := range x.Choices {
+			if choice.Bin != s {
 				continue
 			}
-			if v := &p.Items[i].Variants[spot.Variant]; !models[v.Model] {
+			if v := &p.Items[i].Variants[choice.Variant]; !models[v.Model] {
 				models[v.Model] = true
 				taken += v.Demand[0]
 			}
@@ -87,28 +87,28 @@ func TestSharedMemory(t *testing.T) {
 func TestSharedLedger(t *testing.T) {
 	p := drawnShared(3, 8, 3, 2)
 	l, rng := p.ledger(), rand.New(rand.NewPCG(1, 1))
-	x := &Plan{Spots: make([]Choice, len(p.Items))}
-	for i := range x.Spots {
-		x.Spots[i] = none
+	x := &Plan{Choices: make([]Choice, len(p.Items))}
+	for i := range x.Choices {
+		x.Choices[i] = none
 	}
 	for range 2000 {
-		i := rng.IntN(len(x.Spots))
+		i := rng.IntN(len(x.Choices))
 		a := &p.Items[i]
-		if spot := x.Spots[i]; spot != none {
-			l.drop(i, spot.Variant, spot.Server)
-			x.Spots[i] = none
+		if choice := x.Choices[i]; choice != none {
+			l.drop(i, choice.Variant, choice.Bin)
+			x.Choices[i] = none
 			continue
 		}
-		spot := Choice{rng.IntN(len(a.Variants)), rng.IntN(len(p.Bins))}
-		if l.has(i, spot.Variant, spot.Server) {
-			l.add(i, spot.Variant, spot.Server)
-			x.Spots[i] = spot
+		choice := Choice{rng.IntN(len(a.Variants)), rng.IntN(len(p.Bins))}
+		if l.has(i, choice.Variant, choice.Bin) {
+			l.add(i, choice.Variant, choice.Bin)
+			x.Choices[i] = choice
 		}
 		keptShared(t, p, x)
 	}
-	for i, spot := range x.Spots {
-		if spot != none {
-			l.drop(i, spot.Variant, spot.Server)
+	for i, choice := range x.Choices {
+		if choice != none {
+			l.drop(i, choice.Variant, choice.Bin)
 		}
 	}
 	for s := range p.Bins {
@@ -120,7 +120,7 @@ func TestSharedLedger(t *testing.T) {
 	}
 }
 
-// TestExcluded keeps backups off the servers of an application's list.
+// TestExcluded keeps backups off the bins of an application's list.
 func TestExcluded(t *testing.T) {
 	p := family(2, 400, 300)
 	p.Items[0].Excluded = []string{"S1"}

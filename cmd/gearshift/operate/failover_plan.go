@@ -114,13 +114,13 @@ func (f *failoverFile) plan() (*PlannedFailover, error) {
 	}
 	took := time.Since(began)
 	planned := &PlannedFailover{Objective: x.Objective, Placements: []Backup{}, Unprotected: []Unprotected{}, MS: float64(took.Microseconds()) / 1e3}
-	for i, spot := range x.Spots {
+	for i, choice := range x.Choices {
 		a := &p.Items[i]
-		if spot.Server < 0 {
+		if choice.Bin < 0 {
 			planned.Unprotected = append(planned.Unprotected, Unprotected{a.Name, p.Why(x, i)})
 			continue
 		}
-		planned.Placements = append(planned.Placements, Backup{a.Name, a.Variants[spot.Variant].Name, p.Bins[spot.Server].Name})
+		planned.Placements = append(planned.Placements, Backup{a.Name, a.Variants[choice.Variant].Name, p.Bins[choice.Bin].Name})
 	}
 	if f.Policy == "exact" {
 		planned.Optimal = &x.Optimal
