@@ -165,6 +165,7 @@ func TestSimulatorAndServerShowTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Training.Observation = []observation.Feature{{Kind: observation.HostBusy, Scale: []float64{1, 1, 1}}} // which has it measured
 	for name, places := range map[string]bool{"variants": false, "replicas": true} {
 		t.Run(name, func(t *testing.T) { showsTheSame(t, s, places) })
 	}
@@ -184,10 +185,14 @@ func showsTheSame(t *testing.T, s *scenario.Scenario, places bool) {
 	}
 	adapter := work.NewAdapter(core, func() time.Duration { return script.now.at })
 	works := map[int]*work.Work{}
+	busy, shows := s.Busy(core.Ledger()), time.Duration(0)
 	for i := range history {
+		for ; shows <= history[i].at; shows = busy.Show(shows) {
+		}
 		script.now = &history[i]
 		if history[i].end {
 			works[history[i].decision].End(work.Completed, history[i].tokens)
+			busy.Answered(works[history[i].decision].Replica, history[i].tokens, history[i].at)
 			continue
 		}
 		for decision, generated := range history[i].progress {

@@ -18,6 +18,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/admin/dashboard"
 	"gearshift/serving/config"
+	"gearshift/serving/control"
 	"gearshift/serving/control/states"
 )
 
@@ -170,6 +171,9 @@ func (x *assembly) controllers() (key string, err error) {
 	if counts != nil {
 		x.closing(counts)
 		modules = append(modules, counts)
+	}
+	if x.s.Measures() {
+		modules = append(modules, control.Shown{Busy: busy})
 	}
 	if modules, err = withTiers(modules, x.s, x.routing, busy); err != nil {
 		return "serving.tiers", err

@@ -78,6 +78,7 @@ func (s *Scenario) table(limit int) *fleet.Table {
 	if err != nil {
 		panic(err) // Parse has checked all that NewTable does
 	}
+	t.Measured = s.Measures()
 	return t
 }
 
@@ -274,6 +275,16 @@ func (s *Scenario) Spec() observation.Spec {
 		panic(err) // Parse has checked every feature
 	}
 	return spec
+}
+
+// Measures reports whether the file has policies see how busy hosts are, which is measured for them then while it is
+// simulated or served.
+func (s *Scenario) Measures() bool {
+	features := slices.Concat(s.Training.Observation, s.Training.Candidate)
+	for _, p := range s.Training.Presets {
+		features = slices.Concat(features, p.Observation, p.Candidate)
+	}
+	return !s.alone && slices.ContainsFunc(features, func(f observation.Feature) bool { return f.Kind == observation.HostBusy })
 }
 
 // Preset returns the training preset of the name.

@@ -92,7 +92,7 @@ func (c *checker) observation(key string, features []observation.Feature) {
 // against the Spec that it alone makes, whose faults begin with the prefix.
 func (c *checker) features(key string, features []observation.Feature, known []observation.Kind, prefix string,
 	spec func(*fleet.Table, observation.Feature) error) {
-	names := &fleet.Table{Tasks: c.s.tasks(), Variants: c.s.variants()}
+	names := &fleet.Table{Tasks: c.s.tasks(), Variants: c.s.variants(), Models: c.s.models(), Measured: true}
 	for i, f := range features {
 		at := item(key, i)
 		if !slices.Contains(known, f.Kind) {

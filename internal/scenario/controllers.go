@@ -90,7 +90,7 @@ func (x controllers) list(w env.ControlAccess, orders []order) (list []control.C
 // sections makes those of the file's sections, in the order in which a server has them.
 func (x controllers) sections(w env.ControlAccess, life *lifecycle.Controller, monitor *health.Controller, line *timeline) (list []control.Controller, err error) {
 	e, busy := engines{x.Scenario, w, monitor}, x.Busy(w.Ledger)
-	list = append(list, answers{busy})
+	list = append(list, answers{busy, x.Measures()})
 	if x.rolling {
 		models, _ := x.Versioned()
 		v, err := rollout.NewReplicas(models, x.RolloutOptions(), w.Ledger, busy, func(int, *rollout.Versioned, string) {})
@@ -272,12 +272,20 @@ func (e engines) Driven(replica int) bool {
 // Ordered implements [lifecycle.Engines].
 func (e engines) Ordered(control.Action, error) {}
 
-// answers measures how busy hosts are by the answers that there are.
-type answers struct{ *signals.Busy }
+// answers measures how busy hosts are by the answers that there are, and shows it to policies that see it.
+type answers struct {
+	*signals.Busy
+	shown bool
+}
 
 // Observe and Wake implement [control.Controller].
-func (answers) Observe(control.Event)            {}
-func (answers) Wake(time.Duration) time.Duration { return control.Never }
+func (answers) Observe(control.Event) {}
+func (a answers) Wake(now time.Duration) time.Duration {
+	if !a.shown {
+		return control.Never
+	}
+	return a.Show(now)
+}
 
 // Ended implements [env.Watcher].
 func (a answers) Ended(o *env.Outcome) {

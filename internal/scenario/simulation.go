@@ -36,7 +36,7 @@ func (s *Scenario) Simulation() (env.Config, error) {
 		c.Table, c.AsServed = s.ServingTable(), s.asServed()
 		s.planJobs(&c)
 	}
-	if s.Controlled() {
+	if s.Controlled() || s.Measures() {
 		controllers{Scenario: s, all: true}.act(&c)
 	}
 	return c, nil

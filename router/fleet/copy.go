@@ -20,6 +20,7 @@ func (l *Ledger) CopyFrom(o *Ledger) {
 	l.elsewhere = append(l.elsewhere[:0], o.elsewhere...)
 	l.heldElsewhere = append(l.heldElsewhere[:0], o.heldElsewhere...)
 	l.excess = append(l.excess[:0], o.excess...)
+	l.facts.copyFrom(&o.facts)
 	l.rate, l.declared, l.taken, l.routers = o.rate, o.declared, o.taken, o.routers
 	l.last = append(l.last[:0], o.last...)
 	l.slots = append(l.slots[:0], o.slots...)
@@ -36,7 +37,7 @@ func (x Lease) On(l *Ledger) Lease {
 // CopyFrom makes v equal to o, reusing v's memory.
 func (v *View) CopyFrom(o *View) {
 	inFlight, byTask, held, down, forecasts, sample := v.InFlight, v.ByTask, v.Held, v.Down, v.Forecasts, v.sample
-	elsewhere, caps, excess, tightest := v.Elsewhere, v.Caps, v.Excess, v.tightest
+	elsewhere, caps, excess, tightest, facts := v.Elsewhere, v.Caps, v.Excess, v.tightest, v.Facts
 	*v = *o
 	v.sample = sample
 	v.sample.copyFrom(&o.sample)
@@ -49,4 +50,6 @@ func (v *View) CopyFrom(o *View) {
 	v.Caps = append(caps[:0], o.Caps...)
 	v.Excess = append(excess[:0], o.Excess...)
 	v.tightest = append(tightest[:0], o.tightest...)
+	v.Facts = facts
+	v.Facts.copyFrom(&o.Facts)
 }

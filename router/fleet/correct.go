@@ -49,13 +49,14 @@ func (l *Ledger) SlowDown(replica int, factor float64) {
 
 // set puts a value into a list of n that is empty while all are zero. Views then copy
 // nothing where such values are never used.
-func set[T int32 | float32](list []T, n, i int, value T) []T {
+func set[T comparable](list []T, n, i int, value T) []T {
+	var zero T
 	if len(list) == 0 {
 		list = slices.Grow(list, n)[:n]
 		clear(list)
 	}
 	list[i] = value
-	if value == 0 && !slices.ContainsFunc(list, func(x T) bool { return x != 0 }) {
+	if value == zero && !slices.ContainsFunc(list, func(x T) bool { return x != zero }) {
 		list = list[:0]
 	}
 	return list
@@ -67,6 +68,7 @@ func (l *Ledger) copyCorrections(v *View) {
 	v.Caps = append(v.Caps[:0], l.caps...)
 	v.Elsewhere = append(v.Elsewhere[:0], l.elsewhere...)
 	v.Excess = append(v.Excess[:0], l.excess...)
+	v.Facts.copyFrom(&l.facts)
 	for i, n := range l.elsewhere {
 		v.InFlight[i] += n
 	}

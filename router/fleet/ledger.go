@@ -65,6 +65,7 @@ type Ledger struct {
 	// The lists below are empty while all are zero; see SetCap, Correct and SlowDown.
 	caps, elsewhere, heldElsewhere []int32
 	excess                         []float32
+	facts                          Facts
 	tightest                       []time.Duration
 	onRoom                         []func()
 	placement                      placement
@@ -95,6 +96,7 @@ func NewLedger(t *Table) *Ledger {
 	}
 	for i, placed := range l.placement.state {
 		l.down[i] = placed != Up
+		l.facts.turn(len(t.Replicas), i, placed)
 	}
 	return l
 }
@@ -178,10 +180,12 @@ func (l *Ledger) notifyRoom() {
 	}
 }
 
-// turn updates whether the replica is down: it is if it has failed, is drained or is not
-// placed Up. The lock is held.
+// turn updates the replica's state in views, and whether it is down: it is if that is not Up.
+// The lock is held.
 func (l *Ledger) turn(replica int) {
-	l.down[replica] = l.failed[replica] || l.drained[replica] || l.placement.state[replica] != Up
+	s := l.state(replica)
+	l.down[replica] = s != Up
+	l.facts.turn(len(l.table.Replicas), replica, s)
 	l.taken++
 	for host := range l.last {
 		l.last[host] = l.taken

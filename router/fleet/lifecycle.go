@@ -127,6 +127,11 @@ func (l *Ledger) place(replica int, s State) bool {
 func (l *Ledger) State(replica int) State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.state(replica)
+}
+
+// state is State with the lock held.
+func (l *Ledger) state(replica int) State {
 	placed := l.placement.state[replica]
 	switch {
 	case l.failed[replica]:

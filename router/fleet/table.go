@@ -66,6 +66,10 @@ type Table struct {
 	Replicas []Replica
 	Models   []Model // empty without a lifecycle controller
 
+	// Measured is whether somebody measures how busy hosts are, so that views show it. Bare is
+	// whether views lack the states and versions of replicas, as in logs that do not have them.
+	Measured, Bare bool
+
 	byVariant, byHost [][]int
 	hosts, replicas   []int // all indices
 	gaps              bool  // whether some variant does not answer some task

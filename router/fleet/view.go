@@ -32,6 +32,7 @@ type View struct {
 	// Excess is, by replica, by how much its times exceed those of its profile, as a
 	// multiple of these ([Ledger.SlowDown]); empty where all keep to theirs.
 	Excess []float32
+	Facts
 	// Forecasts estimate, by replica, how the request to be routed would fare there; empty
 	// without a forecaster.
 	Forecasts []Forecast

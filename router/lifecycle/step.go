@@ -155,11 +155,25 @@ func (c *Controller) act(i int, verb control.Verb, from fleet.State, now time.Du
 	}
 	switch r.phase {
 	case acting:
+		c.expect(i, now)
 		return r.until
 	case ready: // the actuator was done at once
 		return c.step(i, now)
 	}
 	return control.Never
+}
+
+// expect has views say when a replica that is being loaded or woken is expected to be up: after
+// the time that a load of its model takes, if that is known. To wake takes next to nothing.
+func (c *Controller) expect(i int, now time.Duration) {
+	r, model := &c.replicas[i], c.table.ModelOf(c.table.Replicas[i].Variant)
+	switch {
+	case r.target != fleet.Up:
+	case r.verb == control.Wake:
+		c.ledger.Expect(i, max(1, now))
+	case r.verb == control.Load && model >= 0 && c.table.Models[model].Load > 0:
+		c.ledger.Expect(i, now+c.table.Models[model].Load)
+	}
 }
 
 // Observe implements [control.Controller]. Events of actions count for the action of

@@ -9,7 +9,8 @@ import (
 
 // The kinds of a Spec's candidates distinguish one replica from the others. [InFlight],
 // [LogInFlight], [KVUse], [Pace], [Harm], [FirstToken] and [Total] are here those of the
-// replica itself, and take one scale.
+// replica itself, and take one scale; so is [HostBusy] that of its host, and [NewVersion] 1 if
+// its version is newer, without a scale.
 const (
 	// VariantOneHot is one number per variant, for the replica's; it takes no
 	// scale.
@@ -26,7 +27,7 @@ const (
 )
 
 // CandidateKinds lists all that a candidate's features may be.
-var CandidateKinds = []Kind{VariantOneHot, Quality, Gain, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, Neighbours}
+var CandidateKinds = []Kind{VariantOneHot, Quality, Gain, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, NewVersion, HostBusy, Neighbours}
 
 // Places reports whether a policy with this Spec chooses a replica rather than a
 // variant: it has candidates.
@@ -71,9 +72,9 @@ func (s Spec) candidateWidth(k Kind) int {
 
 func (s Spec) validateCandidate(f Feature) error {
 	switch f.Kind {
-	case VariantOneHot:
+	case VariantOneHot, NewVersion:
 		return checkScales(f, 0)
-	case Quality, Gain, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, Neighbours:
+	case Quality, Gain, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, HostBusy, Neighbours:
 		return checkScales(f, s.candidateWidth(f.Kind))
 	default:
 		return fmt.Errorf("unknown kind %q", f.Kind)
@@ -92,7 +93,7 @@ func (s Spec) boundTo() (tasks, variants bool) {
 			tasks = true
 		case TaskInFlight:
 			tasks, variants = true, true
-		case InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total:
+		case InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, States, ReadyIn, NewVersion, HostBusy:
 			variants = true
 		}
 	}
@@ -131,6 +132,10 @@ func (e *Encoder) EncodeCandidate(dst []float32, v *fleet.View, r *fleet.Request
 			w.put(forecast(v, replica).First / f.Scale[0])
 		case Total:
 			w.put(forecast(v, replica).Total / f.Scale[0])
+		case NewVersion:
+			w.put(indicator(v.IsNewer(replica)))
+		case HostBusy:
+			w.put(v.BusyShare(v.Table.Replicas[replica].Host) / f.Scale[0])
 		case Neighbours:
 			smaller, larger := neighbours(v, replica)
 			w.put(float64(smaller) / f.Scale[0])

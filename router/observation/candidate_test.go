@@ -158,7 +158,8 @@ func TestCandidateFaults(t *testing.T) {
 		t.Errorf("advice beside candidates: %v", err)
 	}
 	for _, kind := range observation.CandidateKinds {
-		if !slices.ContainsFunc(candidates(), func(f observation.Feature) bool { return f.Kind == kind }) {
+		known := kind == observation.NewVersion || kind == observation.HostBusy // TestEncodeCandidateFacts
+		if !known && !slices.ContainsFunc(candidates(), func(f observation.Feature) bool { return f.Kind == kind }) {
 			t.Errorf("%s is not tested", kind)
 		}
 	}

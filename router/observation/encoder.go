@@ -113,6 +113,14 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 			w.hostRates(v, f.Scale)
 		case LogHostRate:
 			w.logHostRates(v, f.Scale)
+		case States:
+			w.states(v, len(e.spec.Variants))
+		case ReadyIn:
+			w.readyIn(v, f.Scale)
+		case NewVersion:
+			w.newVersions(v, len(e.spec.Variants))
+		case HostBusy:
+			w.least(v, f.Scale, func(i int) float64 { return v.BusyShare(v.Table.Replicas[i].Host) })
 		case Shortfall:
 			w.shortfalls(v, f)
 		}

@@ -5,6 +5,7 @@
 package observation
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -73,13 +74,25 @@ const (
 	HostRate Kind = "host-rate"
 	// LogHostRate is log(1 + rate ÷ hosts) ÷ scale, for each.
 	LogHostRate Kind = "log-host-rate"
+	// States is, per variant, the share of its replicas that are up, and the share that is on
+	// its way up: being loaded or woken. It takes no scale.
+	States Kind = "states"
+	// ReadyIn is, per variant, the seconds until the first of its replicas that are on their way
+	// up is expected there ÷ scale; 0 if that is overdue.
+	ReadyIn Kind = "ready-in"
+	// NewVersion is, per variant, the share of its replicas that are up which have a version of
+	// their model that replaces another. It takes no scale.
+	NewVersion Kind = "new-version"
+	// HostBusy is, per variant, the share in use of the least busy host of its available replicas
+	// ÷ scale.
+	HostBusy Kind = "host-busy"
 	// Shortfall is, for each number of Requests, what so many of the latest requests fell
 	// short of their peaks by together ÷ its scale; what has not ended counts as in time.
 	Shortfall Kind = "shortfall"
 )
 
 // Kinds lists them all.
-var Kinds = []Kind{Advice, TaskID, TaskOneHot, InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, FirstTokenDeadline, TotalDeadline, Rate, LogRate, SmoothedRate, LogSmoothedRate, HostRate, LogHostRate, Shortfall}
+var Kinds = []Kind{Advice, TaskID, TaskOneHot, InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, FirstTokenDeadline, TotalDeadline, Rate, LogRate, SmoothedRate, LogSmoothedRate, HostRate, LogHostRate, States, ReadyIn, NewVersion, HostBusy, Shortfall}
 
 // Version is the version of the encoding's arithmetic. A change of it makes
 // every stored policy refuse to load rather than misread its inputs.
@@ -118,7 +131,7 @@ type Spec struct {
 func NewSpec(t *fleet.Table, features []Feature, candidate ...Feature) (Spec, error) {
 	tasks, variants := names(t)
 	s := Spec{Version: Version, Tasks: tasks, Variants: variants, Features: features, Candidate: candidate}
-	return s, s.validate()
+	return s, cmp.Or(s.validate(), s.seen(t))
 }
 
 func (s Spec) validate() error {
@@ -149,10 +162,10 @@ func (s Spec) validateFeature(f Feature) error {
 		return fmt.Errorf("%s takes no requests", f.Kind)
 	}
 	switch f.Kind {
-	case TaskOneHot, Advice:
+	case TaskOneHot, Advice, States, NewVersion:
 	case TaskID, Rate, LogRate, FirstTokenDeadline, TotalDeadline:
 		want = 1
-	case InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total:
+	case InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, ReadyIn, HostBusy:
 		want = len(s.Variants)
 	case SmoothedRate, LogSmoothedRate:
 		want = len(fleet.RateHorizons)
@@ -202,8 +215,10 @@ func (s Spec) width(f Feature) int {
 		return len(s.Tasks)
 	case TaskInFlight:
 		return len(s.Variants) * len(s.Tasks)
-	case Advice, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total:
+	case Advice, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, ReadyIn, NewVersion, HostBusy:
 		return len(s.Variants)
+	case States:
+		return 2 * len(s.Variants)
 	case SmoothedRate, LogSmoothedRate:
 		return len(fleet.RateHorizons)
 	case HostRate, LogHostRate:
@@ -250,7 +265,29 @@ func (s Spec) Match(t *fleet.Table) error {
 	case byTask && !slices.Equal(s.Tasks, tasks):
 		return fmt.Errorf("the policy was trained for tasks %v, the scenario has %v", s.Tasks, tasks)
 	}
-	return s.validate()
+	return cmp.Or(s.validate(), s.seen(t))
+}
+
+// seen explains which feature reads what views of the fleet do not have, or returns nil.
+func (s Spec) seen(t *fleet.Table) error {
+	for _, f := range slices.Concat(s.Features, s.Candidate) {
+		switch f.Kind {
+		case HostBusy:
+			if !t.Measured {
+				return fmt.Errorf("%s: nothing measures how busy hosts are; want it in training.observation of the scenario that is simulated or served", f.Kind)
+			}
+		case States, ReadyIn, NewVersion:
+			if t.Bare {
+				return fmt.Errorf("%s: the log does not have the states and versions of replicas; want one that this version of gearshift has written", f.Kind)
+			}
+		}
+		for _, v := range t.Variants {
+			if i := v.Model; f.Kind == ReadyIn && i >= 0 && i < len(t.Models) && t.Models[i].Load == 0 {
+				return fmt.Errorf("%s: model %q does not say how long a load takes; want its load_ms", f.Kind, t.Models[i].Name)
+			}
+		}
+	}
+	return nil
 }
 
 // names lists a fleet's tasks and variants by index.

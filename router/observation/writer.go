@@ -89,6 +89,49 @@ func (w *writer) logHostRates(v *fleet.View, scales []float64) {
 	}
 }
 
+func (w *writer) states(v *fleet.View, variants int) {
+	for m := range variants {
+		var up, coming float64
+		replicas := v.ReplicasOf(m)
+		for _, i := range replicas {
+			switch v.State(i) {
+			case fleet.Up:
+				up++
+			case fleet.Loading:
+				coming++
+			}
+		}
+		all := float64(max(1, len(replicas)))
+		w.put(up / all)
+		w.put(coming / all)
+	}
+}
+
+func (w *writer) readyIn(v *fleet.View, scales []float64) {
+	for m, scale := range scales {
+		first := math.Inf(1)
+		for _, i := range v.ReplicasOf(m) {
+			if at, ok := v.UpAt(i); ok {
+				first = min(first, max(0, (at-v.Now).Seconds()))
+			}
+		}
+		w.put(first / scale)
+	}
+}
+
+func (w *writer) newVersions(v *fleet.View, variants int) {
+	for m := range variants {
+		var up, newer float64
+		for _, i := range v.ReplicasOf(m) {
+			if v.State(i) == fleet.Up {
+				up++
+				newer += indicator(v.IsNewer(i))
+			}
+		}
+		w.put(newer / max(1, up))
+	}
+}
+
 func (w *writer) shortfalls(v *fleet.View, f *Feature) {
 	for i, n := range f.Requests {
 		w.put(v.Recent.Sum(n) / f.Scale[i])

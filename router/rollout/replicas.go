@@ -31,6 +31,7 @@ type Replicas struct {
 	versioned []bool    // by replica: its version changes
 	parts     []float64 // by replica, of the requests of its location
 	hidden    atomic.Pointer[split]
+	marked    bool // views show replicas with a new version
 	changed   bool // something has happened that a state saved before does not have
 }
 
@@ -126,6 +127,7 @@ func (x *Replicas) Wake(now time.Duration) time.Duration {
 	next := min(x.Controller.Wake(now), now+signals.Sampling)
 	x.hold()
 	x.split()
+	x.mark()
 	return next
 }
 
@@ -148,11 +150,10 @@ func (x *Replicas) Answered(replica int, took time.Duration) {
 // Answers returns what the replica has answered so far.
 func (x *Replicas) Answers(replica int) Count { return x.counts[replica].get() }
 
-// recent is how long a host's utilisation is the mean of.
-const recent = 10 * time.Second
-
 // Utilisation returns how busy the host has been lately.
-func (x *Replicas) Utilisation(host int) float64 { return x.use.Host(host, recent, x.now).Share() }
+func (x *Replicas) Utilisation(host int) float64 {
+	return x.use.Host(host, signals.Lately, x.now).Share()
+}
 
 // seen is the fleet as the controller sees it. It implements [Fleet].
 type seen struct{ *Replicas }

@@ -43,6 +43,8 @@ type Busy struct {
 	mu      sync.Mutex // protects what follows
 	sampled time.Duration
 	ring    []interval // by the number of their time
+	shown   time.Duration
+	shares  []float32 // by host
 }
 
 // BusyOptions are what a [Busy] knows of replicas. Nil is nothing.
@@ -72,6 +74,8 @@ const (
 	kept = 16 * time.Minute
 	// Sampling is how often [Busy.Sample] is to be called by those who read more than what was answered.
 	Sampling = 500 * time.Millisecond
+	// Lately is how long a host's share in use is the mean of, for those who act on it at once.
+	Lately = 10 * time.Second
 )
 
 // NewBusy returns a measurement of the ledger's replicas.
@@ -141,6 +145,22 @@ func (b *Busy) Sample(now time.Duration) {
 			x.saying[h]++
 		}
 	}
+}
+
+// Show has the ledger's views show how busy hosts have been [Lately], and returns when to do that again. It is called
+// by one goroutine at a time.
+func (b *Busy) Show(now time.Duration) (next time.Duration) {
+	if b.shares != nil && now < b.shown+Sampling {
+		return b.shown + Sampling
+	}
+	b.Sample(now)
+	b.shares = b.shares[:0]
+	for h := range b.table.Hosts {
+		b.shares = append(b.shares, float32(b.Host(h, Lately, now).Share()))
+	}
+	b.ledger.SetBusy(b.shares)
+	b.shown = now
+	return now + Sampling
 }
 
 // Replica returns how much of its host a replica used over a time until now.

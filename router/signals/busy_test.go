@@ -92,3 +92,37 @@ func TestMeasuringAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestViewsShowHowBusyHostsAre: as they were lately, looked at twice a second however often it is asked for.
+func TestViewsShowHowBusyHostsAre(t *testing.T) {
+	b, ledger, cpu := busyHosts(t)
+	shown := func() fleet.View {
+		var v fleet.View
+		ledger.View(0, &v)
+		return v
+	}
+	if v := shown(); len(v.Busy) != 0 {
+		t.Errorf("%v before anything is shown", v.Busy)
+	}
+	for now := time.Duration(0); now < time.Minute; now += signals.Sampling {
+		b.Answered(0, 150, now)
+		if next := b.Show(now); next != now+signals.Sampling {
+			t.Fatalf("next shown at %v, want %v", next, now+signals.Sampling)
+		}
+	}
+	v, want := shown(), float32(b.Host(0, signals.Lately, time.Minute-signals.Sampling).Share())
+	if len(v.Busy) != 2 || v.Busy[0] != want || math.Abs(v.BusyShare(0)-.3) > .05 || v.Busy[1] != 0 {
+		t.Errorf("%v, want about .3 and 0", v.Busy)
+	}
+	cpu[0] = .9
+	b.Show(time.Minute - 1) // too soon
+	if now := shown(); now.Busy[0] != want {
+		t.Errorf("%v is shown before its time", now.Busy)
+	}
+	if b.Show(time.Minute + signals.Lately + 1); shown().Busy[0] < .85 {
+		t.Errorf("%v, and the engine says .9", shown().Busy)
+	}
+	if n := testing.AllocsPerRun(10, func() { b.Show(2 * time.Minute) }); n != 0 {
+		t.Errorf("Show allocates %v times", n)
+	}
+}

@@ -28,6 +28,7 @@ func TestRowsAreReadAsWritten(t *testing.T) {
 			r.View.Sample(table, id) // of 20 hosts, not of 2
 			set(t, reflect.ValueOf(*r), "Pinned")
 			set(t, reflect.ValueOf(r.View), "Forecasts")
+			set(t, reflect.ValueOf(r.View.Facts))
 			set(t, reflect.ValueOf(r.Request))
 			kept := *r
 			kept.View = fleet.View{}
@@ -63,7 +64,7 @@ func sameView(t *testing.T, got, want *fleet.View) {
 		}
 	}
 	if got.Now != want.Now || got.Rate != want.Rate || got.Smoothed != want.Smoothed || got.Recent != want.Recent ||
-		!slices.Equal(got.InFlight, want.InFlight) || !slices.Equal(got.Elsewhere, want.Elsewhere) || !slices.Equal(got.Caps, want.Caps) || !slices.Equal(got.Excess, want.Excess) || !slices.Equal(got.Held, want.Held) || !slices.Equal(got.Down, want.Down) {
+		!reflect.DeepEqual(got.Facts, want.Facts) || !slices.Equal(got.InFlight, want.InFlight) || !slices.Equal(got.Elsewhere, want.Elsewhere) || !slices.Equal(got.Caps, want.Caps) || !slices.Equal(got.Excess, want.Excess) || !slices.Equal(got.Held, want.Held) || !slices.Equal(got.Down, want.Down) {
 		t.Errorf("read %+v, written %+v", got, want)
 	}
 }
@@ -73,7 +74,7 @@ func sameView(t *testing.T, got, want *fleet.View) {
 func TestFilesRotate(t *testing.T) {
 	table := testTable(t, 2)
 	s := testStore(t, testConfig(t), table)
-	s.files.most, s.files.keep = 4500, 3
+	s.files.most, s.files.keep = 5400, 3
 	other := s.config.Path[:len(s.config.Path)-len(".jsonl")] + "-mine.jsonl"
 	if err := os.WriteFile(other, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -94,7 +95,7 @@ func TestFilesRotate(t *testing.T) {
 	}
 	paths = slices.DeleteFunc(paths, func(p string) bool { return p == other })
 	for _, p := range paths {
-		if body := text(t, p); len(body) > 4500 || !strings.HasPrefix(body, `{"gearshift_experience":1,`) {
+		if body := text(t, p); len(body) > 5400 || !strings.HasPrefix(body, `{"gearshift_experience":1,`) {
 			t.Errorf("%s: %d bytes that begin with %.40s", p, len(body), body)
 		}
 	}
@@ -259,6 +260,12 @@ func TestReaderIsStrict(t *testing.T) {
 		{`"caps":[0,1,2,0]`, `"caps":[0,1,2]`, "x:2: of_others, caps: 4 and 3 numbers"},
 		{`"excess_time":[0,0,0.5,0]`, `"excess_time":[0,0.5]`, "x:2: excess_time: 2 numbers"},
 		{`"excess_time":[0,0,0.5,0]`, `"excess_time":[0,0,-0.5,0]`, "x:2: excess_time: -0.5 is negative"},
+		{`"states":["up","loading","up","up"]`, `"states":["up"]`, "x:2: states: 1 entries; want none, or one for each of 4 replicas"},
+		{`"states":["up","loading",`, `"states":["up","busy",`, `x:2: states: "busy"; want one of [up cold loading warm draining down]`},
+		{`"ready_at_ns":[0,5000000001,`, `"ready_at_ns":[0,-1,`, "x:2: ready_at_ns: -1 is negative"},
+		{`"newer":[false,false,`, `"newer":[`, "x:2: newer: 2 entries"},
+		{`"busy_hosts":[0,0.3]`, `"busy_hosts":[0.3]`, "x:2: busy_hosts: 1 numbers; want none, or one for each of 2 hosts"},
+		{`"busy_hosts":[0,0.3]`, `"busy_hosts":[0,1.3]`, "x:2: busy_hosts: 1.3 is not a share"},
 		{`"down":[1]`, `"down":[4]`, "x:2: down: 4 is not in 0 … 3"},
 		{`"min_quality":0.7`, `"min_quality":-0.7`, "x:2: min_quality: -0.7 is negative"},
 		{`"propensity":0.1`, `"propensity":1.1`, "x:2: propensity"},

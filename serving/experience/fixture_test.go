@@ -54,6 +54,11 @@ func testRow(table *fleet.Table, id uint64) *Row {
 		r.View.InFlight[i], r.View.Held[i], r.View.Elsewhere[i], r.View.Caps[i] = int32(i), int32(100*i), int32(i/2), int32(i%3)
 	}
 	r.View.Down[1], r.View.Excess[2], r.View.ByTask[3] = true, 0.5, 1
+	r.View.Facts = fleet.Facts{
+		States: make([]fleet.State, len(table.Replicas)), Ready: make([]time.Duration, len(table.Replicas)),
+		Newer: make([]bool, len(table.Replicas)), Busy: make([]float32, len(table.Hosts)),
+	}
+	r.View.States[1], r.View.Ready[1], r.View.Newer[2], r.View.Facts.Busy[1] = fleet.Loading, 5_000_000_001, true, 0.3
 	return r
 }
 

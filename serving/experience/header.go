@@ -26,6 +26,10 @@ type Header struct {
 	Variants []string  `json:"variants"`
 	Hosts    []string  `json:"hosts"`
 	Replicas []Replica `json:"replicas"`
+	// States is whether views show the states and versions of replicas, and Busy whether they
+	// show how busy hosts are.
+	States bool `json:"states,omitempty"`
+	Busy   bool `json:"busy_hosts,omitempty"`
 }
 
 // Replica is one of the fleet, by name.
@@ -38,7 +42,7 @@ type Replica struct {
 
 // NewHeader is the header of a log of the fleet.
 func NewHeader(t *fleet.Table) Header {
-	h := Header{Version: Version}
+	h := Header{Version: Version, States: !t.Bare, Busy: t.Measured}
 	for i := range t.Tasks {
 		h.Tasks = append(h.Tasks, t.Tasks[i].Name)
 	}
@@ -103,7 +107,7 @@ func (h *Header) sameFleet(o *Header, limits bool) error {
 }
 
 // Table is the fleet t, which the header matches, with the limits that held when
-// the log was written: they say which replicas had a place left.
+// the log was written: they say which replicas had a place left. Views show what the log has.
 func (h *Header) Table(t *fleet.Table) (*fleet.Table, error) {
 	if err := h.Match(t); err != nil {
 		return nil, err
@@ -112,5 +116,9 @@ func (h *Header) Table(t *fleet.Table) (*fleet.Table, error) {
 	for i := range replicas {
 		replicas[i].Limit = h.Replicas[i].Limit
 	}
-	return fleet.NewTable(t.Tasks, t.Variants, t.Hosts, replicas, t.Models...)
+	logged, err := fleet.NewTable(t.Tasks, t.Variants, t.Hosts, replicas, t.Models...)
+	if err == nil {
+		logged.Bare, logged.Measured = !h.States, h.Busy
+	}
+	return logged, err
 }

@@ -168,13 +168,43 @@ func (f *file) row(l *writtenRow) (Row, error) {
 	if err := notNegative(l); err != nil {
 		return r, err
 	}
+	facts, err := l.facts(n, len(f.header.Hosts))
+	if err != nil {
+		return r, err
+	}
 	if i := beyond(l.Down, n); i >= 0 {
 		return r, fmt.Errorf("down: %d is not in 0 … %d", l.Down[i], n-1)
 	}
 	if i := beyond(l.Hosts, len(f.header.Hosts)); i >= 0 {
 		return r, fmt.Errorf("hosts: %d is not in 0 … %d", l.Hosts[i], len(f.header.Hosts)-1)
 	}
-	return l.row(task, variant, replica, end, f.variants[f.header.Replicas[end].Variant]), nil
+	r = l.row(task, variant, replica, end, f.variants[f.header.Replicas[end].Variant])
+	r.View.Facts = facts
+	return r, nil
+}
+
+// facts are those of the view, of so many replicas and hosts.
+func (l *writtenRow) facts(replicas, hosts int) (f fleet.Facts, err error) {
+	for key, n := range map[string]int{"states": len(l.States), "ready_at_ns": len(l.Ready), "newer": len(l.Newer)} {
+		if n != 0 && n != replicas {
+			return f, fmt.Errorf("%s: %d entries; want none, or one for each of %d replicas", key, n, replicas)
+		}
+	}
+	if n := len(l.Busy); n != 0 && n != hosts {
+		return f, fmt.Errorf("busy_hosts: %d numbers; want none, or one for each of %d hosts", n, hosts)
+	}
+	f.Newer, f.Busy = l.Newer, l.Busy
+	for _, name := range l.States {
+		s := slices.IndexFunc(fleet.States(), func(s fleet.State) bool { return s.String() == name })
+		if s < 0 {
+			return f, fmt.Errorf("states: %q; want one of %v", name, fleet.States())
+		}
+		f.States = append(f.States, fleet.States()[s])
+	}
+	for _, at := range l.Ready {
+		f.Ready = append(f.Ready, time.Duration(at))
+	}
+	return f, nil
 }
 
 // beyond is where the first number stands that is no index below n, or −1.
@@ -210,6 +240,16 @@ func notNegative(l *writtenRow) error {
 	for _, x := range l.Recent {
 		if x < 0 || x > 1 {
 			return fmt.Errorf("recent_shortfalls: %v is not a share", x)
+		}
+	}
+	for _, at := range l.Ready {
+		if at < 0 {
+			return fmt.Errorf("ready_at_ns: %d is negative", at)
+		}
+	}
+	for _, x := range l.Busy {
+		if x < 0 || x > 1 {
+			return fmt.Errorf("busy_hosts: %v is not a share", x)
 		}
 	}
 	for _, x := range l.Excess {

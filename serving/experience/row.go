@@ -80,6 +80,10 @@ type writtenRow struct {
 	Caps     []int32   `json:"caps,omitempty"`        // on those of the router's own; 0 is none, -1 lets in none
 	Excess   []float32 `json:"excess_time,omitempty"` // beyond that of their profiles, as a multiple of it
 	Down     []int     `json:"down,omitempty"`        // replicas, by index
+	States   []string  `json:"states,omitempty"`      // of the replicas, where not all are up
+	Ready    []int64   `json:"ready_at_ns,omitempty"` // when those that load are expected up; 0: not known
+	Newer    []bool    `json:"newer,omitempty"`       // whether their versions replace others
+	Busy     []float32 `json:"busy_hosts,omitempty"`  // the share of each host that was in use lately
 	Hosts    []int     `json:"hosts,omitempty"`       // by index, where the view was of a sample
 	Rate     float64   `json:"rate"`
 	Smoothed []float64 `json:"smoothed_rates"`
@@ -117,6 +121,13 @@ func (h *Header) written(r *Row) writtenRow {
 		Policy: r.Policy, Fallback: r.Fallback, Pinned: r.Pinned, Only: r.Request.Only > 0, Propensity: r.Propensity,
 		Outcome: r.Outcome, OutputTokens: r.OutputTokens, FirstToken: int64(r.FirstToken),
 		Latency: int64(r.Latency), PerToken: int64(r.PerToken), Utility: r.Utility, Reported: r.Reported,
+	}
+	l.Newer, l.Busy = r.View.Newer, r.View.Facts.Busy
+	for _, s := range r.View.States {
+		l.States = append(l.States, s.String())
+	}
+	for _, at := range r.View.Ready {
+		l.Ready = append(l.Ready, int64(at))
 	}
 	for i, down := range r.View.Down {
 		if down {

@@ -72,7 +72,12 @@ func decision(r *experience.Row) logged.Decision {
 }
 
 // LogTable returns the fleet with the limits that held at the log's end, for what is
-// made to decide on its views.
+// made to decide on its views. These show what they show in all runs.
 func LogTable(s *scenario.Scenario, log *experience.Log) (*fleet.Table, error) {
-	return log.Runs[len(log.Runs)-1].Header.Table(s.Table())
+	last := log.Runs[len(log.Runs)-1].Header
+	for i := range log.Runs {
+		h := &log.Runs[i].Header
+		last.States, last.Busy = last.States && h.States, last.Busy && h.Busy
+	}
+	return last.Table(s.Table())
 }

@@ -1,0 +1,38 @@
+package app
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/internal/onnxruntime"
+	"gearshift/router/fleet"
+)
+
+// A server has its policies see how busy hosts are where the scenario says so, and measures it for nobody else.
+func TestAServerShowsHowBusyHostsAre(t *testing.T) {
+	const last = "    - {kind: log-rate, scale: [3]}\n"
+	for lines, hosts := range map[string]int{last + "    - {kind: host-busy, scale: [1, 1]}\n": 1, last + "    - {kind: states}\n": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			s := tiny(t, last, lines)
+			o := Options{Scenario: s.Name, Policy: usual(s).rule, Engine: onnxruntime.Native}
+			x := assembly{o: o, s: s, config: o.config(s), log: slog.New(slog.DiscardHandler), backends: rehearsedBackends, adminToken: "asked-for-by-nobody"}
+			if key, err := x.assemble(); err != nil {
+				t.Fatal(key, err)
+			}
+			defer x.close()
+			ledger := x.routing.core.Ledger()
+			for range 16 {
+				if _, ok := ledger.Begin(0, 0); !ok {
+					t.Fatal("no place")
+				}
+			}
+			time.Sleep(time.Minute)
+			var v fleet.View
+			if ledger.View(0, &v); len(v.Busy) != hosts || hosts > 0 && v.BusyShare(0) == 0 {
+				t.Errorf("views show %v, want %d hosts, which have requests", v.Busy, hosts)
+			}
+		})
+	}
+}
