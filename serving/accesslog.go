@@ -24,10 +24,6 @@ type accessLog struct {
 	lines    *config.LogLimiter
 }
 
-func newAccessLog(settings func() *Config, log *slog.Logger, clock work.Clock) *accessLog {
-	return &accessLog{settings: settings, log: log, clock: clock, lines: config.NewLogLimiter()}
-}
-
 // Curious implements [Observer].
 func (*accessLog) Curious() bool { return false }
 

@@ -98,13 +98,13 @@ type accounts struct {
 	running   *config.Running
 	tracer    trace.Tracer // nil if nothing is traced
 	observers []Observer
-	known     *known
+	known     known
 	loads     *loads
 }
 
 // keep opens one for a request that may be routed, and closes it however the handler ends.
 func (x *accounts) keep(c *gin.Context) {
-	operation := x.known.operations[c.FullPath()]
+	operation := x.known[c.FullPath()].operation
 	if operation == "" || c.Request.Method != http.MethodPost { // of what else has the path nothing is routed
 		return
 	}

@@ -69,7 +69,7 @@ func (s *Server) assemble(o *Options) error {
 	if err := s.join(o.Modules); err != nil {
 		return err
 	}
-	s.accounts.observers = append(s.accounts.observers, newAccessLog(s.running.Config, s.log, s.clock))
+	s.accounts.observers = append(s.accounts.observers, &accessLog{settings: s.running.Config, log: s.log, clock: s.clock, lines: config.NewLogLimiter()})
 	if err := s.answer(o); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *Server) assemble(o *Options) error {
 
 // observe makes what sees each request, and what writes to its client.
 func (s *Server) observe(o *Options) {
-	s.known = &known{}
+	s.known = known{}
 	s.accounts = &accounts{
 		table: s.router.Table(), ledger: s.router.Ledger(), running: &s.running, tracer: o.Tracer,
 		observers: slices.Clone(o.Observers), known: s.known,
@@ -112,7 +112,11 @@ func (s *Server) reach(o *Options) {
 	s.queue = admission.NewQueue(s.running.Config, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
 	s.loads = newLoads(o.Balancer, s.router, s.backends, &s.config, s.clock, s.log, s.adapter.Held, s.queue)
 	s.accounts.loads = s.loads
-	s.settler.watchers = append(s.settler.watchers, trialWatcher{s.trials}, lessons{s.loads.Feed})
+	s.settler.watchers = append(s.settler.watchers, watching(s.loads.learn), watching(func(w *work.Work, r work.Result) {
+		if r.Judged && w.Policy != router.Pinned { // a request for a variant by name is no policy's
+			s.trials.Ended(trial.Ended{Arrival: w.Request.Arrival, Trial: w.Trial, Reported: r.Reported, Met: r.Met, Utility: r.Utility})
+		}
+	}))
 	if o.Busy != nil {
 		o.Busy.Said = s.loads.Known
 		s.accounts.observers = append(s.accounts.observers, answers{o.Busy, s.clock})
@@ -151,7 +155,7 @@ func (s *Server) answer(o *Options) error {
 	s.route = &leaseEndpoint{s.receiver, table, s.interpreter, s.queue, s.admitter, s.settler, leases, s.engines.Controller()}
 	service, err := s.newJobs(o)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrJobs, err)
+		return err
 	}
 	s.jobs = &jobEndpoints{s.receiver, table, s.metrics, s.catalogue, s.queue, s.proxy, service}
 	s.classifier = &classifier{s.completions, table, s.jobs}
@@ -212,7 +216,10 @@ func (s *Server) newJobs(o *Options) (*jobs.Service, error) {
 		Takes: func(replica int) bool { return ledger.State(replica) == fleet.Up },
 		Host:  func(replica int) string { return table.Hosts[table.Replicas[replica].Host].Name },
 	})
-	if err == nil && service.On() {
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrJobs, err)
+	}
+	if service.On() {
 		err = s.metrics.Registry.Register(service)
 	}
 	return service, err
@@ -261,17 +268,6 @@ func policySetOf(r work.Router) trial.PolicySet {
 	return p
 }
 
-// trialWatcher reports to the trials what routed requests have earned. Requests for a
-// variant by name are no policy's.
-type trialWatcher struct{ *trial.Trials }
-
-// Ended implements [Watcher].
-func (t trialWatcher) Ended(w *work.Work, r work.Result) {
-	if r.Judged && w.Policy != router.Pinned {
-		t.Trials.Ended(trial.Ended{Arrival: w.Request.Arrival, Trial: w.Trial, Reported: r.Reported, Met: r.Met, Utility: r.Utility})
-	}
-}
-
 // exposed are the headers of an answer that a page may read.
 var exposed = []string{
 	proxy.RequestID, "Retry-After", "Retry-After-Ms",
@@ -296,9 +292,9 @@ func (s *Server) newGate() *access.Gate {
 			if path == metricsPath {
 				return s.running.Config().Metrics == config.MetricsOpen
 			}
-			return s.known.open[path] || s.known.open[c.FullPath()]
+			return s.known[path].open || s.known[c.FullPath()].open
 		},
-		Free:       func(c *gin.Context) bool { return s.known.free[c.FullPath()] },
+		Free:       func(c *gin.Context) bool { return s.known[c.FullPath()].free },
 		RetryAfter: func() time.Duration { return s.running.Config().RetryAfter },
 		Refuse: func(c *gin.Context, status int, e wire.Error) {
 			s.reply.Refuse(c, &wire.Refusal{Status: status, Error: e})

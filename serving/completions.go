@@ -252,6 +252,12 @@ type settler struct {
 	watchers []Watcher
 }
 
+// watching is a function as a [Watcher].
+type watching func(w *work.Work, r work.Result)
+
+// Ended implements [Watcher].
+func (f watching) Ended(w *work.Work, r work.Result) { f(w, r) }
+
 // settle ends work and reports its end, once.
 func (x *settler) settle(w *work.Work, outcome work.Outcome, tokens int) (work.Result, bool) {
 	r, first := w.End(outcome, tokens)

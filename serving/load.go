@@ -113,12 +113,9 @@ func (x *loads) statuses(now time.Duration) []*informed.Status {
 	return x.Statuses(now)
 }
 
-// lessons teaches the balancer how long answers took.
-type lessons struct{ *informed.Feed }
-
-// Ended implements [Watcher]. Of a stream it is the beginning that counts, since its length is the
-// client's wish; what failed fast would look fast.
-func (l lessons) Ended(w *work.Work, r work.Result) {
+// learn teaches the balancer how long answers took. Of a stream it is the beginning that counts, since its
+// length is the client's wish; what failed fast would look fast.
+func (x *loads) learn(w *work.Work, r work.Result) {
 	if r.Outcome != work.Completed || w.Reported {
 		return
 	}
@@ -126,7 +123,7 @@ func (l lessons) Ended(w *work.Work, r work.Result) {
 	if w.Streams && w.FirstToken > 0 {
 		took = w.FirstToken
 	}
-	l.Answered(w.Replica, took-w.Waited)
+	x.Answered(w.Replica, took-w.Waited)
 }
 
 // answers counts what replicas have answered. It is an [Observer].

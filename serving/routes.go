@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -114,7 +115,7 @@ func (s *Server) makeRouters() error {
 		}
 	}
 	s.handler, s.adminHandler = wire.CleanPaths(clients), operators
-	*s.known = newKnown(client)
+	s.known.add(client)
 	guards := map[Access]gin.HandlerFunc{AdminToken: s.guard.Authorise, AdminRead: s.guard.AuthoriseReading, FleetToken: s.guard.AuthoriseAgent}
 	if err := mount(clients, client, guards, m.unknownPath); err != nil {
 		return err
@@ -227,27 +228,22 @@ func (b *branches) serve(c *gin.Context) {
 }
 
 // known is what middleware asks of the clients' endpoints, by their paths in gin's form.
-type known struct {
-	open       map[string]bool // needs no key, whatever the method
-	free       map[string]bool
-	operations map[string]string
+type known map[string]struct {
+	open      bool // needs no key, whatever the method
+	free      bool
+	operation string
 }
 
-func newKnown(routes []route) known {
-	k := known{map[string]bool{}, map[string]bool{}, map[string]string{}}
+func (k known) add(routes []route) {
 	for i := range routes {
 		r := &routes[i]
 		path, _ := ginPath(r.Path)
-		before, seen := k.open[path]
-		k.open[path] = r.Access == ClientOpen && (before || !seen)
-		if r.free {
-			k.free[path] = true
-		}
-		if r.operation != "" {
-			k.operations[path] = r.operation
-		}
+		x, seen := k[path]
+		x.open = r.Access == ClientOpen && (x.open || !seen)
+		x.free = x.free || r.free
+		x.operation = cmp.Or(r.operation, x.operation)
+		k[path] = x
 	}
-	return k
 }
 
 // Endpoints are all endpoints of the server, its own and the modules'. Handlers, and

@@ -109,48 +109,48 @@ type Server struct {
 	router  work.Router
 	clock   work.Clock
 	log     *slog.Logger
-	drain   *drain
-	reloads *reloads
+	drain   *drain   // ends it in peace
+	reloads *reloads // puts in force what files say now
 
-	// What is behind the replicas.
+	// What is known of the replicas.
 	backends []Backend
-	engines  *engines.Engines
-	loads    *loads
-	contexts *contextLengths
+	engines  *engines.Engines // watches them, and has them load and unload
+	loads    *loads           // what they say of their load
+	contexts *contextLengths  // how long prompts may be there
 
 	// What requests pass, in this order.
-	clients     *admission.Connections
-	middleware  *middleware
-	reply       *proxy.Writer
-	accounts    *accounts
-	gate        *access.Gate
-	memory      *admission.Memory
-	receiver    *receiver
-	catalogue   *catalogue.Catalogue
-	interpreter *interpreter
-	queue       *admission.Queue
-	adapter     *work.Adapter
-	admitter    *admitter
-	proxy       *proxy.Proxy
-	settler     *settler
+	clients     *admission.Connections // bounds connections
+	middleware  *middleware            // request IDs, panics, headers' memory, unknown paths
+	reply       *proxy.Writer          // writes to clients, from here on
+	accounts    *accounts              // what operators see of each request
+	gate        *access.Gate           // keys, and pages of other sites
+	memory      *admission.Memory      // bounds what requests hold
+	receiver    *receiver              // takes in the body
+	catalogue   *catalogue.Catalogue   // has what clients may name
+	interpreter *interpreter           // finds out what a request asks for
+	queue       *admission.Queue       // has it wait for room
+	adapter     *work.Adapter          // has the router choose a replica
+	admitter    *admitter              // has the request queued and routed, or refuses it
+	proxy       *proxy.Proxy           // sends it to replicas, and the answer back
+	settler     *settler               // ends its work
 
 	// What answers them; see clientRoutes.
-	completions *completions
-	responses   *responses
-	classifier  *classifier
-	jobs        *jobEndpoints
-	route       *leaseEndpoint
-	home        *home
-	known       *known  // what middleware asks of them all
-	added       []route // the modules' endpoints
+	completions *completions   // endpoints of the replicas
+	responses   *responses     // answers that replicas keep
+	classifier  *classifier    // inputs to classify
+	jobs        *jobEndpoints  // jobs, and their models
+	route       *leaseEndpoint // decisions for callers that dispatch by themselves
+	home        *home          // "/"
+	known       known          // what middleware asks of all endpoints
+	added       []route        // the modules' endpoints
 	handler     http.Handler
 
 	// The operators' side.
 	metrics      *metrics.Requests
-	overview     *overview.Overview
-	trials       *trial.Trials
-	guard        *admin.Guard
-	orders       *admin.Orders
+	overview     *overview.Overview // status and probes
+	trials       *trial.Trials      // of policies
+	guard        *admin.Guard       // who may use it
+	orders       *admin.Orders      // its endpoints
 	adminHandler http.Handler
 }
 

@@ -39,9 +39,8 @@ func (o *Orders) engineRoutes() (list []Route) {
 
 // orderEngine answers an order once it has begun, or with wait once it has ended.
 func (o *Orders) orderEngine(c *gin.Context, v control.Verb) {
-	replica, fault := o.replica(c)
-	if fault != nil {
-		o.Fail(c, http.StatusNotFound, *fault)
+	replica, ok := o.replica(c)
+	if !ok {
 		return
 	}
 	name := o.Ledger.Table().Replicas[replica].Name

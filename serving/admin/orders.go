@@ -98,25 +98,25 @@ func (o *Orders) reload(c *gin.Context) {
 	c.JSON(http.StatusOK, out)
 }
 
-// replica is the index of the replica that the path names, or what to answer.
-func (o *Orders) replica(c *gin.Context) (int, *wire.Error) {
+// replica finds the replica that the path names. If there is none, the request is answered.
+func (o *Orders) replica(c *gin.Context) (index int, ok bool) {
 	name := strings.TrimPrefix(c.Param("replica"), "/")
 	var names []string
 	for i, r := range o.Ledger.Table().Replicas {
 		if names = append(names, r.Name); r.Name == name {
-			return i, nil
+			return i, true
 		}
 	}
-	return -1, &wire.Error{Type: wire.InvalidRequest, Code: "unknown_replica",
-		Message: fmt.Sprintf("there is no replica %q; there are %s", name, strings.Join(names, ", "))}
+	o.Fail(c, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "unknown_replica",
+		Message: fmt.Sprintf("there is no replica %q; there are %s", name, strings.Join(names, ", "))})
+	return -1, false
 }
 
 // pushLoad answers POST /admin/replicas/NAME/signal. It takes in what an engine, or who watches it, says of
 // its load: the value of ORCA's header, in either form.
 func (o *Orders) pushLoad(c *gin.Context) {
-	replica, fault := o.replica(c)
-	if fault != nil {
-		o.Fail(c, http.StatusNotFound, *fault)
+	replica, ok := o.replica(c)
+	if !ok {
 		return
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, 16<<10))
@@ -151,9 +151,8 @@ func (o *Orders) Metrics() prometheus.Collector {
 // drainReplica answers POST /admin/replicas/NAME/drain and /undrain.
 func (o *Orders) drainReplica(drained bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		replica, fault := o.replica(c)
-		if fault != nil {
-			o.Fail(c, http.StatusNotFound, *fault)
+		replica, ok := o.replica(c)
+		if !ok {
 			return
 		}
 		o.Ledger.SetDrained(replica, drained) // until a restart, whatever probes find
