@@ -53,7 +53,7 @@ func (s *Simulator) Act(a control.Action) error {
 	switch host := s.locations[a.Replica].host; {
 	case a.Epoch < x.seen:
 		return fmt.Errorf("cannot %v %s: the order is of epoch %d, and one of %d came before it", a.Verb, name, a.Epoch, x.seen)
-	case lost(s.losses, host, s.now):
+	case s.down[host] > 0:
 		return fmt.Errorf("cannot %v %s: host %s cannot be reached", a.Verb, name, s.table.Hosts[host].Name)
 	case x.acting:
 		return fmt.Errorf("cannot %v %s: %v is under way there", a.Verb, name, x.action.Verb)

@@ -128,7 +128,7 @@ func (s *Simulator) do(x Item, dst []Outcome) ([]Outcome, error) {
 	case hostRefuses:
 		if s.down[x.Index] > 0 {
 			s.gone[x.Index] = true
-			s.markLoss(x.Index, x.At)
+			s.markLoss(x.Index)
 		}
 	case hostBack:
 		s.bringBack(x.Index, x.At)

@@ -222,7 +222,7 @@ func (s *Simulator) Ask(host int) {
 func (s *Simulator) probe(host int, at time.Duration) {
 	for _, r := range s.table.ReplicasOn(host) {
 		switch {
-		case lost(s.losses, host, at):
+		case s.down[host] > 0:
 			s.observe(control.Event{At: at, Kind: control.ProbeFailed, Replica: r, Reason: "the host is lost"})
 		case s.engineStates[r].is == fleet.Up:
 			s.observe(control.Event{At: at, Kind: control.ProbePassed, Replica: r})
@@ -233,14 +233,14 @@ func (s *Simulator) probe(host int, at time.Duration) {
 
 // unreachable reports whether no request gets through to the replica: its engine does not
 // run, or its host is lost and the routers may not know that yet.
-func (s *Simulator) unreachable(replica int, at time.Duration) bool {
-	return s.engineStates[replica].is != fleet.Up || s.evidence.on() && lost(s.losses, s.locations[replica].host, at)
+func (s *Simulator) unreachable(replica int) bool {
+	return s.engineStates[replica].is != fleet.Up || s.evidence.on() && s.down[s.locations[replica].host] > 0
 }
 
 // refuse makes a request break that its replica does not take: at once, or on a lost host
 // after the time that a connection takes to fail.
 func (s *Simulator) refuse(id uint64, replica int, now time.Duration) {
-	if lost(s.losses, s.locations[replica].host, now) {
+	if s.down[s.locations[replica].host] > 0 {
 		now += s.evidence.Connect
 	}
 	s.jobs[id].refused = true

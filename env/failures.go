@@ -32,11 +32,6 @@ func (l *HostLoss) holds(at time.Duration) bool {
 	return at >= l.From && (l.To == 0 || at < l.To)
 }
 
-// lost reports whether one of the losses keeps the host down at that time.
-func lost(losses []HostLoss, host int, at time.Duration) bool {
-	return slices.ContainsFunc(losses, func(l HostLoss) bool { return l.Host == host && l.holds(at) })
-}
-
 // Lose adds the loss of a host by name.
 func (c *Config) Lose(host string, from, to time.Duration) error {
 	var names []string
@@ -61,7 +56,9 @@ func checkLosses(losses []HostLoss, t *fleet.Table, routed bool) error {
 			faults = append(faults, fmt.Errorf("host loss %d: host %d of %d", i, l.Host, len(t.Hosts)))
 		case l.From < 0 || l.To != 0 && l.To <= l.From:
 			faults = append(faults, fmt.Errorf("host loss %d: from %v to %v; it must begin at 0 or later and end after it begins", i, l.From, l.To))
-		case routed && !slices.ContainsFunc(t.Replicas, func(r fleet.Replica) bool { return !lost(losses, r.Host, l.From) }):
+		case routed && !slices.ContainsFunc(t.Replicas, func(r fleet.Replica) bool {
+			return !slices.ContainsFunc(losses, func(o HostLoss) bool { return o.Host == r.Host && o.holds(l.From) })
+		}):
 			faults = append(faults, fmt.Errorf("host loss %d: from %v on no replica is left", i, l.From))
 		}
 	}
@@ -91,7 +88,7 @@ func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 	default:
 		s.gone[l.Host] = true
 	}
-	s.markLoss(l.Host, l.From)
+	s.markLoss(l.Host)
 	var err error
 	s.laws[l.Host].Break(-1, l.From, func(id uint64) {
 		if s.follower != nil || id&ofJobs != 0 {
@@ -104,7 +101,7 @@ func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 		}
 	})
 	s.powerOff(l.Host, l.From)
-	s.turnAll(l.Host, l.From)
+	s.turnAll(l.Host)
 	s.order.fix(l.Host)
 	s.marginal.lose(l.Host)
 	if err == nil && s.check {
@@ -114,10 +111,9 @@ func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 }
 
 // turnAll has the law of a host that is lost, or back, follow the states of its replicas.
-func (s *Simulator) turnAll(host int, at time.Duration) {
-	away := lost(s.losses, host, at)
+func (s *Simulator) turnAll(host int) {
 	for _, r := range s.table.ReplicasOn(host) {
-		if is := s.engineStates[r].is; away && is != fleet.Cold {
+		if is := s.engineStates[r].is; s.down[host] > 0 && is != fleet.Cold {
 			s.turn(r, fleet.Down)
 		} else {
 			s.turn(r, is)
@@ -125,19 +121,18 @@ func (s *Simulator) turnAll(host int, at time.Duration) {
 	}
 }
 
-// markLoss sets in the ledgers whether the replicas on the host are up at that time. With
+// markLoss sets in the ledgers whether the replicas on the host are up. With
 // [Evidence] it does nothing: the controllers find out.
-func (s *Simulator) markLoss(host int, at time.Duration) {
+func (s *Simulator) markLoss(host int) {
 	if s.follower != nil {
 		defer s.follower.Turned(host)
 	}
 	if s.evidence.on() {
 		return
 	}
-	up := !lost(s.losses, host, at)
 	for _, l := range s.ledgers {
 		for _, r := range s.table.ReplicasOn(host) {
-			l.SetUp(r, up)
+			l.SetUp(r, s.down[host] == 0)
 		}
 	}
 }
@@ -151,9 +146,9 @@ func (s *Simulator) bringBack(host int, at time.Duration) {
 		s.gone[host] = false
 		s.beaten[host] = at
 	}
-	s.markLoss(host, at)
-	s.turnAll(host, at)
-	if !lost(s.losses, host, at) {
+	s.markLoss(host)
+	s.turnAll(host)
+	if s.down[host] == 0 {
 		s.register(host)
 	}
 }

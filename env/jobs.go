@@ -357,10 +357,10 @@ type manyAtOnce interface {
 // beginBatch submits so many requests of a job to a replica. It reports whether they are refused.
 func (s *Simulator) beginBatch(replica, kind, n int, first uint64, now time.Duration) (down bool) {
 	s.began += n
-	down = s.unreachable(replica, now)
+	down = s.unreachable(replica)
 	p := s.locations[replica]
 	breaks := now
-	if down && lost(s.losses, p.host, now) {
+	if down && s.down[p.host] > 0 {
 		breaks += s.evidence.Connect
 	}
 	s.batch = s.batch[:0]

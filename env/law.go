@@ -96,8 +96,8 @@ func (s *Simulator) Next() (time.Duration, bool) {
 func (s *Simulator) Begin(replica int, q engine.Sequence, now time.Duration) {
 	s.now = now
 	s.began++
-	if s.unreachable(replica, now) {
-		if lost(s.losses, s.locations[replica].host, now) {
+	if s.unreachable(replica) {
+		if s.down[s.locations[replica].host] > 0 {
 			now += s.evidence.Connect
 		}
 		s.breakAt(q.ID, now)

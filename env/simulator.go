@@ -244,7 +244,7 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 	}
 	s.now = now
 	s.began++
-	if s.unreachable(replica, now) {
+	if s.unreachable(replica) {
 		s.refuse(q.ID, replica, now)
 		return nil
 	}
