@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,10 +127,10 @@ func TestNoEngineHasTheEndpoint(t *testing.T) {
 // TestWhatAnEngineLacksIsForgotten after a while.
 func TestWhatAnEngineLacksIsForgotten(t *testing.T) {
 	var asked []string
-	now := time.Duration(0)
-	g := newRig(t, nil, fleetOf(&asked, says(404, jsonType, `{"detail":"Not Found"}`), good, good), func(o *serving.Options) { o.Clock = func() time.Duration { return now } })
+	var now atomic.Int64
+	g := newRig(t, nil, fleetOf(&asked, says(404, jsonType, `{"detail":"Not Found"}`), good, good), func(o *serving.Options) { o.Clock = func() time.Duration { return time.Duration(now.Load()) } })
 	for _, at := range []time.Duration{0, proxy.AbilityMemory - 1, proxy.AbilityMemory} {
-		now = at
+		now.Store(int64(at))
 		if w := g.do("POST", "/tokenize", lesser["/tokenize"]); w.Code != http.StatusOK {
 			t.Fatalf("at %v: %d %s", at, w.Code, w.Body)
 		}
