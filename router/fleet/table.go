@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"math"
 	"time"
 
@@ -197,9 +196,6 @@ func (t *Table) FirstOf(replica int) int {
 	}
 	return replica
 }
-
-// SiteOf names the site of the host, which is that of its own if it has none.
-func (t *Table) SiteOf(host int) string { return cmp.Or(t.Hosts[host].Site, t.Hosts[host].Name) }
 
 // Answers reports whether the variant answers the task.
 func (t *Table) Answers(task, variant int) bool { return t.Tasks[task].Without>>variant&1 == 0 }

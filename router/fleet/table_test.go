@@ -35,9 +35,6 @@ func TestModelsInTheTable(t *testing.T) {
 			t.Errorf("replica %d takes %d bytes, want %d", i, got, want)
 		}
 	}
-	if built.SiteOf(0) != "hall" || built.SiteOf(1) != "b" {
-		t.Errorf("sites %q and %q", built.SiteOf(0), built.SiteOf(1))
-	}
 	if without := table(t); without.ModelOf(0) != -1 || without.MemoryOf(0) != 0 {
 		t.Error("a table without models has one")
 	}

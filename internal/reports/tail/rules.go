@@ -16,7 +16,6 @@ type rule struct {
 // The names of the rules that verdicts speak of.
 const (
 	byChance = "random"
-	bySaid   = "two choices, as last said, by host"
 	byPolled = "two choices, polled, by work"
 	byPeak   = "peak-EWMA"
 	byTurns  = "weighted round robin"

@@ -38,7 +38,7 @@ func TestForms(t *testing.T) {
 	if n := r.Prompt().Tokens(); n < 50 || n > 200 {
 		t.Errorf("%d tokens of audio", n)
 	}
-	out := []byte(read(r.WithModel("org/whisper-large")))
+	out := []byte(read(r.For("org/whisper-large", Cut{})))
 	if want := bytes.Replace(body, []byte("\r\n\r\nauto\r\n"), []byte("\r\n\r\norg/whisper-large\r\n"), 1); !bytes.Equal(out, want) {
 		t.Errorf("with another model: %q", out[:200])
 	}
@@ -46,7 +46,7 @@ func TestForms(t *testing.T) {
 	if err != nil || again.Value["model"][0] != "org/whisper-large" || again.Value["language"][0] != "en" || again.File["file"][0].Size != int64(len(file)) {
 		t.Errorf("read again: %+v, %v", again, err)
 	}
-	if got := read(r.WithModel("auto")); got != string(body) {
+	if got := read(r.For("auto", Cut{})); got != string(body) {
 		t.Error("with the same model the form has changed")
 	}
 }
@@ -105,7 +105,7 @@ func FuzzParseForm(f *testing.F) {
 			return
 		}
 		before := bytes.Clone(body)
-		out := []byte(read(r.WithModel("x")))
+		out := []byte(read(r.For("x", Cut{})))
 		if !bytes.Equal(body, before) {
 			t.Fatal("the body was changed")
 		}

@@ -39,7 +39,7 @@ func FuzzParseRequest(f *testing.F) {
 			return
 		}
 		tokens := r.Prompt().Tokens()
-		out := []byte(read(r.WithModel(name)))
+		out := []byte(read(r.For(name, Cut{})))
 		if !bytes.Equal(b, before) {
 			t.Fatalf("%q became %q", before, b)
 		}

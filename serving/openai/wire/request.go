@@ -120,12 +120,9 @@ func (r *Request) metadata(value []byte) error {
 	return nil
 }
 
-// WithModel is the body with the model's name replaced and every other byte as
-// it was. The original stays untouched, and what is not replaced is not copied.
-func (r *Request) WithModel(name string) *Text { return r.For(name, Cut{}) }
-
-// For is [Request.WithModel] without what the cut leaves out, which must be an effect of the
-// request's [Parts].
+// For returns the body with the model's name replaced, without what the cut leaves out, which must be an effect of the
+// request's [Parts], and with every other byte as it was. The original stays untouched, and what is not replaced is not
+// copied.
 func (r *Request) For(model string, c Cut) *Text {
 	var few [2]edit
 	edits := few[:0]

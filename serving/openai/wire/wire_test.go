@@ -70,14 +70,14 @@ func TestWithModelKeepsAllOtherBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := read(r.WithModel(`facebook/opt-6.7b`))
+	got := read(r.For(`facebook/opt-6.7b`, Cut{}))
 	if want := strings.Replace(body, `"auto"`, `"facebook/opt-6.7b"`, 1); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if string(r.Body) != body {
 		t.Error("the original has changed")
 	}
-	if got := read(r.WithModel("auto")); got != body {
+	if got := read(r.For("auto", Cut{})); got != body {
 		t.Errorf("the same name changed the body: %s", got)
 	}
 }
@@ -102,7 +102,7 @@ func TestWithModelLeavesNoOtherModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := read(r.WithModel("cheap")); got != `{"model":"cheap","a":1,"model":"cheap"}` {
+	if got := read(r.For("cheap", Cut{})); got != `{"model":"cheap","a":1,"model":"cheap"}` {
 		t.Errorf("got %s", got)
 	}
 }
