@@ -115,6 +115,7 @@ func draw(t *fleet.Table, seed uint64) *example {
 	x.drawHistory(rng)
 	x.drawCorrections(t, rng)
 	x.drawTasks(t, rng)
+	x.drawFacts(t, rng)
 	if seed%2 == 1 {
 		x.view.Sample(t, x.random)
 	}
@@ -194,6 +195,27 @@ func (x *example) drawTasks(t *fleet.Table, rng *rand.Rand) {
 	}
 }
 
+// drawFacts draws, for a quarter of the views, in which states the replicas are, which versions they have, and how busy
+// hosts are.
+func (x *example) drawFacts(t *fleet.Table, rng *rand.Rand) {
+	if rng.IntN(4) > 0 {
+		return
+	}
+	for i := range t.Replicas {
+		s, ready := fleet.Up, time.Duration(0)
+		if x.view.Down[i] {
+			s = fleet.States()[1+rng.IntN(len(fleet.States())-1)]
+		}
+		if s == fleet.Loading {
+			ready = x.view.Now + time.Duration(rng.IntN(10))*time.Second
+		}
+		x.view.States, x.view.Ready, x.view.Newer = append(x.view.States, s), append(x.view.Ready, ready), append(x.view.Newer, rng.IntN(3) == 0)
+	}
+	for range t.Hosts {
+		x.view.Busy = append(x.view.Busy, rng.Float32())
+	}
+}
+
 // unchanged returns an error if the view or request differs from a fresh draw
 // of the same seed.
 func (x *example) unchanged() error {
@@ -205,7 +227,8 @@ func (x *example) unchanged() error {
 	same := v.Now == w.Now && v.Rate == w.Rate && v.Smoothed == w.Smoothed && v.Recent == w.Recent &&
 		slices.Equal(v.InFlight, w.InFlight) && slices.Equal(v.Elsewhere, w.Elsewhere) && slices.Equal(v.Held, w.Held) &&
 		slices.Equal(v.Forecasts, w.Forecasts) && slices.Equal(v.Down, w.Down) && slices.Equal(v.Caps, w.Caps) &&
-		slices.Equal(v.Excess, w.Excess) && slices.Equal(v.ByTask, w.ByTask)
+		slices.Equal(v.Excess, w.Excess) && slices.Equal(v.ByTask, w.ByTask) &&
+		reflect.DeepEqual(v.Facts, w.Facts)
 	if !same {
 		return fmt.Errorf("%v: the view was changed, from that of %v", x, want)
 	}

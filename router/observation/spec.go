@@ -274,7 +274,7 @@ func (s Spec) seen(t *fleet.Table) error {
 		switch f.Kind {
 		case HostBusy:
 			if !t.Measured {
-				return fmt.Errorf("%s: nothing measures how busy hosts are; want it in training.observation of the scenario that is simulated or served", f.Kind)
+				return fmt.Errorf("%s: nothing measures how busy hosts are; want it in training.observation of the scenario that is simulated or served, or that a log is of", f.Kind)
 			}
 		case States, ReadyIn, NewVersion:
 			if t.Bare {
