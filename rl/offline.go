@@ -180,7 +180,7 @@ func (r *offline) explore(ctx context.Context) error {
 		}
 	}
 	if r.replay.Len() == 0 {
-		return fmt.Errorf("%w: none of %d simulated decisions has completed", ErrEnvironment, r.o.Decisions)
+		return fmt.Errorf("none of the %d simulated decisions beside the log has completed; want a longer log", r.o.Decisions)
 	}
 	return nil
 }

@@ -41,13 +41,9 @@ type plannedJob struct {
 
 // newModalityCommand returns the command group.
 func newModalityCommand() *cobra.Command {
-	group := &cobra.Command{
-		Use:   "modality",
-		Short: "Plan which inputs of a multimodal model are used",
-		Long: `A multimodal model need not see every input. These commands plan which ones the requests
-of jobs use, so that each job keeps its quality floor and its deadline.`,
-	}
-	group.AddCommand(newModalityPlan(), newModalityTable())
+	group := cli.Group("modality", "Plan which inputs of a multimodal model are used", newModalityPlan(), newModalityTable())
+	group.Long = `A multimodal model need not see every input. These commands plan which ones the requests
+of jobs use, so that each job keeps its quality floor and its deadline.`
 	return group
 }
 

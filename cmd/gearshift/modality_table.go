@@ -235,7 +235,16 @@ func (o *optionsOf) read() ([]modality.Option, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("scenario %s has no combinations of modalities of a model %q on a host %q that answer a task %q (empty stands for any)", s.Name, o.model, o.host, o.task)
+	var named []string
+	for _, x := range [][2]string{{"model", o.model}, {"host", o.host}, {"task", o.task}} {
+		if x[1] != "" {
+			named = append(named, fmt.Sprintf("--%s %s", x[0], x[1]))
+		}
+	}
+	if len(named) == 0 {
+		return nil, fmt.Errorf("scenario %s has no model with modalities; want one such as mosel-tvlt", s.Name)
+	}
+	return nil, fmt.Errorf("scenario %s has no combinations of modalities with %s", s.Name, strings.Join(named, " "))
 }
 
 // tableJSON is a table as it is printed.

@@ -135,7 +135,8 @@ func TestPlanOfAScenario(t *testing.T) {
 		t.Errorf("%s%v", text, err)
 	}
 	for _, c := range []struct{ args, want string }{
-		{"--scenario mosel-tvlt --model tbn", `scenario mosel-tvlt has no combinations of modalities of a model "tbn" on a host "" that answer a task "" (empty stands for any)`},
+		{"--scenario mosel-tvlt --model tbn", `scenario mosel-tvlt has no combinations of modalities with --model tbn`},
+		{"--scenario tiny", `scenario tiny has no model with modalities; want one such as mosel-tvlt`},
 		{"--model tvlt", "--model, --task and --host are of a scenario; want --scenario too"},
 	} {
 		_, err := order(append([]string{"plan", "--in", path}, strings.Fields(c.args)...)...)

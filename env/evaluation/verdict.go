@@ -24,6 +24,8 @@ type Verdict struct {
 	// Margin is what the policy earned less what the rule did, paired by seed.
 	Margin Interval `json:"margin"`
 	Seeds  int      `json:"seeds"`
+	// Alike is set where there is one run, or all are the same, which says nothing of other runs.
+	Alike bool `json:"alike,omitempty"`
 	// Workloads were played with each seed, and weigh the same.
 	Workloads []string `json:"workloads,omitempty"`
 }
@@ -33,11 +35,15 @@ const (
 	Better = "better" // the whole interval of the margin lies above zero
 	Level  = "level"  // the interval holds zero
 	Worse  = "worse"  // the whole interval lies below zero
+	// Unsettled is that of runs without an interval.
+	Unsettled = "not settled"
 )
 
-// Word is Better, Level or Worse.
+// Word is Better, Level, Worse or Unsettled.
 func (v Verdict) Word() string {
 	switch {
+	case v.Alike:
+		return Unsettled
 	case v.Margin.Lo > 0:
 		return Better
 	case v.Margin.Hi < 0:
@@ -48,15 +54,26 @@ func (v Verdict) Word() string {
 
 // String returns the comparison in the words that every command uses.
 func (v Verdict) String() string {
-	return fmt.Sprintf("over the best rule, %s, by %s, paired over %d seeds: %s", v.Rule, v.By(), v.Seeds, v.Word())
+	runs := fmt.Sprintf("paired over %d seeds", v.Seeds)
+	switch {
+	case v.Alike && v.Seeds == 1:
+		runs = "in one run"
+	case v.Alike:
+		runs = fmt.Sprintf("in %d runs that are the same", v.Seeds)
+	}
+	return fmt.Sprintf("over the best rule, %s, by %s, %s: %s", v.Rule, v.By(), runs, v.Word())
 }
 
 // By returns the margin, with the objective that it is of unless that is mean utility.
 func (v Verdict) By() string {
-	if v.Objective.IsZero() {
-		return Signed(v.Margin)
+	by := Signed(v.Margin)
+	if v.Alike {
+		by = fmt.Sprintf("%+.4f", v.Margin.Mean)
 	}
-	return Signed(v.Margin) + " of " + v.Objective.String()
+	if v.Objective.IsZero() {
+		return by
+	}
+	return by + " of " + v.Objective.String()
 }
 
 // Signed writes an interval of a difference.
@@ -72,7 +89,12 @@ func Over(policy Score, rules []Score) (Verdict, error) {
 		return cmp.Compare(a.mean(), b.mean())
 	})
 	margin, err := Paired(policy.Runs, best.Runs)
-	return Verdict{Policy: policy.Policy, Rule: best.Policy, Margin: margin, Seeds: len(policy.Runs)}, err
+	return Verdict{Policy: policy.Policy, Rule: best.Policy, Margin: margin, Seeds: len(policy.Runs), Alike: alike(policy.Runs) && alike(best.Runs)}, err
+}
+
+// alike reports whether all runs are the same.
+func alike(runs []float64) bool {
+	return !slices.ContainsFunc(runs, func(x float64) bool { return x != runs[0] })
 }
 
 // mean returns that of the runs in which requests came.

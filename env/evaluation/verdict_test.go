@@ -2,6 +2,7 @@ package evaluation_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"gearshift/env/evaluation"
@@ -62,6 +63,23 @@ func TestTheWordOfAVerdict(t *testing.T) {
 		v := evaluation.Verdict{Rule: "r", Seeds: 20, Margin: evaluation.Interval{Mean: (c.lo + c.hi) / 2, Lo: c.lo, Hi: c.hi}}
 		if got := v.String(); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
+
+// One run, or one that is repeated, settles nothing: there is no interval.
+func TestRunsThatAreTheSame(t *testing.T) {
+	for _, c := range []struct {
+		policy, rule []float64
+		want         string
+	}{
+		{[]float64{0.9}, []float64{0.8}, "by +0.1000, in one run: not settled"},
+		{[]float64{0.9, 0.9, 0.9}, []float64{0.8, 0.8, 0.8}, "by +0.1000, in 3 runs that are the same: not settled"},
+		{[]float64{0.9, 0.9, 0.91}, []float64{0.8, 0.8, 0.8}, "paired over 3 seeds: better"},
+	} {
+		v, err := evaluation.Over(evaluation.Score{Policy: "p", Runs: c.policy}, []evaluation.Score{{Policy: "r", Runs: c.rule}})
+		if err != nil || !strings.HasSuffix(v.String(), c.want) {
+			t.Errorf("%v, %q; want %q", err, v, c.want)
 		}
 	}
 }

@@ -58,9 +58,6 @@ func (c *calibration) replayed() (turns []turn) {
 	return turns
 }
 
-// notSettled is the word of a comparison whose interval holds zero, or that has no interval.
-const notSettled = "not settled"
-
 // comparison is the trained policy against the alternative that earned most in the replays.
 type comparison struct {
 	policy, best string // best is empty without an alternative
@@ -85,12 +82,12 @@ func onEngines(policies []string, turns []turn) *comparison {
 	return c
 }
 
-// word is Better, Worse or "not settled".
+// word is Better, Worse or, where the interval holds zero too, Unsettled.
 func (c *comparison) word() string {
 	if word := (evaluation.Verdict{Margin: c.margin}).Word(); word != evaluation.Level {
 		return word
 	}
-	return notSettled
+	return evaluation.Unsettled
 }
 
 // String returns the comparison in one line.

@@ -93,6 +93,9 @@ func (o *evalOptions) run(c *cobra.Command) error {
 	if unused != nil {
 		return unused
 	}
+	if c.Flags().Changed("requests") && o.requests == 0 {
+		return errors.New("--requests 0: want a positive number, or no flag for the scenario's")
+	}
 	o.tune.given = c.Flags().Changed("tune-for")
 	return eval(c.Context(), *o, c.OutOrStdout(), c.ErrOrStderr())
 }

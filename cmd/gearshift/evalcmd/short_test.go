@@ -34,7 +34,7 @@ func TestTheShortReportFits(t *testing.T) {
 				t.Errorf("%d sizes: %d columns: %s", sizes, n, line)
 			}
 		}
-		for _, want := range []string{"mine ", "wide.csv@5", "0.400 (0.400–0.400)", "over the best rule, " + long, "paired over 1 seeds: better"} {
+		for _, want := range []string{"mine ", "wide.csv@5", "0.400 (0.400–0.400)", "over the best rule, " + long, "in one run: not settled"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%d sizes: no %q in\n%s", sizes, want, text)
 			}

@@ -45,14 +45,11 @@ const longestExact = time.Minute
 
 // NewFailoverCommand returns the command group `gearshift failover`.
 func NewFailoverCommand() *cobra.Command {
-	group := &cobra.Command{
-		Use:   "failover",
-		Short: "Plan backups for the loss of a host; show and drill those of a router",
-		Long: `An application whose host dies is answered again by its backup: a variant of the same
+	group := cli.Group("failover", "Plan backups for the loss of a host; show and drill those of a router",
+		newFailoverPlan(), newFailoverSimulate(), newFailoverStatus(), newFailoverDrill(), newFailoverBack())
+	group.Long = `An application whose host dies is answered again by its backup: a variant of the same
 model, perhaps a smaller one, that is ready on another host. These commands plan which
-variants, and where.`,
-	}
-	group.AddCommand(newFailoverPlan(), newFailoverSimulate(), newFailoverStatus(), newFailoverDrill(), newFailoverBack())
+variants, and where.`
 	return group
 }
 

@@ -168,7 +168,7 @@ func (f *Frontier) verdict() []string {
 		}
 	}
 	var parts []string
-	for _, word := range []string{evaluation.Better, evaluation.Level, evaluation.Worse} {
+	for _, word := range []string{evaluation.Better, evaluation.Level, evaluation.Worse, evaluation.Unsettled} {
 		if list := words[word]; len(list) > 0 {
 			parts = append(parts, word+" for "+evaluation.Together(list))
 		}

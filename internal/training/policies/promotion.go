@@ -103,6 +103,7 @@ func Conclusion(v evaluation.Verdict, promote Promotion) string {
 func NextStep(v evaluation.Verdict, promote Promotion) string {
 	relation := map[string]string{
 		evaluation.Better: "better than", evaluation.Level: "level with", evaluation.Worse: "worse than",
+		evaluation.Unsettled: "not settled against",
 	}[v.Word()]
 	return fmt.Sprintf("%s the best rule; %s\n", relation, Offer(v, promote))
 }
