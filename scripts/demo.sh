@@ -71,7 +71,7 @@ start_server() {
 # replay SCENARIO POLICY: sends the trace to a server of that policy, in the background.
 replay() {
 	start_server "$@"
-	"$gearshift" replay --scenario "$scenario" --url "http://127.0.0.1:$port" \
+	"$gearshift" replay --scenario "$scenario" --url "http://127.0.0.1:$port" --store "$out/policies.db" \
 		--trace "$trace" --rate "$rate" --duration "$duration" >"$out/replay-${2//[:\/]/-}.txt" &
 	replays+=($!)
 }

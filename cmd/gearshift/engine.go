@@ -55,7 +55,8 @@ the start ("*" is all); the others are loaded and unloaded while it serves, by T
 repository API, and put to sleep and woken by vLLM's endpoints:
 
   gearshift engine --model models/small --model models/large
-  gearshift engine --repository models --memory 2GiB --load small
+  gearshift models make --out models
+  gearshift engine --repository models --memory 2GiB --kv-tokens 4096 --load small
   curl -X POST localhost:8101/v2/repository/models/large/load
 
 With --agent it reports to a router whose scenario has failover: it registers, sends

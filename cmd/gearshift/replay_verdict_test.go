@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gearshift/internal/calibrate/enginetest"
 	"gearshift/internal/calibrate/loadgen"
 )
 
@@ -44,6 +45,30 @@ func TestReplayChecksAndConcludes(t *testing.T) {
 	var report loadgen.ReplayReport
 	if err := json.Unmarshal([]byte(out), &report); code != 0 || err != nil || report.Completed != 2 || !strings.Contains(stderr, "of 2 requests were answered in time") {
 		t.Errorf("exit code %d, %v: %s%s", code, err, out, stderr)
+	}
+	s.end(t)
+}
+
+// For a stored policy the command that simulates the same names the store; without the store
+// that has it, replay asks for that instead.
+func TestReplayNamesTheStore(t *testing.T) {
+	trace := write(t, "trace.jsonl", `{"at_s":0,"prompt_tokens":3,"output_tokens":2}`+"\n"+`{"at_s":0.05,"prompt_tokens":3,"output_tokens":2}`+"\n")
+	store := enginetest.Store(t, "tiny", "mine")
+	s := serveTiny(t, "--policy", "mine", "--store", store)
+	replay := func(store string) string {
+		out := succeed(t, "replay", "--scenario", "tiny", "--url", s.url, "--trace", trace, "--store", store)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		return lines[len(lines)-1]
+	}
+	next, ok := strings.CutPrefix(replay(store), "simulate the same: gearshift ")
+	if !ok || !strings.Contains(next, "--policy mine@1") {
+		t.Fatalf("the next command is %q", next)
+	}
+	succeed(t, append(strings.Fields(next), "--seeds", "1")...)
+	elsewhere := storePath(t)
+	want := "to simulate the same, give the store that has mine@1 as --store: no checkpoint store at " + elsewhere
+	if got := replay(elsewhere); !strings.HasPrefix(got, want) {
+		t.Errorf("without the store: %q, want %q", got, want)
 	}
 	s.end(t)
 }

@@ -34,7 +34,7 @@ func TestLinksOfPages(t *testing.T) {
 			}
 		}
 	}
-	for target, want := range map[string]string{"gone.md": "no file", "docs/http-api.md#gone": "no heading", "docs/http-api.md#asking": "", "docs/guides/": ""} {
+	for target, want := range map[string]string{"gone.md": "no file", "docs/http-api.md#gone": "no heading", "docs/http-api.md#asking": "", "docs/guides/": "", "README.md": "the page itself"} {
 		if fault := follow(pages, "README.md", target); fault != want {
 			t.Errorf("the link to %s: %q, want %q", target, fault, want)
 		}
@@ -116,6 +116,9 @@ func follow(pages map[string]string, file, target string) string {
 	}
 	if _, err := os.Stat(filepath.Join(root, page)); err != nil {
 		return "no file"
+	}
+	if page == file && anchor == "" {
+		return "the page itself"
 	}
 	if text, ok := pages[page]; ok && anchor != "" && !anchors(text)[anchor] {
 		return "no heading"

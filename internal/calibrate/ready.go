@@ -93,7 +93,7 @@ func (c *calibration) announce() {
 					n++
 				}
 			}
-			parts = append(parts, fmt.Sprintf("%d × %s of measuring", n, c.Measure))
+			parts = append(parts, fmt.Sprintf("%d × %s or more of measuring", n, c.Measure))
 		case "replay":
 			parts = append(parts, fmt.Sprintf("%d × %s of replaying", len(c.compared())*c.Repetitions, c.Replay))
 		case "tune", "train", "evaluate":

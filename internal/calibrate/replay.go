@@ -162,7 +162,7 @@ func (c *calibration) replayTo(ctx context.Context, url string, t *turn, trace s
 	var out bytes.Buffer
 	processors := profiling.Processors(validation.Upstreams(c.scenario)...)
 	before := processors()
-	if err := c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--trace", trace, "--lengths", "--duration", c.Replay.String(), "--format", "json"); err != nil {
+	if err := c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--store", c.at(storeName), "--trace", trace, "--lengths", "--duration", c.Replay.String(), "--format", "json"); err != nil {
 		return err
 	}
 	t.Stolen = processors().StolenSince(before)

@@ -44,7 +44,7 @@ Steps: ` + strings.Join(calibrate.Steps(), ", ") + `.`,
 	f.StringVar(&o.Scenario, "scenario", "", "built-in `name or file` of the scenario, with the engines that it serves (required)")
 	f.StringVar(&o.Dir, "dir", "", "`DIR` for the output of each step (required)")
 	f.StringVar(&o.From, "from", "", "repeat `STEP` and those after it")
-	f.DurationVar(&o.Measure, "measure-time", time.Minute, "for which each variant is measured")
+	f.DurationVar(&o.Measure, "measure-time", time.Minute, "for which each variant is measured; longer, up to 5m or twice the time, until each load was tried once")
 	f.IntSliceVar(&o.Batches, "batches", []int{1, 2, 4, 8, 16}, "numbers of requests at once, to measure")
 	f.IntSliceVar(&o.Prompts, "prompts", []int{16, 64, 128, 256, 512}, "prompt lengths in tokens, to measure")
 	f.StringVar(&o.Preset, "preset", "default", "training preset of the scenario")

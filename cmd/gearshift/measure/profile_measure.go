@@ -80,7 +80,7 @@ func (o *measureOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.out, "out", "", "`FILE` to write the profile to (default: standard output)")
 	f.StringVar(&o.report, "report", "", "write a report with plots of the residuals into `DIR`")
 	f.StringVar(&o.log, "log", "", "`FILE` to write the requests to, JSON lines")
-	f.DurationVar(&o.time, "time", time.Minute, "to measure for; at least one round through all loads")
+	f.DurationVar(&o.time, "time", time.Minute, "to measure for; longer, up to 5m or twice the time, until each load was tried once")
 	f.IntSliceVar(&o.batches, "batches", []int{1, 2, 4, 8, 16}, "numbers of requests at once, ascending")
 	f.IntSliceVar(&o.prompts, "prompts", []int{16, 64, 128, 256, 512}, "prompt lengths in tokens, ascending")
 	f.IntVar(&o.output, "output", 32, "tokens of an answer whose steps are timed")

@@ -10,20 +10,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
+	"gearshift/router/policy"
 	"gearshift/workloads"
 )
 
 // replayOptions are the flags of replay.
 type replayOptions struct {
-	scenario, url, trace, model, keyEnv, format string
-	rate                                        float64
-	duration                                    time.Duration
-	lengths, zero                               bool
-	seed                                        uint64
+	scenario, url, trace, model, keyEnv, store, format string
+	rate                                               float64
+	duration                                           time.Duration
+	lengths, zero                                      bool
+	seed                                               uint64
 }
 
 // NewReplayCommand returns the command that sends a recorded trace to a router.
@@ -56,6 +58,7 @@ and the command that simulates the same.`,
 	f.BoolVar(&o.lengths, "lengths", false, "take the trace's own token counts")
 	f.BoolVar(&o.zero, "zero", false, "keep the trace's requests with zero prompt or output tokens (default: leave them out)")
 	f.Uint64Var(&o.seed, "seed", 0, "of tasks and lengths that the trace does not give")
+	f.StringVar(&o.store, "store", cli.DefaultStore(), "`FILE` with the router's policies, for the command that simulates the same")
 	f.StringVar(&o.format, "format", "table", "table or json")
 	for _, name := range []string{"url", "trace"} {
 		if err := c.MarkFlagRequired(name); err != nil {
@@ -169,12 +172,24 @@ func replayed(stderr io.Writer, requests int, length time.Duration) func(loadgen
 	}
 }
 
-// next returns the command that simulates what was replayed, by the policy that routed.
+// next returns the command that simulates what was replayed, by the policy that routed. For a
+// stored policy it names the store, which must have it.
 func (o *replayOptions) next(r loadgen.ReplayReport) string {
 	if r.Policy == "" || o.model != "" && o.model != "auto" {
 		return ""
 	}
-	command := fmt.Sprintf("simulate the same: gearshift eval --scenario %s --policy %s --workload %s", o.scenario, r.Policy, o.spec())
+	command := "simulate the same: gearshift eval --scenario " + o.scenario
+	if !policy.IsRule(r.Policy) {
+		ref, err := checkpoints.ParseRef(r.Policy)
+		if err == nil {
+			_, err = (&checkpoints.Store{Path: o.store}).Lookup(ref)
+		}
+		if err != nil {
+			return fmt.Sprintf("to simulate the same, give the store that has %s as --store: %v\n", r.Policy, err)
+		}
+		command += " --store " + o.store
+	}
+	command += fmt.Sprintf(" --policy %s --workload %s", r.Policy, o.spec())
 	if o.number() > 0 || o.duration > 0 {
 		command += fmt.Sprintf(" --requests %d", r.Requests)
 	}

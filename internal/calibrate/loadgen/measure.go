@@ -22,7 +22,8 @@ type Config struct {
 	Batches, Prompts []int
 	// Output is how many tokens an answer has where steps are timed.
 	Output int
-	// Time is how long [Run] measures, at least one round through all cells.
+	// Time is how long [Run] measures. The first round goes on until each cell was
+	// tried once, for at most [FirstRound] or twice the time, whichever is longer.
 	Time time.Duration
 	// Seed of the words of prompts and of the cells' order.
 	Seed uint64
@@ -41,6 +42,9 @@ type Progress struct {
 	Done, Cells int // of the round
 	Now         string
 }
+
+// FirstRound bounds the first round of a measurement that is given less than half of it.
+const FirstRound = 5 * time.Minute
 
 const (
 	// loadBatch is how many requests at once a neighbour is loaded with.
@@ -265,13 +269,13 @@ func begin(ctx context.Context, c Config, targets []Target) (*run, error) {
 func (r *run) since() time.Duration { return time.Since(r.start) }
 
 // rounds goes through all cells, in another order each time, until the time is
-// up. The first round has as long again, and the others end in their midst: what
-// drifts meanwhile then falls on all cells alike.
+// up. The first round goes on until each was tried, within its bound, and the others
+// end in their midst: what drifts meanwhile then falls on all cells alike.
 func (r *run) rounds(ctx context.Context) error {
 	for round := 1; ; round++ {
 		limit := r.Time
 		if round == 1 {
-			limit = 2 * r.Time
+			limit = max(2*r.Time, FirstRound)
 		}
 		whole, err := r.round(ctx, r.cells, round, limit)
 		if err != nil {

@@ -193,6 +193,29 @@ func TestAMeasuredProfileIsAScenarios(t *testing.T) {
 	}
 }
 
+// A measurement that is given a second goes on until each load was tried once, and no longer.
+func TestAShortMeasurementTriesEachLoadOnce(t *testing.T) {
+	s, err := scenario.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		engines := enginetest.New(t, s)
+		defer engines.Close()
+		m, err := loadgen.Run(t.Context(), loadgen.Config{
+			Target: loadgen.Target{URL: "http://127.0.0.1", Model: "large"}, Transport: engines,
+			Neighbours: []loadgen.Target{{URL: "http://127.0.0.1", Model: "small"}},
+			Batches:    []int{1, 4, 16}, Prompts: []int{16, 64, 256, 512}, Output: 16, Time: time.Second,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Rounds != 1 || m.Took < 2*time.Second {
+			t.Errorf("%d rounds in %v; want one, of more than twice the time", m.Rounds, m.Took)
+		}
+	})
+}
+
 // A session measures in rounds, whose halves are apart, as the user likes, and times first
 // tokens of engines that have been idle, but engines beside others once they have run for long.
 func TestASessionMeasuresInRounds(t *testing.T) {

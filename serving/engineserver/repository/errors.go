@@ -84,7 +84,7 @@ type MemoryError struct {
 func (e *MemoryError) Error() string {
 	switch {
 	case e.Need > e.Memory:
-		return fmt.Sprintf("the model %q needs %s, and the engine has %s in all", e.Name, Size(e.Need), Size(e.Memory))
+		return fmt.Sprintf("the model %q needs %s, and the engine has %s in all; raise --memory, or bound the cache of models with --kv-tokens", e.Name, Size(e.Need), Size(e.Memory))
 	case len(e.Holders) == 1:
 		return fmt.Sprintf("the model %q needs %s, and %s of %s are free; unload %s", e.Name, Size(e.Need), Size(e.Free), Size(e.Memory), e.Holders[0])
 	}

@@ -247,7 +247,7 @@ func TestMemoryBounds(t *testing.T) {
 		must(t, r.Load(t.Context(), "c"))
 	})
 	try(t, 250, func(t *testing.T, r *Repository, _ *source) {
-		says(t, r.Load(t.Context(), "c"), "needs 300 bytes, and the engine has 250 bytes in all")
+		says(t, r.Load(t.Context(), "c"), "needs 300 bytes, and the engine has 250 bytes in all; raise --memory, or bound the cache of models with --kv-tokens")
 	})
 }
 
