@@ -12,7 +12,7 @@ GOTAGS = $(addprefix -tags=,$(TAGS))
 
 # More flags for `go test`: make test TESTFLAGS=-v
 TESTFLAGS ?=
-# Benchmarks to run, and how often: make bench BENCH=Decide COUNT=10
+# Benchmarks to run, and how often: make bench BENCH=Decision COUNT=10
 BENCH ?= .
 COUNT ?= 1
 
@@ -130,8 +130,7 @@ screenshots: setup build ## Take the documents' pictures of the dashboard anew (
 
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=pattern COUNT=n)
-	scripts/measure.sh -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) \
-		$$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n1 dirname | sort -u)
+	@scripts/bench.sh '$(BENCH)' -count $(COUNT)
 
 .PHONY: bench-compare
 bench-compare: ## Measure ours beside PyTorch and a Python environment (ROUNDS=n TIME=s DOC=file)

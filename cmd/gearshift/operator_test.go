@@ -84,10 +84,10 @@ func TestPolicyOrdersToALiveRouter(t *testing.T) {
 
 func TestOrdersNeedAnAddressAndAToken(t *testing.T) {
 	t.Setenv("GEARSHIFT_ADMIN_TOKEN", "")
-	fail(t, []string{"policy", "status"}, "GEARSHIFT_ADMIN_TOKEN is empty")
+	fail(t, []string{"policy", "status"}, "GEARSHIFT_ADMIN_TOKEN is empty; it must hold the router's admin token, which `gearshift serve` was started with")
 	t.Setenv("GEARSHIFT_ADMIN_TOKEN", testToken)
 	fail(t, []string{"policy", "status", "--admin", "localhost:8081"}, `--admin "localhost:8081" is not a URL`)
-	fail(t, []string{"policy", "shadow", "x", "--admin", "http://127.0.0.1:1"}, "cannot reach the router")
+	fail(t, []string{"policy", "shadow", "x", "--admin", "http://127.0.0.1:1"}, "cannot reach the router; --admin URL names its admin listener, by default http://127.0.0.1:8081: ", "http://127.0.0.1:1/")
 	for _, share := range []string{"NaN", "0", "1.5"} {
 		fail(t, []string{"policy", "canary", "x", "--share", share}, "--share "+share+": want a part of the requests")
 	}

@@ -71,3 +71,12 @@ func TestMeasurementsRunByTheScript(t *testing.T) {
 		t.Errorf("%d measurements found; want those of the Makefile and its scripts", found)
 	}
 }
+
+// A pattern that no benchmark has fails at once, with one line.
+func TestBenchNamesAPatternThatMatchesNothing(t *testing.T) {
+	out, err := exec.Command(root+"/scripts/bench.sh", "NoSuch/size|Nor").CombinedOutput()
+	want := "bench: no benchmark matches BENCH=NoSuch/size|Nor; list them: git grep -h '^func Benchmark'\n"
+	if err == nil || string(out) != want {
+		t.Errorf("%v: %q; want a failure and %q", err, out, want)
+	}
+}

@@ -54,7 +54,7 @@ func (o *operator) ask(ctx context.Context, method, path string, body, answer an
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return fmt.Errorf("--admin %q is not a URL; want one such as %s", o.url, localAdmin())
 	}
-	token, err := setting.Key(o.tokenEnv, "the router's admin token")
+	token, err := setting.Key(o.tokenEnv, "the router's admin token, which `gearshift serve` was started with")
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (o *operator) ask(ctx context.Context, method, path string, body, answer an
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(r)
 	if err != nil {
-		return fmt.Errorf("cannot reach the router: %w", err)
+		return fmt.Errorf("cannot reach the router; --admin URL names its admin listener, by default %s: %w", localAdmin(), err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err = io.ReadAll(io.LimitReader(response.Body, 16<<20))
