@@ -56,7 +56,7 @@ demo: ## Train, evaluate, store, serve and replay a recorded trace: everything, 
 	@scripts/demo.sh
 
 .PHONY: demo-modality
-demo-modality: build ## Plan which inputs jobs use, and compare policies of inputs in the simulator (two to three minutes)
+demo-modality: build ## Plan which inputs jobs use, and compare policies of inputs in the simulator (some minutes)
 	@scripts/demo-modality.sh
 
 .PHONY: demo-failover

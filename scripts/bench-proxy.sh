@@ -71,7 +71,7 @@ fi
 command -v jq >/dev/null || fail "jq is missing: it reads what vegeta reports"
 unset GOMAXPROCS GOGC GOMEMLIMIT GODEBUG http_proxy https_proxy HTTP_PROXY HTTPS_PROXY NODE_OPTIONS
 
-scripts/setup.sh proxies >&2
+ONLY=$only scripts/setup.sh proxies >&2
 rm -rf "$out"
 mkdir -p "$out"
 work=$(mktemp -d)

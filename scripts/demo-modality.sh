@@ -27,6 +27,6 @@ step "the same, one kind of input for all requests of a job: job 3 is dropped"
 sed 's/"free_at"/"mixing": "uniform", "free_at"/' "$out/queue.json" | bin/gearshift modality plan --in -
 
 step "policies compared: five models, 3 days of 2 minutes"
-bin/gearshift paper mosel --quick --out "$out/report" 2>/dev/null
+bin/gearshift paper mosel --quick --out "$out/report"
 
 step "done; open $out/report/report.html"

@@ -26,8 +26,9 @@ until curl -sf http://127.0.0.1:$port/readyz >/dev/null; do
 	sleep 0.2
 done
 [ -z "${SHADOW-}" ] || bin/gearshift policy shadow "$SHADOW" --store "$store" --admin http://127.0.0.1:$admin
-bin/gearshift replay --url http://127.0.0.1:$port --trace "$work/trace.jsonl" --duration $((minutes * 60 + 120))s >"$work/replay.log" &
+bin/gearshift replay --url http://127.0.0.1:$port --trace "$work/trace.jsonl" --duration $((minutes * 60 + 120))s >"$work/replay.log" 2>&1 &
 pids+=($!)
 sleep $((minutes * 60))
+kill -0 "${pids[1]}" 2>/dev/null || { cat "$work/replay.log" >&2; exit 1; }
 node serving/admin/dashboard/browser/shots.mjs http://127.0.0.1:$admin/ "$GEARSHIFT_ADMIN_TOKEN" "$chromium" docs
 ls -l docs/*.png

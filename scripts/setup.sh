@@ -132,11 +132,11 @@ check_peers() {
 	exit 1
 }
 
-# nginx and the Portkey gateway are what bench-proxy measures against; nothing
-# else needs them.
+# nginx and the Portkey gateway are what bench-proxy measures against, if ONLY names
+# them; nothing else needs them.
 check_proxies() {
-	local portkey=@portkey-ai/gateway@1.15.2 dir=.cache/portkey
-	if ! command -v nginx >/dev/null && ! install_debian nginx-light; then
+	local portkey=@portkey-ai/gateway@1.15.2 dir=.cache/portkey only=" ${ONLY-nginx portkey} "
+	if [[ $only == *" nginx "* ]] && ! command -v nginx >/dev/null && ! install_debian nginx-light; then
 		say "nginx is not installed. Debian, Ubuntu: apt-get install nginx-light" >&2
 		exit 1
 	fi
@@ -144,6 +144,7 @@ check_proxies() {
 		say "jq is not installed. Debian, Ubuntu: apt-get install jq" >&2
 		exit 1
 	fi
+	[[ $only == *" portkey "* ]] || return 0
 	if ! command -v npm >/dev/null && ! install_debian nodejs npm; then
 		say "Node.js is not installed. Debian, Ubuntu: apt-get install nodejs npm; elsewhere: https://nodejs.org" >&2
 		exit 1

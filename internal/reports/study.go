@@ -30,6 +30,8 @@ type Run struct {
 	flags *Flags
 	given []*pflag.Flag // those that Repeat may name
 	part  string        // the section that is made
+
+	sweeps int // how many the section has begun that count their settings
 }
 
 // Seeds are how many seeds a report plays unless --seeds is given, and the flag's help.
@@ -168,7 +170,7 @@ func (s *Study) Make(ctx context.Context) (*report.Report, error) {
 		if s.Stderr != nil {
 			fmt.Fprintf(s.Stderr, "section %d of %d: %s\n", i+1, len(list), x.ID)
 		}
-		s.part = x.ID
+		s.part, s.sweeps = x.ID, 0
 		p := &Part{Section: report.Section{ID: x.ID, Title: x.Title}, Report: r}
 		if err := x.Make(ctx, p); err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package reports
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -144,6 +145,26 @@ func TestASweepKeepsRuns(t *testing.T) {
 	}
 	if n.Load() != 9 {
 		t.Errorf("%d runs were played, want three of each of three settings", n.Load())
+	}
+}
+
+// The progress of a section's second sweep has its number, so that it does not look like the first
+// one that starts over.
+func TestSweepsOfASectionAreCountedApart(t *testing.T) {
+	w, _ := counted(0)
+	var got []string
+	w.part = "loads"
+	w.Program.Counting = func(what string) func(done, total int) {
+		return func(done, total int) { got = append(got, fmt.Sprintf("%s %d/%d", what, done, total)) }
+	}
+	for _, settings := range [][]int{{1, 2}, {3}, {4, 5}} {
+		if _, err := w.Play(t.Context(), settings...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"loads: settings played 1/2", "loads: settings played 2/2", "loads, sweep 2: settings played 1/2", "loads, sweep 2: settings played 2/2"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 
@@ -48,7 +49,7 @@ func (w *Sweep[S, R]) Play(ctx context.Context, settings ...S) ([][]R, error) {
 func (w *Sweep[S, R]) play(ctx context.Context, settings []S) error {
 	group, each := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	count := w.Counting(w.part + ": settings played")
+	count := w.countSettings(len(settings))
 	var mu sync.Mutex // protects done
 	done := 0
 	for _, s := range settings {
@@ -72,7 +73,7 @@ func (w *Sweep[S, R]) play(ctx context.Context, settings []S) error {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if left--; left == 0 && len(settings) > 1 {
+				if left--; left == 0 {
 					done++
 					count(done, len(settings))
 				}
@@ -84,6 +85,19 @@ func (w *Sweep[S, R]) play(ctx context.Context, settings []S) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// countSettings counts the settings of a sweep by the section's name, and by the sweep's number from
+// the section's second on. A setting alone is not counted.
+func (r *Run) countSettings(n int) func(done, total int) {
+	if n < 2 {
+		return func(int, int) {}
+	}
+	what := r.part
+	if r.sweeps++; r.sweeps > 1 {
+		what = fmt.Sprintf("%s, sweep %d", what, r.sweeps)
+	}
+	return r.Counting(what + ": settings played")
 }
 
 // Grid plays n settings of m runs each, which are kept nowhere.
