@@ -94,7 +94,7 @@ func Run(ctx context.Context, o Options, p Program, stdout, stderr io.Writer) er
 		return fmt.Errorf("--preset: %w", err)
 	}
 	c := &calibration{Options: o, program: p, scenario: s, stdout: stdout, stderr: stderr}
-	if err := errors.Join(c.measurable(), c.playable()); err != nil {
+	if err := errors.Join(c.measurable(), c.playable(), c.begun()); err != nil {
 		return err
 	}
 	if err := c.equipped(ctx); err != nil {
@@ -124,7 +124,7 @@ func (c *calibration) walk(ctx context.Context) error {
 			}
 		}
 		if c.finished(s) {
-			fmt.Fprintf(c.stdout, "%d %s: finished already; --from %s repeats it\n", i+1, s.name, s.name)
+			fmt.Fprintf(c.stdout, "%d %s: %s\n", i+1, s.name, c.skipped(s.name))
 			continue
 		}
 		fmt.Fprintf(c.stdout, "%d %s\n", i+1, s.name)
@@ -141,6 +141,9 @@ func (c *calibration) walk(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := c.record(s.name); err != nil {
 			return err
 		}
 		fmt.Fprintf(c.stdout, "  %d of %d done, in %s\n", i+1, len(all), time.Since(began).Round(time.Second))

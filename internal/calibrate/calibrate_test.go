@@ -351,3 +351,46 @@ func TestEnginesAreAskedWhileAStepNeedsThem(t *testing.T) {
 		t.Error("the engines are asked where all is done")
 	}
 }
+
+// A step that is finished says with which flags, where those given now are others.
+func TestAFinishedStepNamesItsFlags(t *testing.T) {
+	c := &calibration{scenario: load(t, "tiny"), Options: Options{Dir: t.TempDir(), Measure: 15 * time.Second, Batches: []int{1, 4}, Prompts: []int{16, 64}}}
+	for _, o := range []struct {
+		measure time.Duration
+		batches []int
+		want    string
+	}{
+		{time.Minute, []int{1, 4}, "finished already; --from measure repeats it"}, // before flags were recorded
+		{15 * time.Second, []int{1, 4}, "finished already; --from measure repeats it"},
+		{time.Minute, []int{1, 4}, "finished already, with --measure-time 15s; --from measure repeats it with --measure-time 1m0s"},
+		{time.Minute, []int{1, 2}, "finished already, with --measure-time 15s --batches 1,4; --from measure repeats it with --measure-time 1m0s --batches 1,2"},
+	} {
+		c.Measure, c.Batches = o.measure, o.batches
+		if got := c.skipped("measure"); got != o.want {
+			t.Errorf("%q, want %q", got, o.want)
+		}
+		c.Measure, c.Batches = 15*time.Second, []int{1, 4}
+		if err := c.record("measure"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range steps() {
+		if seen := c.flagsOf(s.name); len(seen) == 0 && s.name != "scenario" {
+			t.Errorf("%s has no flags", s.name)
+		}
+	}
+}
+
+// A step is not repeated before those that it rests on are finished, and nothing is made.
+func TestFromNeedsTheStepsBefore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	o := Options{Scenario: "tiny", Dir: dir, From: "replay", Preset: "quick", Workload: "u1"}
+	err := Run(t.Context(), o, Program{Command: refuses}, io.Discard, io.Discard)
+	want := "--from replay: measure, which comes before it, is not finished in " + dir + "; leave --from out to go on there"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the folder is there")
+	}
+}
