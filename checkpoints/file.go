@@ -230,13 +230,9 @@ func (s *Store) beside() (*os.File, error) {
 	if s.Path == "" {
 		return nil, errors.New("cannot create store: it has no name")
 	}
-	dir := filepath.Dir(s.Path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("cannot create store: %w", err)
-	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(s.Path)+".new-*")
+	f, err := durable.Beside(s.Path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot create store: %w", err)
+		return nil, fmt.Errorf("cannot create store %s: %w", s.Path, err)
 	}
 	return f, nil
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func TestPutAndGet(t *testing.T) {
-	s := &checkpoints.Store{Path: filepath.Join(t.TempDir(), "new", "folder", "store.db")}
+	s := &checkpoints.Store{Path: filepath.Join(t.TempDir(), "store.db")}
 	put(t, s, "chat", 1, 1)
 	put(t, s, "chat", 2, 2)
 	put(t, s, "code", 3, 1)
@@ -295,9 +295,21 @@ func TestUnusablePaths(t *testing.T) {
 // leaves nothing behind.
 func TestWritable(t *testing.T) {
 	dir := t.TempDir()
-	s := &checkpoints.Store{Path: filepath.Join(dir, "new", "store")}
+	folder := filepath.Join(dir, "new")
+	s := &checkpoints.Store{Path: filepath.Join(folder, "store")}
+	// The folder of a mistyped path is not made.
+	missing := "cannot create store " + s.Path + ": cannot make a file in the folder " + folder + ": no such file or directory"
+	_, _, put1 := s.Put("chat", sample(t, 1), epoch)
+	for _, err := range []error{s.Writable(), put1} {
+		if err == nil || err.Error() != missing {
+			t.Errorf("a store in no folder: %v, want %s", err, missing)
+		}
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Writable(); err != nil {
-		t.Errorf("a store in a folder to be made: %v", err)
+		t.Errorf("a store to be made: %v", err)
 	}
 	if left, err := os.ReadDir(filepath.Dir(s.Path)); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)

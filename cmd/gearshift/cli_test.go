@@ -263,6 +263,8 @@ func TestWorkloadCommands(t *testing.T) {
 	fail(t, []string{"workload", "stat", "gamma:2"}, "gamma:2,3")
 	fail(t, []string{"workload", "stat", "stable"}, "stable:5")
 	fail(t, []string{"workload", "gen", "u1", "--requests", "-1"}, "--requests -1")
+	none := filepath.Join(t.TempDir(), "none")
+	fail(t, []string{"workload", "gen", "u1", "--out", none + "/u1.jsonl"}, "cannot make a file in the folder "+none+": no such file or directory")
 	fail(t, []string{"workload", "gen", "u1+gpu:x2"}, "+gpu and +lost change the fleet")
 	fail(t, []string{"workload", "stat", "u1+outputs:x2+lost:gpu0@1-"}, "+gpu and +lost change the fleet")
 	fail(t, []string{"workload", "stat", "trace:nowhere.csv"}, "nowhere.csv")

@@ -137,6 +137,9 @@ func TestServeRefusesModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	serve(localTiny(t, dir, ""), "there is no such file", "gearshift models make")
+	gone := filepath.Join(t.TempDir(), "gone")
+	fail(t, []string{"serve", "--scenario", localTiny(t, gone, ""), "--policy", "static:small", "--addr", "127.0.0.1:0", "--admin-addr", "off"},
+		"replica small@gpu0: cannot read model: there is no folder "+gone+"/small; `gearshift models make --out "+gone+"` makes models")
 }
 
 // Classifiers answer through the router on an endpoint of their own.
@@ -183,7 +186,7 @@ func TestEngineServesModels(t *testing.T) {
 	}
 	fail(t, []string{"engine", "--model", dir, "--host", "gpu0"}, "--host is for a scenario's engines")
 	fail(t, []string{"engine", "--threads", "2"}, "--threads is for --model")
-	fail(t, []string{"engine", "--model", filepath.Join(dir, "none")}, "config.json")
+	fail(t, []string{"engine", "--model", filepath.Join(dir, "none")}, "there is no folder", "gearshift models make")
 	fail(t, []string{"engine", "--model", filepath.Join(dir, "small"), "--execution-provider", "tpu"}, `"tpu"`, "cpu or cuda")
 	fail(t, []string{"engine", "--model", filepath.Join(dir, "small"), "--threads", "-1", "--addr", "nowhere"}, "--threads -1: want 1 or more")
 	fail(t, []string{"engine", "--model", filepath.Join(dir, "small"), "--context", "-1", "--addr", "nowhere"}, "--context -1: want 2")

@@ -116,7 +116,7 @@ func TestEngineRepositoryRefuses(t *testing.T) {
 	dir := makeTiny(t)
 	empty := t.TempDir()
 	fail(t, []string{"engine", "--repository", empty}, empty, "no folder in it has a model.onnx")
-	fail(t, []string{"engine", "--repository", filepath.Join(dir, "none")}, "none")
+	fail(t, []string{"engine", "--repository", filepath.Join(dir, "none")}, "none: there is no such folder; `gearshift models make --out ", "makes models")
 	fail(t, []string{"engine", "--repository", dir, "--load", "huge"}, `"huge"`, "there are large, small")
 	fail(t, []string{"engine", "--repository", dir, "--memory", "1MiB", "--load", "small"}, `"small" needs`, "the engine has 1.0 MiB in all")
 	fail(t, []string{"engine", "--repository", dir, "--memory", "lots"}, "lots", "24GiB")

@@ -6,7 +6,9 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,7 +16,7 @@ import (
 
 // Replace writes a file with the mode, and replaces an existing one.
 func Replace(path string, mode os.FileMode, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	f, err := Beside(path)
 	if err != nil {
 		return err
 	}
@@ -26,6 +28,17 @@ func Replace(path string, mode os.FileMode, write func(io.Writer) error) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
+}
+
+// Beside opens an empty file in the folder of path, of mode 0600, that is to become it. An
+// error names the folder, since the file's own name means nothing to a user.
+func Beside(path string) (*os.File, error) {
+	folder := filepath.Dir(path)
+	f, err := os.CreateTemp(folder, "."+filepath.Base(path)+".new-*")
+	if fault := (*fs.PathError)(nil); errors.As(err, &fault) {
+		return nil, fmt.Errorf("cannot make a file in the folder %s: %w", folder, fault.Err)
+	}
+	return f, err
 }
 
 // Rename renames a file, or folder, whose content is synced already.

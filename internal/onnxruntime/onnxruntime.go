@@ -21,7 +21,6 @@ import (
 	"gearshift/serving/backend/classifier"
 	"gearshift/serving/backend/decoder"
 	"gearshift/serving/backend/models"
-	"gearshift/serving/config/files"
 	"gearshift/workloads"
 )
 
@@ -149,8 +148,8 @@ func (m *keptClassifier) Close() {
 
 // open loads the weights of the model.
 func open(c Config) (opened, error) {
-	if err := files.CheckFolder(c.Path); err != nil {
-		return nil, fmt.Errorf("cannot read model: %w", err)
+	if err := checkFolder(c.Path); err != nil {
+		return nil, err
 	}
 	if modelType(c.Path) == models.ClassifierType {
 		return openClassifierFolder(c)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -91,6 +92,9 @@ func (r *Repository) folders() ([]folder, error) {
 		return list, nil
 	}
 	entries, err := os.ReadDir(r.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("--repository %s: there is no such folder; `gearshift models make --out %s` makes models", r.Dir, r.Dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read repository: %w", err)
 	}
@@ -232,10 +236,21 @@ func (r *Repository) Load(ctx context.Context, m repository.Model, observe func(
 	return nil, errors.New("the folder of the model has gone")
 }
 
+// checkFolder refuses the folder of a model that is not there, or that has other than regular files.
+func checkFolder(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot read model: there is no folder %s; `gearshift models make --out %s` makes models", dir, filepath.Dir(dir))
+	}
+	if err := files.CheckFolder(dir); err != nil {
+		return fmt.Errorf("cannot read model: %w", err)
+	}
+	return nil
+}
+
 // open loads the model of a folder.
 func (r *Repository) open(ctx context.Context, f folder, index uint64, observe func(backend.Span)) (repository.Engine, error) {
-	if err := files.CheckFolder(f.path); err != nil {
-		return nil, fmt.Errorf("cannot read model: %w", err)
+	if err := checkFolder(f.path); err != nil {
+		return nil, err
 	}
 	declared, err := readConfig(f.path)
 	if err != nil {

@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -246,5 +248,9 @@ func openTrace(ref string) (fs.File, error) {
 	if file, ok := traceFiles[ref]; ok {
 		return builtin.Open(file)
 	}
-	return os.Open(ref)
+	f, err := os.Open(ref)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w; built in are %s", err, strings.Join(slices.Sorted(maps.Keys(traceFiles)), " and "))
+	}
+	return f, err
 }

@@ -95,7 +95,7 @@ func TestTraceFaults(t *testing.T) {
 			t.Errorf("more than one line: %v", err)
 		}
 	}
-	if _, err := (Reading{}).Load("testdata/none.csv"); err == nil || !strings.Contains(err.Error(), "cannot read trace: open testdata/none.csv") {
+	if _, err := (Reading{}).Load("testdata/none.csv"); err == nil || !strings.Contains(err.Error(), "cannot read trace: open testdata/none.csv: no such file or directory; built in are arena and azure-code") {
 		t.Errorf("a missing file: %v", err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/calibrate/profiling"
+	"gearshift/internal/durable"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
 )
@@ -213,7 +213,7 @@ func (o *measureOptions) writable() error {
 		if info, err := os.Stat(f.path); err == nil && info.IsDir() {
 			return fmt.Errorf("--%s %s is a folder; want a file", f.flag, f.path)
 		}
-		trial, err := os.CreateTemp(filepath.Dir(f.path), ".trial-*")
+		trial, err := durable.Beside(f.path)
 		if err == nil {
 			err = errors.Join(trial.Close(), os.Remove(trial.Name()))
 		}
