@@ -288,6 +288,10 @@ tables() {
 	echo
 	echo '```'
 	go run "$BENCHSTAT" "${files[@]}"
+	if [ -n "$earlier" ]; then
+		echo "by how much gearshift exceeds gearshift-before, paired by round (95 % interval):"
+		"$work/overhead" paired "$out/gearshift-before.txt" "$out/gearshift.txt"
+	fi
 	echo '```'
 }
 

@@ -1,5 +1,6 @@
 // Command overhead is what scripts/bench-proxy.sh needs beside a load generator: an upstream that
-// answers at once, the barest proxy that Go makes, and a probe of what a proxy does to streams.
+// answers at once, the barest proxy that Go makes, a probe of what a proxy does to streams, and what two
+// routers' results differ by in pairs.
 package main
 
 import (
@@ -19,7 +20,7 @@ import (
 	"time"
 )
 
-const usage = "upstream ADDR | bare ADDR URL | streams URL TIME [HEADER: VALUE] and so on"
+const usage = "upstream ADDR | bare ADDR URL | streams URL TIME [HEADER: VALUE] and so on | paired BEFORE AFTER"
 
 func main() {
 	var err error
@@ -33,6 +34,8 @@ func main() {
 		}
 	case len(args) >= 3 && args[0] == "streams":
 		err = streams(os.Stdout, args[1], args[2], args[3:])
+	case len(args) == 3 && args[0] == "paired":
+		err = paired(os.Stdout, args[1], args[2])
 	default:
 		err = fmt.Errorf("arguments %q; want %s", args, usage)
 	}
