@@ -90,7 +90,7 @@ One scenario file drives every command; gearshift init writes one from engines t
 		// measure
 		measure.NewProfileCommand(), measure.NewValidateCommand(), measure.NewReplayCommand(), newEngineCommand(), newModelsCommand(),
 		// research
-		evalcmd.NewBoundCommand(), newWorkloadCommand(), modalityCommands(), operate.NewFailoverCommand(),
+		evalcmd.NewBoundCommand(), newWorkloadCommand(), modalityCommands(), operate.NewFailoverCommand(), operate.NewOffloadCommand(),
 		newVersionCommand(),
 	)
 	cli.Arrange(root, sections, listed)

@@ -5,7 +5,10 @@
 // Times are in frame intervals of the plan's clock: 1 is 1/fps seconds. The package is pure.
 package offload
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // Same is how much two accuracies, or two times in frames, may differ and still count as equal.
 const Same = 1e-9
@@ -23,7 +26,7 @@ type Client struct {
 	Arrival float64
 	// Waiting marks a candidate that is not served yet.
 	Waiting bool
-	// Given is used in place of what [Server.Best] finds, unless it is zero.
+	// Given fixes what is not zero of the setting. If it fixes both, the SLA has no say in it.
 	Given Setting
 }
 
@@ -67,8 +70,18 @@ func (s *Server) Capacity(x Setting) float64 {
 // Best returns the setting with the most capacity that keeps the client's SLA, as if all clients were like it
 // (ARISE-5). Of equal capacities it is the smaller batch. Without one the Interval is 0.
 func (s *Server) Best(c *Client) (best Setting) {
+	if c.Given.Interval > 0 && c.Given.Batch > 0 {
+		return c.Given
+	}
 	for n := 1; n <= len(s.Latency); n++ {
+		if c.Given.Batch > 0 && n != c.Given.Batch {
+			continue
+		}
 		x := Setting{s.longest(c, n), n}
+		if c.Given.Interval > x.Interval {
+			continue
+		}
+		x.Interval = cmp.Or(c.Given.Interval, x.Interval)
 		if x.Interval > 0 && s.Capacity(x) > s.Capacity(best)*(1+Same) {
 			best = x
 		}

@@ -66,11 +66,7 @@ type progress struct {
 func (p *Planner) Settings(clients []Client) []Setting {
 	p.settings = p.settings[:0]
 	for i := range clients {
-		x := clients[i].Given
-		if x == (Setting{}) {
-			x = p.Best(&clients[i])
-		}
-		p.settings = append(p.settings, x)
+		p.settings = append(p.settings, p.Best(&clients[i]))
 	}
 	return p.settings
 }
