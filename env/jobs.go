@@ -222,7 +222,7 @@ func (j *Jobs) batch(worker int) bool {
 			if w.Kinds != nil {
 				kind = w.Kinds[r.option]
 			}
-			r.refused = j.sim.beginBatch(st.replica, kind, r.left, jobSequence(worker), j.now)
+			r.refused = j.sim.BeginBatch(st.replica, kind, r.left, jobSequence(worker), j.now)
 			if j.ledger != nil {
 				r.lease = j.lease(st)
 			}
@@ -354,8 +354,9 @@ type manyAtOnce interface {
 	SubmitAll(slot int, s []engine.Sequence, now time.Duration)
 }
 
-// beginBatch submits so many requests of a job to a replica. It reports whether they are refused.
-func (s *Simulator) beginBatch(replica, kind, n int, first uint64, now time.Duration) (down bool) {
+// BeginBatch is [Simulator.Begin] of so many requests that come at the same moment, so that a batch has all of
+// them; their IDs grow from the first. It reports whether they are refused.
+func (s *Simulator) BeginBatch(replica, kind, n int, first uint64, now time.Duration) (down bool) {
 	s.began += n
 	down = s.unreachable(replica)
 	p := s.locations[replica]

@@ -1,0 +1,133 @@
+package streams
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"gearshift/router/offload"
+)
+
+// client is one that streams.
+type client struct {
+	id     int
+	sla    float64
+	leaves time.Duration
+	phase  float64 // of its frames, as a part of a frame interval
+	random *rand.Rand
+	rate   rate
+	link   struct {
+		rate, delay float64 // standard deviations from the mean
+		step        int
+	}
+
+	// What the server knows.
+	served    bool
+	since     time.Duration // when it began to be
+	arrivals  offload.Arrivals
+	last      int     // the newest frame that it is to send
+	done      int     // the newest of which the batch has begun
+	estimated float64 // of the rate; 0: none yet
+	network   float64 // frames, smoothed
+	setting   offload.Setting
+
+	// What it loses, from its first result on.
+	tracked int // the frame of which the result is tracked; −1: none
+	from    int // the first frame that is not counted yet
+	second  window
+	heard   bool // of a result
+}
+
+// window is the drop within a second.
+type window struct {
+	sum float64
+	n   int
+}
+
+// rate is how fast a client's tracker loses accuracy: it varies about a mean, and is the same in a time step.
+type rate struct {
+	mean, x float64 // x is the logarithm beside the mean
+	step    int
+}
+
+// rateSteps is how many times in a second a rate may change.
+const rateSteps = 10
+
+// at returns the rate at a frame. Frames do not run back by more than a step.
+func (r *run) at(c *client, frame int) float64 {
+	step := int(float64(frame) / r.FPS * rateSteps)
+	keep := math.Exp(-1 / (r.Content.Memory.Seconds() * rateSteps))
+	for ; c.rate.step < step; c.rate.step++ {
+		c.rate.x = keep*c.rate.x + math.Sqrt(1-keep*keep)*r.Content.Spread*c.random.NormFloat64()
+	}
+	return c.rate.mean * math.Exp(c.rate.x-r.Content.Spread*r.Content.Spread/2)
+}
+
+// delay draws how long so many bytes take one way, in frames. A link varies as slowly as [Link.Memory] has it.
+func (r *run) delay(c *client, bytes int, mbits, spread float64) float64 {
+	l, random := &r.Link, c.random.NormFloat64
+	if step := int(r.now.Seconds() * rateSteps); c.link.step < step {
+		keep := math.Exp(-float64(step-c.link.step) / (l.Memory.Seconds() * rateSteps))
+		c.link.rate = keep*c.link.rate + math.Sqrt(1-keep*keep)*random()
+		c.link.delay = keep*c.link.delay + math.Sqrt(1-keep*keep)*random()
+		c.link.step = step
+	}
+	rate := max(mbits/10, mbits+spread*c.link.rate)
+	ms := max(0, l.RoundTrip.Seconds()*1000/2+l.Varying.Seconds()*1000/2*c.link.delay) + l.Jitter.Seconds()*1000*math.Abs(random()) + float64(8*bytes)/rate/1000
+	return ms * r.FPS / 1000
+}
+
+func (r *run) uplink(c *client) float64   { return r.delay(c, r.FrameBytes, r.Link.Up, r.Link.UpSpread) }
+func (r *run) downlink(c *client) float64 { return r.delay(c, r.ResultBytes, r.Link.Down, r.Link.DownSpread) }
+
+// captured returns when a client has a frame, in frames of the server's clock.
+func (c *client) captured(frame int) float64 { return float64(frame) + c.phase }
+
+// newest returns the newest frame that a client has then.
+func (c *client) newest(at float64) int { return int(math.Floor(at - c.phase + offload.Same)) }
+
+// result follows a result that has reached the client, which tracks it from the next frame on.
+func (r *run) result(c *client, of int, at float64) {
+	ready := c.newest(at) + 1
+	if c.captured(ready-1) >= at-offload.Same {
+		ready--
+	}
+	if c.tracked >= of { // a newer one is there
+		return
+	}
+	if c.tracked >= 0 {
+		r.count(c, ready)
+		// What the tracker had lost on that frame says how fast it does (ARISE-3).
+		stride := of - c.tracked
+		drop := r.at(c, of) * float64(stride) * (1 + r.Content.Noise*c.random.NormFloat64())
+		r.estimate(c, offload.Rate(drop, stride))
+	}
+	c.tracked, c.from = of, max(c.from, ready)
+}
+
+// count counts what the client loses until the frame, in whole seconds.
+func (r *run) count(c *client, until int) {
+	reference := r.planner.Reference(&offload.Client{Network: c.network})
+	for ; c.from < until; c.from++ {
+		if w := &c.second; c.served {
+			w.sum += r.at(c, c.from) * (float64(c.from-c.tracked) - reference)
+			if w.n++; w.n >= int(r.FPS) {
+				r.window(c, w.sum/float64(w.n))
+				*w = window{}
+			}
+		}
+	}
+}
+
+// estimate takes in what one result says of the rate.
+func (r *run) estimate(c *client, x float64) {
+	if r.now >= r.Warmup && c.served {
+		truth := r.at(c, c.tracked)
+		r.res.EstimateError.Add((x - truth) * float64(c.setting.Interval))
+	}
+	if c.estimated == 0 {
+		c.estimated = x
+		return
+	}
+	c.estimated += (x - c.estimated) / 2
+}

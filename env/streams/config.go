@@ -1,0 +1,113 @@
+// Package streams simulates streaming clients, which send some of their frames to a server and track its last result
+// on the others, so that their accuracy falls with each frame (ARISE; router/offload). It measures how many clients a
+// server carries, and what each of them loses.
+//
+// Requests run on a host of [env.Simulator] under the law of batches, which the clients follow: the package has no
+// events of its own. Time is virtual, and a run repeats exactly.
+package streams
+
+import (
+	"time"
+
+	"gearshift/env"
+	"gearshift/internal/faults"
+	"gearshift/router/offload"
+	"gearshift/router/profile"
+)
+
+// System is how clients and their server are managed.
+type System struct {
+	Name string
+	// Policy is [offload.Arise] where clients send by the server's schedule, else [offload.Alpha]: they send by
+	// intervals of their own, and the server runs what has arrived.
+	Policy offload.Policy
+	// Fixed is what all clients have in place of what suits them; a part of 0 is what suits them.
+	Fixed offload.Setting
+	// Clients is how many are served at a time, whatever they lose; 0 has the server decide.
+	Clients int
+	// Verified has a server that reacts admit clients by their expected accuracy too, in place of by the requests
+	// that had to wait for another batch (ARISE-18, 19).
+	Verified bool
+}
+
+// Link is the network between a client and the server.
+type Link struct {
+	Name               string
+	Up, UpSpread       float64 // Mbit/s, mean and standard deviation
+	Down, DownSpread   float64
+	RoundTrip, Varying time.Duration // mean and standard deviation
+	// Memory is how long the link takes to change, and Jitter the standard deviation of what a single frame takes
+	// longer.
+	Memory, Jitter time.Duration
+}
+
+// The links of the paper (ARISE-11). How fast they vary is not stated.
+var (
+	FiveG = Link{"5G", 152, 6, 1715, 57, 14 * time.Millisecond, 2 * time.Millisecond, time.Second, 200 * time.Microsecond}
+	LTE   = Link{"LTE", 44, 8, 110, 17, 32 * time.Millisecond, 5 * time.Millisecond, time.Second, 500 * time.Microsecond}
+)
+
+// Content is what clients look at.
+type Content struct {
+	// Rate is the accuracy that a tracker loses with each frame, as a mean over all clients, of which each has its
+	// own between Rate·(1−Apart) and Rate·(1+Apart).
+	Rate, Apart float64
+	// Spread is the standard deviation of the logarithm of a client's rate in time, and Memory how long it takes to
+	// change.
+	Spread float64
+	Memory time.Duration
+	// Noise is the standard deviation of what one frame says of the rate, relative to it.
+	Noise float64
+}
+
+// Config is what is simulated.
+type Config struct {
+	System
+	FPS float64
+	// Profile has the times of the server's batches, and Largest bounds them.
+	Profile *profile.Profile
+	Largest int
+	// Grace is the part of a batch's time that a schedule leaves free (ARISE-9).
+	Grace float64
+	// Period is how often the server plans, and Horizon how far.
+	Period, Horizon time.Duration
+	Link            Link
+	// FrameBytes and ResultBytes are the sizes of frames and results.
+	FrameBytes, ResultBytes int
+	Content                 Content
+	// SLA is drawn for each client between the two.
+	SLA [2]float64
+	// Arrivals is how many clients come in a second, and Session how long each stays. Those that the server does
+	// not serve are served elsewhere.
+	Arrivals float64
+	Session  time.Duration
+	// Losses are those of the server, which is host 0.
+	Losses []env.HostLoss
+	// Length is the time of a run, of which Warmup is not measured.
+	Length, Warmup time.Duration
+	Seed           uint64
+}
+
+// Default has what the paper states (ARISE-9, 11, 12), and assumed sizes of frames and results.
+func Default() Config {
+	return Config{
+		FPS: 60, Largest: 16, Grace: 0.1, Period: 200 * time.Millisecond, Horizon: time.Second,
+		Link: FiveG, FrameBytes: 20_000, ResultBytes: 10_000,
+		Content: Content{Rate: 0.006, Apart: 0.3, Spread: 0.15, Memory: 2 * time.Second, Noise: 0.1},
+		SLA:     [2]float64{0.02, 0.02}, Arrivals: 10, Session: 70 * time.Second, Length: 2 * time.Minute, Warmup: 20 * time.Second,
+	}
+}
+
+func (c *Config) validate() error {
+	var found faults.List
+	found.If(!(c.FPS > 0), "frames per second: %v must be above 0", c.FPS)
+	found.If(c.Profile == nil || c.Profile.Batches == nil, "the server has no times of batches")
+	found.If(c.Largest < 1, "batches of at most %d; want 1 or more", c.Largest)
+	found.If(c.Period <= 0 || c.Horizon < c.Period, "a plan every %v over %v; want a horizon of a period at least", c.Period, c.Horizon)
+	found.If(!(c.Arrivals > 0) || c.Session <= 0, "%v clients a second that stay %v; both must be above 0", c.Arrivals, c.Session)
+	found.If(c.Warmup < 0 || c.Length <= c.Warmup, "a length of %v with a warm-up of %v", c.Length, c.Warmup)
+	found.If(!(c.Link.Up > 0 && c.Link.Down > 0) || c.Link.RoundTrip < 0, "link %q: rates must be above 0", c.Link.Name)
+	found.If(!(c.SLA[0] >= 0 && c.SLA[1] >= c.SLA[0]), "SLAs from %v to %v", c.SLA[0], c.SLA[1])
+	found.If(c.Clients == 0 && c.Policy != offload.Arise && c.Policy != offload.Alpha, "policy %q", c.Policy)
+	return found.Err()
+}

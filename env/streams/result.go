@@ -1,0 +1,68 @@
+package streams
+
+import "math"
+
+// Result is what a run shows, of the time after its warm-up.
+type Result struct {
+	// Clients is the mean of those that the server serves at a time.
+	Clients float64
+	// Busy is the share of the time in which it runs batches, Batch the mean of their sizes, and Interval that of the
+	// frames from one request of a client to its next.
+	Busy, Batch, Interval float64
+	// Batches are how many began, and Late the share of them that began after their planned start.
+	Batches int
+	Late    float64
+	// Missed counts requests that came after the grace of their batches, which had begun without them.
+	Missed int
+	// Drop is what clients lose in whole seconds in the mean, Worst the most, and Broken the share of seconds in
+	// which a client loses more than its SLA.
+	Drop, Worst, Broken float64
+	// Seconds are the whole seconds of all clients.
+	Seconds int
+	// EstimateError is that of a rate times the interval: of a drop.
+	EstimateError Moments
+	// Evicted counts clients that had to leave the server.
+	Evicted int
+}
+
+// Moments sums numbers up.
+type Moments struct {
+	N         int
+	Sum, Most float64
+}
+
+// Add adds a number.
+func (m *Moments) Add(x float64) {
+	m.N++
+	m.Sum += x
+	m.Most = max(m.Most, math.Abs(x))
+}
+
+// Mean returns the mean; 0 of none.
+func (m *Moments) Mean() float64 { return m.Sum / float64(max(1, m.N)) }
+
+// window counts what a client has lost within a second.
+func (r *run) window(c *client, drop float64) {
+	if r.now < r.Warmup {
+		return
+	}
+	r.res.Seconds++
+	r.res.Drop += drop
+	r.res.Worst = max(r.res.Worst, drop)
+	if drop > c.sla+1e-9 {
+		r.broken++
+	}
+}
+
+// sum completes the result.
+func (r *run) sum() *Result {
+	x, measured := &r.res, (r.Length - r.Warmup).Seconds()
+	x.Clients = r.servedTime / measured
+	x.Busy = r.busyTime / measured
+	x.Drop /= float64(max(1, x.Seconds))
+	x.Broken = float64(r.broken) / float64(max(1, x.Seconds))
+	x.Late = float64(r.late) / float64(max(1, x.Batches))
+	x.Batch = r.sizes.Mean()
+	x.Interval = r.intervals.Mean()
+	return x
+}

@@ -1,0 +1,212 @@
+package streams
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"gearshift/env"
+	"gearshift/env/engine"
+	"gearshift/internal/splitmix"
+	"gearshift/router/fleet"
+	"gearshift/router/offload"
+	"gearshift/router/profile"
+)
+
+// The kinds of what is scheduled, in the order of equal times.
+const (
+	clientLeaves env.ItemKind = iota
+	clientCame
+	resultHeard
+	frameCaptured
+	frameArrives
+	batchDue
+	planDue
+)
+
+// run is one under way. It is the follower of its simulator.
+type run struct {
+	Config
+	sim     *env.Simulator
+	planner *offload.Planner
+	now     time.Duration
+	random  *rand.Rand
+	clients []*client // all that have come
+	active  []int     // of those, the ones that are there, in the order in which they came
+	server  server
+	sent    []frame // by number, of frames and of results on their way
+
+	res                  Result
+	broken, late         int
+	sizes, intervals     Moments
+	servedTime, busyTime float64
+	counted              time.Duration // until when served clients are counted
+	serving              int
+}
+
+// frame is one that was sent, or its result.
+type frame struct {
+	client, number int
+	planned        *planned // nil of a client that sends by itself
+	void           bool     // it is not to be sent any more
+	at             float64  // when it arrived
+}
+
+// Run simulates. The same configuration gives the same result.
+func Run(c Config) (*Result, error) {
+	r, err := newRun(c)
+	if err != nil {
+		return nil, fmt.Errorf("cannot simulate streams: %w", err)
+	}
+	if _, err := r.sim.Advance(c.Length, nil); err != nil {
+		return nil, fmt.Errorf("cannot simulate streams at %v: %w", r.now, err)
+	}
+	r.now = c.Length
+	r.countServed()
+	return r.sum(), nil
+}
+
+func newRun(c Config) (*run, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	table, err := fleet.NewTable([]fleet.Task{{Name: "frames", Deadline: time.Second, Weight: 1, Quality: []float64{1}}}, []fleet.Variant{{Name: "model"}}, []fleet.Host{{Name: "server"}}, []fleet.Replica{{Name: "model@server"}})
+	if err != nil {
+		return nil, err
+	}
+	config := &env.Config{Table: table, Profiles: []*profile.Profile{c.Profile}, KVTokens: []int{0}, Losses: c.Losses,
+		Engine: engine.Config{Scheduler: engine.PrefillFirst, MaxBatchTokens: 1, MaxSequences: c.Largest, BlockTokens: 1}}
+	r := &run{Config: c, random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 61)), counted: c.Warmup}
+	r.planner = &offload.Planner{Policy: c.Policy, Server: offload.Server{Grace: c.Grace, Longest: int(c.FPS)}}
+	if c.Policy == offload.Alpha {
+		r.planner.Grace = 0
+	}
+	for n := 1; n <= min(c.Largest, c.Profile.Most(0)); n++ {
+		ms, _ := c.Profile.Batch(0, n, 0)
+		r.planner.Latency = append(r.planner.Latency, ms*c.FPS/1000)
+	}
+	if r.sim, err = env.NewSimulator(config); err != nil {
+		return nil, err
+	}
+	r.sim.Follow(config, fleet.NewLedger(table), c.Seed, r)
+	r.sim.Schedule(env.Item{Kind: clientCame})
+	r.sim.Schedule(env.Item{At: c.Period, Kind: planDue})
+	return r, nil
+}
+
+// frames returns the present in frames of the server's clock, and moment the time of one in these.
+func (r *run) frames() float64                   { return r.now.Seconds() * r.FPS }
+func (r *run) moment(frames float64) time.Duration { return time.Duration(math.Ceil(frames / r.FPS * 1e9)) }
+
+// Due implements [env.Scheduled].
+func (r *run) Due(x env.Item) error {
+	r.now = x.At
+	switch x.Kind {
+	case clientCame:
+		r.come()
+	case clientLeaves:
+		r.leave(x.Index)
+	case frameCaptured:
+		r.capture(x.Index)
+	case frameArrives:
+		r.arrive(x.Index)
+	case resultHeard:
+		f := &r.sent[x.Index]
+		r.result(r.clients[f.client], f.number, r.frames())
+	case batchDue:
+		r.dispatch()
+	case planDue:
+		r.plan()
+		r.sim.Schedule(env.Item{At: r.now + r.Period, Kind: planDue})
+	}
+	return nil
+}
+
+// come has a client come, and the next.
+func (r *run) come() {
+	id := len(r.clients)
+	c := &client{id: id, random: rand.New(rand.NewPCG(splitmix.Mix(r.Seed), 1000+uint64(id))), tracked: -1, leaves: r.now + r.Session}
+	c.phase = c.random.Float64()
+	c.sla = r.SLA[0] + (r.SLA[1]-r.SLA[0])*c.random.Float64()
+	c.rate = rate{mean: r.Content.Rate * (1 + r.Content.Apart*(2*c.random.Float64()-1)), x: r.Content.Spread * c.random.NormFloat64(), step: int(r.now.Seconds() * rateSteps)}
+	c.last = c.newest(r.frames())
+	c.network = r.uplink(c) + r.downlink(c)
+	c.estimated = r.at(c, c.last) * max(0.5, 1+r.Content.Noise*c.random.NormFloat64()) // by the server that it was on
+	r.clients, r.active = append(r.clients, c), append(r.active, id)
+	r.sim.Schedule(env.Item{At: c.leaves, Kind: clientLeaves, Index: id})
+	r.sim.Schedule(env.Item{At: r.now + time.Duration(r.random.ExpFloat64()/r.Arrivals*1e9), Kind: clientCame})
+}
+
+// leave has a client go.
+func (r *run) leave(id int) {
+	r.serve(r.clients[id], false)
+	r.active = slices.DeleteFunc(r.active, func(x int) bool { return x == id })
+}
+
+// serve begins or ends to serve a client.
+func (r *run) serve(c *client, served bool) {
+	if c.served == served {
+		return
+	}
+	r.countServed()
+	c.served, c.since, c.second = served, r.now, window{}
+	if served {
+		r.serving++
+		c.tracked = -1 // its results came from elsewhere
+		c.last, c.done = c.newest(r.frames()), c.newest(r.frames())
+		return
+	}
+	r.serving--
+}
+
+// countServed counts the time of served clients.
+func (r *run) countServed() {
+	if r.now > r.counted {
+		r.servedTime += float64(r.serving) * (r.now - r.counted).Seconds()
+		r.counted = r.now
+	}
+}
+
+// known returns what the server knows of a client, for a plan whose first batch begins then.
+func (r *run) known(c *client) offload.Client {
+	x := offload.Client{SLA: c.sla, Rate: c.estimated, Network: c.network, Last: c.last, Waiting: !c.served, Given: r.Fixed}
+	x.Arrival = c.captured(c.last) + c.network/2
+	if at, ok := c.arrivals.Predict(c.last); ok {
+		x.Arrival = at
+	}
+	return x
+}
+
+// Ended implements [env.Follower].
+func (r *run) Ended(id uint64, at time.Duration) error {
+	r.now = at
+	k := r.server.running[id&0xff]
+	f := &r.sent[k]
+	c := r.clients[f.client]
+	down := r.downlink(c)
+	c.network += (r.frames() + down - c.captured(f.number) - (r.frames() - f.at) - c.network) / 16
+	r.sim.Schedule(env.Item{At: r.moment(r.frames() + down), Kind: resultHeard, Index: k})
+	if r.server.left--; r.server.left == 0 {
+		r.dispatch()
+	}
+	return nil
+}
+
+// Broken implements [env.Follower]: the request is lost with the server.
+func (r *run) Broken(uint64, time.Duration) { r.server.left = max(0, r.server.left-1) }
+
+// Turned implements [env.Follower]. Without its server nobody is served; once it is back it serves anew.
+func (r *run) Turned(int) {
+	r.now = r.sim.Now()
+	if down, _ := r.sim.Down(0); down {
+		for _, id := range r.active {
+			r.serve(r.clients[id], false)
+		}
+		r.server.forget(r)
+	}
+}
+
+// Measure implements [env.Follower].
+func (r *run) Measure(time.Duration) {}

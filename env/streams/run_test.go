@@ -1,0 +1,138 @@
+package streams_test
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/env"
+	"gearshift/env/streams"
+	"gearshift/router/offload"
+	"gearshift/router/profile"
+)
+
+// server takes (13 + 5n) ms for a batch of n, times the scale, as ARISE-23 has it at 1200 MHz.
+func server(t testing.TB, scale float64) *profile.Profile {
+	t.Helper()
+	times := map[int]float64{}
+	for n := 1; n <= 16; n++ {
+		times[n] = (13 + 5*float64(n)) * scale
+	}
+	b, err := profile.NewBatches(map[string]map[int]float64{"": times})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &profile.Profile{Batches: b}
+}
+
+var (
+	arise = streams.System{Name: "arise", Policy: offload.Arise}
+	alpha = streams.System{Name: "arise-alpha", Policy: offload.Alpha}
+)
+
+func run(t *testing.T, c streams.Config) *streams.Result {
+	t.Helper()
+	r, err := streams.Run(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func short(t *testing.T, s streams.System) streams.Config {
+	c := streams.Default()
+	c.System, c.Profile = s, server(t, 1200.0/1740)
+	c.Length, c.Warmup = 40*time.Second, 15*time.Second
+	return c
+}
+
+// A server for one client whose network and content do not vary loses what ARISE-2 says, beyond the reference.
+func TestOneClientLosesWhatTheModelSays(t *testing.T) {
+	for _, interval := range []int{2, 4, 9} {
+		c := short(t, streams.System{Policy: offload.Alpha, Fixed: offload.Setting{Interval: interval, Batch: 1}, Clients: 1})
+		c.Content.Apart, c.Content.Spread, c.Content.Noise = 0, 0, 0
+		c.Link.UpSpread, c.Link.DownSpread, c.Link.Varying, c.Link.Jitter = 0, 0, 0, 0
+		r := run(t, c)
+		// A frame to the server and its result back: half the round trip each, 20,000 and 10,000 bytes.
+		network := (14 + 160/152.0 + 80/1715.0) * 0.06
+		s := offload.Server{Latency: []float64{18 * 1200.0 / 1740 * 0.06}, Longest: 60}
+		x := &offload.Client{Rate: c.Content.Rate, Network: network}
+		want := s.Drop(x, offload.MeanStride(s.EndToEnd(x, 1), interval))
+		if math.Abs(r.Drop-want) > 0.02*c.Content.Rate || math.Abs(r.Interval-float64(interval)) > 1e-9 || math.Abs(r.Clients-1) > 0.05 || r.Batch != 1 {
+			t.Errorf("every %d frames it loses %v, want %v: %+v", interval, r.Drop, want, r)
+		}
+	}
+}
+
+// What a schedule is for: more clients than a server that reacts carries, which keep their SLAs; the server is busy
+// but for the grace (ARISE-20, 24).
+func TestASchedulePaysOff(t *testing.T) {
+	planned, reacted := run(t, short(t, arise)), run(t, short(t, alpha))
+	if planned.Clients < 1.25*reacted.Clients || planned.Broken > 0.02 {
+		t.Errorf("arise serves %.2f clients and breaks %.3f of their seconds, arise-alpha %.2f", planned.Clients, planned.Broken, reacted.Clients)
+	}
+	if planned.Busy < 0.88 || planned.Busy > 0.912 || reacted.Busy > 0.85 || planned.Batch <= reacted.Batch {
+		t.Errorf("the server is busy %.3f with a schedule, %.3f without; batches of %.2f and %.2f", planned.Busy, reacted.Busy, planned.Batch, reacted.Batch)
+	}
+	if planned.Late > 0.2 || planned.Missed > planned.Batches/50 {
+		t.Errorf("%.3f of the batches are late, and %d requests came after their batch", planned.Late, planned.Missed)
+	}
+}
+
+// The same configuration gives the same result, and another seed another.
+func TestRunsRepeat(t *testing.T) {
+	for _, s := range []streams.System{arise, alpha, {Policy: offload.Alpha, Verified: true}, {Policy: offload.Alpha, Fixed: offload.Setting{Interval: 3}}} {
+		c := short(t, s)
+		first, second := run(t, c), run(t, c)
+		if c.Seed++; !reflect.DeepEqual(first, second) || reflect.DeepEqual(first, run(t, c)) {
+			t.Errorf("%+v: %+v, then %+v", s, first, second)
+		}
+	}
+}
+
+// Easy clients are more than hard ones, and looser SLAs carry more (ARISE-20, 21).
+func TestTrendsOfClients(t *testing.T) {
+	mean := func(edit func(c *streams.Config)) float64 {
+		c := short(t, arise)
+		c.Content.Apart = 0.1
+		edit(&c)
+		return run(t, c).Clients
+	}
+	hard := mean(func(c *streams.Config) { c.Content.Rate = 0.007 })
+	easy := mean(func(c *streams.Config) { c.Content.Rate = 0.005 })
+	loose := mean(func(c *streams.Config) { c.SLA = [2]float64{0.04, 0.04} })
+	if usual := mean(func(*streams.Config) {}); easy < 1.2*hard || loose < 1.5*usual {
+		t.Errorf("hard %.2f, easy %.2f, usual %.2f, loose %.2f", hard, easy, usual, loose)
+	}
+}
+
+// A server that is lost serves nobody; once it is back it serves as many as before.
+func TestTheServerIsLost(t *testing.T) {
+	for _, s := range []streams.System{arise, alpha} {
+		c := short(t, s)
+		whole := run(t, c)
+		c.Losses = []env.HostLoss{{From: 20 * time.Second, To: 25 * time.Second}}
+		lost := run(t, c)
+		if share := lost.Clients / whole.Clients; share < 0.6 || share > 0.9 || lost.Busy >= whole.Busy {
+			t.Errorf("%s: %.2f clients, %.2f where the server is away a fifth of the time", s.Name, whole.Clients, lost.Clients)
+		}
+	}
+}
+
+func TestWhatCannotBeSimulated(t *testing.T) {
+	for want, edit := range map[string]func(c *streams.Config){
+		"no times of batches": func(c *streams.Config) { c.Profile = nil },
+		"a horizon":           func(c *streams.Config) { c.Horizon = time.Millisecond },
+		"SLAs from":           func(c *streams.Config) { c.SLA = [2]float64{0.3, 0.2} },
+		`policy "best"`:       func(c *streams.Config) { c.Policy = "best" },
+		"clients a second":    func(c *streams.Config) { c.Arrivals = 0 },
+	} {
+		c := short(t, arise)
+		edit(&c)
+		if _, err := streams.Run(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}
