@@ -77,8 +77,10 @@ func (r *run) delay(c *client, bytes int, mbits, spread float64) float64 {
 	return ms * r.FPS / 1000
 }
 
-func (r *run) uplink(c *client) float64   { return r.delay(c, r.FrameBytes, r.Link.Up, r.Link.UpSpread) }
-func (r *run) downlink(c *client) float64 { return r.delay(c, r.ResultBytes, r.Link.Down, r.Link.DownSpread) }
+func (r *run) uplink(c *client) float64 { return r.delay(c, r.FrameBytes, r.Link.Up, r.Link.UpSpread) }
+func (r *run) downlink(c *client) float64 {
+	return r.delay(c, r.ResultBytes, r.Link.Down, r.Link.DownSpread)
+}
 
 // captured returns when a client has a frame, in frames of the server's clock.
 func (c *client) captured(frame int) float64 { return float64(frame) + c.phase }

@@ -97,8 +97,10 @@ func newRun(c Config) (*run, error) {
 }
 
 // frames returns the present in frames of the server's clock, and moment the time of one in these.
-func (r *run) frames() float64                   { return r.now.Seconds() * r.FPS }
-func (r *run) moment(frames float64) time.Duration { return time.Duration(math.Ceil(frames / r.FPS * 1e9)) }
+func (r *run) frames() float64 { return r.now.Seconds() * r.FPS }
+func (r *run) moment(frames float64) time.Duration {
+	return time.Duration(math.Ceil(frames / r.FPS * 1e9))
+}
 
 // Due implements [env.Scheduled].
 func (r *run) Due(x env.Item) error {
