@@ -25,10 +25,12 @@ type client struct {
 	served    bool
 	since     time.Duration // when it began to be
 	arrivals  offload.Arrivals
-	last      int     // the newest frame that it is to send
-	done      int     // the newest of which the batch has begun
-	estimated float64 // of the rate; 0: none yet
-	network   float64 // frames, smoothed
+	last      int            // the newest frame that it is to send
+	done      int            // the newest of which the batch has begun
+	book      offload.Client // what it has gained by batches that have begun
+	next      offload.Client // and by those that will in any case
+	estimated float64        // of the rate; 0: none yet
+	network   float64        // frames, smoothed
 	setting   offload.Setting
 
 	// What it loses, from its first result on.
@@ -131,5 +133,5 @@ func (r *run) estimate(c *client, x float64) {
 		c.estimated = x
 		return
 	}
-	c.estimated += (x - c.estimated) / 2
+	c.estimated += (x - c.estimated) * r.Weight
 }

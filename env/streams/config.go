@@ -7,6 +7,7 @@
 package streams
 
 import (
+	"slices"
 	"time"
 
 	"gearshift/env"
@@ -63,7 +64,10 @@ type Content struct {
 // Config is what is simulated.
 type Config struct {
 	System
-	FPS float64
+	// Margin is by how much more than estimated clients are taken to lose, relative to it, and Weight how much one
+	// result counts in an estimate.
+	Margin, Weight float64
+	FPS            float64
 	// Profile has the times of the server's batches, and Largest bounds them.
 	Profile *profile.Profile
 	Largest int
@@ -91,12 +95,15 @@ type Config struct {
 // Default has what the paper states (ARISE-9, 11, 12), and assumed sizes of frames and results.
 func Default() Config {
 	return Config{
-		FPS: 60, Largest: 16, Grace: 0.1, Period: 200 * time.Millisecond, Horizon: time.Second,
+		FPS: 60, Weight: 0.5, Largest: 16, Grace: 0.1, Period: 200 * time.Millisecond, Horizon: time.Second,
 		Link: FiveG, FrameBytes: 20_000, ResultBytes: 10_000,
-		Content: Content{Rate: 0.006, Apart: 0.3, Spread: 0.15, Memory: 2 * time.Second, Noise: 0.1},
+		Content: Content{Rate: 0.006, Apart: 0.3, Spread: 0.1, Memory: 5 * time.Second, Noise: 0.1},
 		SLA:     [2]float64{0.02, 0.02}, Arrivals: 10, Session: 70 * time.Second, Length: 2 * time.Minute, Warmup: 20 * time.Second,
 	}
 }
+
+// planned reports whether clients send by a schedule.
+func (c *Config) planned() bool { return c.Policy != offload.Alpha }
 
 func (c *Config) validate() error {
 	var found faults.List
@@ -108,6 +115,7 @@ func (c *Config) validate() error {
 	found.If(c.Warmup < 0 || c.Length <= c.Warmup, "a length of %v with a warm-up of %v", c.Length, c.Warmup)
 	found.If(!(c.Link.Up > 0 && c.Link.Down > 0) || c.Link.RoundTrip < 0, "link %q: rates must be above 0", c.Link.Name)
 	found.If(!(c.SLA[0] >= 0 && c.SLA[1] >= c.SLA[0]), "SLAs from %v to %v", c.SLA[0], c.SLA[1])
-	found.If(c.Clients == 0 && c.Policy != offload.Arise && c.Policy != offload.Alpha, "policy %q", c.Policy)
+	found.If(!slices.Contains(offload.Policies, c.Policy), "policy %q; want one of %v", c.Policy, offload.Policies)
+	found.If(!(c.Weight > 0 && c.Weight <= 1 && c.Margin >= 0), "a weight of %v and a margin of %v; want a part of 1, and 0 or more", c.Weight, c.Margin)
 	return found.Err()
 }

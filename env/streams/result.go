@@ -21,6 +21,9 @@ type Result struct {
 	Seconds int
 	// EstimateError is that of a rate times the interval: of a drop.
 	EstimateError Moments
+	// Fluid is the part of the server that its clients would take if intervals need not be whole and nothing waited or
+	// varied: of a server that carries as many of them as can be it is 1.
+	Fluid float64
 	// Evicted counts clients that had to leave the server.
 	Evicted int
 }
@@ -59,6 +62,7 @@ func (r *run) sum() *Result {
 	x, measured := &r.res, (r.Length - r.Warmup).Seconds()
 	x.Clients = r.servedTime / measured
 	x.Busy = r.busyTime / measured
+	x.Fluid = r.fluid.Mean()
 	x.Drop /= float64(max(1, x.Seconds))
 	x.Broken = float64(r.broken) / float64(max(1, x.Seconds))
 	x.Late = float64(r.late) / float64(max(1, x.Batches))

@@ -41,6 +41,7 @@ type run struct {
 	res                  Result
 	broken, late         int
 	sizes, intervals     Moments
+	fluid                Moments
 	servedTime, busyTime float64
 	counted              time.Duration // until when served clients are counted
 	serving              int
@@ -80,7 +81,7 @@ func newRun(c Config) (*run, error) {
 		Engine: engine.Config{Scheduler: engine.PrefillFirst, MaxBatchTokens: 1, MaxSequences: c.Largest, BlockTokens: 1}}
 	r := &run{Config: c, random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 61)), counted: c.Warmup}
 	r.planner = &offload.Planner{Policy: c.Policy, Server: offload.Server{Grace: c.Grace, Longest: int(c.FPS)}}
-	if c.Policy == offload.Alpha {
+	if !c.planned() {
 		r.planner.Grace = 0
 	}
 	for n := 1; n <= min(c.Largest, c.Profile.Most(0)); n++ {
@@ -121,6 +122,7 @@ func (r *run) Due(x env.Item) error {
 		r.dispatch()
 	case planDue:
 		r.plan()
+		r.measure()
 		r.sim.Schedule(env.Item{At: r.now + r.Period, Kind: planDue})
 	}
 	return nil
@@ -158,6 +160,7 @@ func (r *run) serve(c *client, served bool) {
 		r.serving++
 		c.tracked = -1 // its results came from elsewhere
 		c.last, c.done = c.newest(r.frames()), c.newest(r.frames())
+		c.book, c.next = offload.Client{}, offload.Client{}
 		return
 	}
 	r.serving--
@@ -171,14 +174,40 @@ func (r *run) countServed() {
 	}
 }
 
+// measure takes the part of the server that its clients take at the rates that they have.
+func (r *run) measure() {
+	if r.now < r.Warmup {
+		return
+	}
+	sum := 0.0
+	for _, id := range r.active {
+		if c := r.clients[id]; c.served {
+			share, _ := r.planner.Share(&offload.Client{SLA: c.sla, Rate: r.at(c, c.newest(r.frames())), Network: c.network})
+			sum += share
+		}
+	}
+	r.fluid.Add(sum)
+}
+
 // known returns what the server knows of a client, for a plan whose first batch begins then.
 func (r *run) known(c *client) offload.Client {
-	x := offload.Client{SLA: c.sla, Rate: c.estimated, Network: c.network, Last: c.last, Waiting: !c.served, Given: r.Fixed}
+	x := offload.Client{SLA: c.sla, Rate: c.estimated * (1 + r.Margin), Network: c.network, Last: c.last, Waiting: !c.served, Given: r.Fixed}
+	if c.served {
+		x.Ready, x.Credit = c.next.Ready, c.next.Credit
+	}
 	x.Arrival = c.captured(c.last) + c.network/2
 	if at, ok := c.arrivals.Predict(c.last); ok {
-		x.Arrival = at
+		x.Arrival, x.Late = at, 2*c.arrivals.Spread()
 	}
 	return x
+}
+
+// booked notes in a book of a client's that a frame is in a batch of n which begins then.
+func (r *run) booked(c *client, book *offload.Client, number int, begins float64, n int) {
+	x := r.known(c)
+	lag := x.Arrival - float64(x.Last)
+	ready := int(math.Ceil(begins - lag + c.network + r.planner.Latency[n-1] - offload.Same))
+	book.Serve(r.planner.Allowed(&x), number, ready)
 }
 
 // Ended implements [env.Follower].

@@ -81,9 +81,19 @@ func TestASchedulePaysOff(t *testing.T) {
 	}
 }
 
+// By deadlines a server carries more clients than by Algorithm 1, with a margin by which their SLAs hold as well.
+func TestDeadlinesPayOff(t *testing.T) {
+	ours := short(t, streams.System{Name: "gearshift", Policy: offload.Gearshift})
+	ours.Grace, ours.Margin = 0.02, 0.15
+	planned, r := run(t, short(t, arise)), run(t, ours)
+	if r.Clients < 1.1*planned.Clients || r.Broken > 0.05 || r.Fluid < planned.Fluid || r.Fluid > 1 {
+		t.Errorf("by deadlines %+v, by Algorithm 1 %+v", r, planned)
+	}
+}
+
 // The same configuration gives the same result, and another seed another.
 func TestRunsRepeat(t *testing.T) {
-	for _, s := range []streams.System{arise, alpha, {Policy: offload.Alpha, Verified: true}, {Policy: offload.Alpha, Fixed: offload.Setting{Interval: 3}}} {
+	for _, s := range []streams.System{arise, alpha, {Policy: offload.Gearshift}, {Policy: offload.Alpha, Verified: true}, {Policy: offload.Alpha, Fixed: offload.Setting{Interval: 3}}} {
 		c := short(t, s)
 		first, second := run(t, c), run(t, c)
 		if c.Seed++; !reflect.DeepEqual(first, second) || reflect.DeepEqual(first, run(t, c)) {

@@ -48,7 +48,7 @@ func (r *run) plan() {
 	if down, _ := r.sim.Down(0); down {
 		return
 	}
-	if r.Policy == offload.Arise {
+	if r.planned() {
 		r.reschedule()
 		return
 	}
@@ -96,12 +96,14 @@ func (r *run) reschedule() {
 	}
 	s.schedule = s.schedule[:kept]
 	for _, id := range r.active { // the newest frame that is sent in any case
-		r.clients[id].last = r.clients[id].done
+		r.clients[id].last, r.clients[id].next = r.clients[id].done, r.clients[id].book
 	}
 	for _, p := range s.schedule {
 		for _, k := range p.frames {
 			if f := &r.sent[k]; !f.void {
-				r.clients[f.client].last = max(r.clients[f.client].last, f.number)
+				c := r.clients[f.client]
+				c.last = max(c.last, f.number)
+				r.booked(c, &c.next, f.number, p.start, len(p.frames))
 			}
 		}
 	}
@@ -162,7 +164,10 @@ func (r *run) arrive(k int) {
 		r.server.waiting = append(r.server.waiting, k)
 	} else if !slices.Contains(r.server.schedule, f.planned) {
 		r.res.Missed++ // its batch has begun without it
-		return
+		if r.Policy != offload.Gearshift {
+			return
+		}
+		r.server.waiting = append(r.server.waiting, k)
 	}
 	r.dispatch()
 }
@@ -172,7 +177,7 @@ func (r *run) dispatch() {
 	if r.server.left > 0 {
 		return
 	}
-	if r.Policy == offload.Arise {
+	if r.planned() {
 		r.follow()
 	} else {
 		r.react()
@@ -203,9 +208,12 @@ func (r *run) follow() {
 			c := r.clients[r.sent[k].client]
 			c.done = max(c.done, r.sent[k].number)
 		}
+		there = append(there, s.waiting...) // what was late for the batches before
+		s.waiting = s.waiting[:0]
 		if len(there) == 0 {
 			continue
 		}
+		there = there[:min(len(there), len(r.planner.Latency))]
 		if r.now >= r.Warmup && r.frames() > p.start+1e-6 {
 			r.late++
 		}
@@ -255,6 +263,10 @@ func (r *run) begin(batch []int) {
 	}
 	copy(s.running[:], batch)
 	s.left = len(batch)
+	for _, k := range batch {
+		c := r.clients[r.sent[k].client]
+		r.booked(c, &c.book, r.sent[k].number, r.frames(), len(batch))
+	}
 	s.batches++
 	r.sim.BeginBatch(0, 0, len(batch), s.batches<<8, r.now)
 }

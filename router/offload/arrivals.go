@@ -1,5 +1,7 @@
 package offload
 
+import "math"
+
 // recent is how many arrivals are looked at.
 const recent = 16
 
@@ -18,6 +20,20 @@ func (a *Arrivals) Add(frame int, at float64) {
 	}
 	a.frame[a.n%recent], a.at[a.n%recent] = float64(frame), at
 	a.n++
+}
+
+// Spread returns the standard deviation of the latest arrivals from a line through them; 0 of less than three.
+func (a *Arrivals) Spread() float64 {
+	n := min(a.n, recent)
+	if n < 3 {
+		return 0
+	}
+	var sum float64
+	for i := range n {
+		at, _ := a.Predict(int(a.frame[i]))
+		sum += (a.at[i] - at) * (a.at[i] - at)
+	}
+	return math.Sqrt(sum / float64(n))
 }
 
 // Predict returns when the frame arrives; false before the first arrival. Until there are three, one frame takes one

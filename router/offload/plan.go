@@ -18,7 +18,7 @@ const (
 )
 
 // Policies are all of them; the first is the default.
-var Policies = []Policy{Arise, Alpha}
+var Policies = []Policy{Arise, Alpha, Gearshift}
 
 // Request is a frame that a client is to send.
 type Request struct {
@@ -51,6 +51,12 @@ type Planner struct {
 	seen     []int     // the batch that it was in last
 	sorted   []Request // of the sort
 	counts   []int32   // of the sort, by digit
+
+	// Of [Gearshift].
+	book         []Client  // as the plan leaves them
+	allowed      []float64 // strides
+	prefers      []int     // sizes of batches
+	queue, again []due
 }
 
 // progress is how far a client's results are as a plan is gone through.
@@ -81,6 +87,11 @@ func (p *Planner) Plan(clients []Client, start, horizon float64) (batches []Batc
 		if !clients[i].Waiting && p.settings[i].Interval > 0 {
 			p.kept = append(p.kept, i)
 		}
+	}
+	if p.Policy == Gearshift {
+		p.byDeadlines(clients, start, horizon)
+		slices.Sort(p.kept)
+		return p.batches, p.kept
 	}
 	full := false
 	for {

@@ -29,9 +29,9 @@ func drawn(r *randv2.Rand, n int) (clients []offload.Client) {
 // twice, or in a larger one than it tolerates; frames of a client grow, are not of the future, and are as new as they
 // can be; and whoever is kept keeps its SLA by strides that are counted frame by frame.
 func TestPlansKeepTheirRules(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(400) {
 		r := rand(seed)
-		p := &offload.Planner{Server: synthetic(0.1)}
+		p := &offload.Planner{Server: synthetic(0.1), Policy: []offload.Policy{offload.Arise, offload.Gearshift}[seed%2]}
 		clients := drawn(r, 1+r.IntN(30))
 		batches, kept := p.Plan(clients, 10, 60)
 		settings := p.Settings(clients)
@@ -49,7 +49,7 @@ func TestPlansKeepTheirRules(t *testing.T) {
 			for _, x := range b.Requests {
 				c := &clients[x.Client]
 				age := b.Start - (c.Arrival + float64(x.Frame-c.Last))
-				if in[x.Client] || len(b.Requests) > settings[x.Client].Batch || x.Frame <= last[x.Client] || age < -1e-9 || age >= 1 || !slices.Contains(kept, x.Client) {
+				if in[x.Client] || len(b.Requests) > settings[x.Client].Batch && p.Policy == offload.Arise || x.Frame <= last[x.Client] || age < -1e-9 || age >= 1 || !slices.Contains(kept, x.Client) {
 					t.Fatalf("seed %d: batch %d has %+v", seed, k, b)
 				}
 				in[x.Client], last[x.Client] = true, x.Frame
@@ -122,33 +122,97 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
+// A client that is served by its deadlines uses up what its SLA leaves: more clients than Algorithm 1 has. Who costs
+// most has to go first.
+func TestDeadlinesServeMore(t *testing.T) {
+	serve := func(policy offload.Policy) []int {
+		p := &offload.Planner{Server: synthetic(0.02), Policy: policy}
+		var clients []offload.Client
+		for i := range 60 {
+			c := offload.Client{SLA: 0.04, Rate: 0.005, Network: 0.9, Last: i % 12, Arrival: float64(i%12) + 0.3 + float64(i%7)/10, Waiting: i > 1}
+			if i == 1 {
+				c.SLA = 0.01
+			}
+			clients = append(clients, c)
+		}
+		for i := 2; i < 40; i++ { // are served
+			clients[i].Waiting = false
+		}
+		_, kept := p.Plan(clients, 14, 60)
+		return slices.Clone(kept)
+	}
+	arise, ours := serve(offload.Arise), serve(offload.Gearshift)
+	if float64(len(ours)) < 1.1*float64(len(arise)) || slices.Contains(ours, 1) {
+		t.Errorf("Algorithm 1 serves %d, by deadlines %d: %v", len(arise), len(ours), ours)
+	}
+}
+
+// What a client has on its strides: none while it has no result, then what each interval leaves, within bounds.
+func TestCredit(t *testing.T) {
+	c := offload.Client{}
+	if c.Serve(6, 10, 14); c.Credit != 0 || c.Last != 10 || c.Ready != 14 {
+		t.Errorf("after its first request: %+v", c)
+	}
+	if c.Serve(6, 14, 18); c.Credit != 2 { // strides 4, 5, 6, 7
+		t.Errorf("the credit after four strides of 5.5 in the mean is %v, want 2", c.Credit)
+	}
+	if c.Serve(6, 400, 404); c.Credit != -24 {
+		t.Errorf("the credit after a long time is %v, want -24, the bound", c.Credit)
+	}
+}
+
+// The server that is shared by clients of one kind carries as many as a share each fits, and step 1 has no more.
+func TestShares(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand(seed)
+		s := synthetic(0)
+		c := &offload.Client{SLA: 0.005 + 0.06*r.Float64(), Rate: 0.002 + 0.01*r.Float64(), Network: 3 * r.Float64()}
+		share, n := s.Share(c)
+		x := s.Best(c)
+		if carried := s.Capacity(x); carried > 1/share*(1+1e-9) || carried < 0.6/share {
+			t.Fatalf("seed %d: step 1 carries %v, a share is %v", seed, carried, share)
+		}
+		if n < 1 || n > 8 {
+			t.Fatalf("seed %d: batches of %d", seed, n)
+		}
+	}
+	s := synthetic(0)
+	if share, n := s.Share(&offload.Client{SLA: -1, Rate: 0.1}); !math.IsInf(share, 1) || n != 0 {
+		t.Errorf("a client that nothing serves takes %v in batches of %d", share, n)
+	}
+}
+
 // A plan allocates nothing once its memory is there (ARISE-28).
 func TestPlansDoNotAllocate(t *testing.T) {
-	p := &offload.Planner{Server: synthetic(0.1)}
-	clients := drawn(rand(1), 40)
-	if n := testing.AllocsPerRun(100, func() { p.Plan(clients, 10, 60) }); n > 0 {
-		t.Errorf("%v allocations, want none", n)
+	for _, policy := range offload.Policies {
+		p := &offload.Planner{Server: synthetic(0.1), Policy: policy}
+		clients := drawn(rand(1), 40)
+		if n := testing.AllocsPerRun(100, func() { p.Plan(clients, 10, 60) }); n > 0 {
+			t.Errorf("%s: %v allocations, want none", policy, n)
+		}
 	}
 }
 
 // BenchmarkPlan makes plans of so many requests: 50 clients have 1,000 in a second at 60 frames per second if they
 // send every 3 frames (ARISE-28: .8 ms).
 func BenchmarkPlan(b *testing.B) {
-	for _, n := range []int{1_000, 10_000, 100_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			p := &offload.Planner{Server: offload.Server{Longest: 60}}
-			for k := range 64 { // of a server that carries them
-				p.Latency = append(p.Latency, 1000/float64(n)*(0.5+0.2*float64(k)))
-			}
-			var clients []offload.Client
-			for i := range n / 20 {
-				clients = append(clients, offload.Client{SLA: 1, Rate: 0.001, Last: i % 3, Arrival: float64(i%3) + 0.3, Given: offload.Setting{Interval: 3, Batch: 8 + i%8}})
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				p.Plan(clients, 3, 60)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/request")
-		})
+	for _, policy := range []offload.Policy{offload.Arise, offload.Gearshift} {
+		for _, n := range []int{1_000, 10_000, 100_000} {
+			b.Run(fmt.Sprint(policy, "/", n), func(b *testing.B) {
+				p := &offload.Planner{Server: offload.Server{Longest: 60}, Policy: policy}
+				for k := range 64 { // of a server that carries them
+					p.Latency = append(p.Latency, 1000/float64(n)*(0.5+0.2*float64(k)))
+				}
+				var clients []offload.Client
+				for i := range n / 20 {
+					clients = append(clients, offload.Client{SLA: 1, Rate: 0.001, Last: i % 3, Arrival: float64(i%3) + 0.3, Given: offload.Setting{Interval: 3, Batch: 8 + i%8}})
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					p.Plan(clients, 3, 60)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/request")
+			})
+		}
 	}
 }
