@@ -34,8 +34,9 @@ type client struct {
 	setting   offload.Setting
 
 	// What it loses, from its first result on.
-	tracked int // the frame of which the result is tracked; −1: none
-	from    int // the first frame that is not counted yet
+	tracked int     // the frame of which the result is tracked; −1: none
+	gap     float64 // of that result's model
+	from    int     // the first frame that is not counted yet
 	second  window
 	heard   bool // of a result
 }
@@ -91,7 +92,7 @@ func (c *client) captured(frame int) float64 { return float64(frame) + c.phase }
 func (c *client) newest(at float64) int { return int(math.Floor(at - c.phase + offload.Same)) }
 
 // result follows a result that has reached the client, which tracks it from the next frame on.
-func (r *run) result(c *client, of int, at float64) {
+func (r *run) result(c *client, of int, at, gap float64) {
 	ready := c.newest(at) + 1
 	if c.captured(ready-1) >= at-offload.Same {
 		ready--
@@ -106,7 +107,7 @@ func (r *run) result(c *client, of int, at float64) {
 		drop := r.at(c, of) * float64(stride) * (1 + r.Content.Noise*c.random.NormFloat64())
 		r.estimate(c, offload.Rate(drop, stride))
 	}
-	c.tracked, c.from = of, max(c.from, ready)
+	c.tracked, c.gap, c.from = of, gap, max(c.from, ready)
 }
 
 // count counts what the client loses until the frame, in whole seconds.
@@ -114,7 +115,7 @@ func (r *run) count(c *client, until int) {
 	reference := r.planner.Reference(&offload.Client{Network: c.network})
 	for ; c.from < until; c.from++ {
 		if w := &c.second; c.served {
-			w.sum += r.at(c, c.from) * (float64(c.from-c.tracked) - reference)
+			w.sum += c.gap + r.at(c, c.from)*(float64(c.from-c.tracked)-reference)
 			if w.n++; w.n >= int(r.FPS) {
 				r.window(c, w.sum/float64(w.n))
 				*w = window{}

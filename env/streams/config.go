@@ -61,6 +61,13 @@ type Content struct {
 	Noise float64
 }
 
+// Size is a smaller model of the server's.
+type Size struct {
+	Profile *profile.Profile
+	// Gap is the accuracy that its results lose beside those of the first.
+	Gap float64
+}
+
 // Config is what is simulated.
 type Config struct {
 	System
@@ -71,6 +78,8 @@ type Config struct {
 	// Profile has the times of the server's batches, and Largest bounds them.
 	Profile *profile.Profile
 	Largest int
+	// Smaller are further models of the server's, for [offload.Gearshift].
+	Smaller []Size
 	// Grace is the part of a batch's time that a schedule leaves free (ARISE-9).
 	Grace float64
 	// Period is how often the server plans, and Horizon how far.

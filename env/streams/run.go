@@ -50,6 +50,7 @@ type run struct {
 // frame is one that was sent, or its result.
 type frame struct {
 	client, number int
+	model          int      // that answers it
 	planned        *planned // nil of a client that sends by itself
 	void           bool     // it is not to be sent any more
 	at             float64  // when it arrived
@@ -73,28 +74,52 @@ func newRun(c Config) (*run, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	table, err := fleet.NewTable([]fleet.Task{{Name: "frames", Deadline: time.Second, Weight: 1, Quality: []float64{1}}}, []fleet.Variant{{Name: "model"}}, []fleet.Host{{Name: "server"}}, []fleet.Replica{{Name: "model@server"}})
+	config, err := c.simulated()
 	if err != nil {
 		return nil, err
 	}
-	config := &env.Config{Table: table, Profiles: []*profile.Profile{c.Profile}, KVTokens: []int{0}, Losses: c.Losses,
-		Engine: engine.Config{Scheduler: engine.PrefillFirst, MaxBatchTokens: 1, MaxSequences: c.Largest, BlockTokens: 1}}
 	r := &run{Config: c, random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 61)), counted: c.Warmup}
 	r.planner = &offload.Planner{Policy: c.Policy, Server: offload.Server{Grace: c.Grace, Longest: int(c.FPS)}}
 	if !c.planned() {
 		r.planner.Grace = 0
 	}
-	for n := 1; n <= min(c.Largest, c.Profile.Most(0)); n++ {
-		ms, _ := c.Profile.Batch(0, n, 0)
-		r.planner.Latency = append(r.planner.Latency, ms*c.FPS/1000)
+	r.planner.Latency = c.latency(c.Profile)
+	for _, x := range c.Smaller {
+		r.planner.Smaller = append(r.planner.Smaller, offload.Model{Latency: c.latency(x.Profile), Gap: x.Gap})
 	}
 	if r.sim, err = env.NewSimulator(config); err != nil {
 		return nil, err
 	}
-	r.sim.Follow(config, fleet.NewLedger(table), c.Seed, r)
+	r.sim.Follow(config, fleet.NewLedger(config.Table), c.Seed, r)
 	r.sim.Schedule(env.Item{Kind: clientCame})
 	r.sim.Schedule(env.Item{At: c.Period, Kind: planDue})
 	return r, nil
+}
+
+// simulated is the simulator's server: a host with a replica of each model.
+func (c *Config) simulated() (*env.Config, error) {
+	x := &env.Config{Losses: c.Losses, Engine: engine.Config{Scheduler: engine.PrefillFirst, MaxBatchTokens: 1, MaxSequences: c.Largest, BlockTokens: 1}}
+	task := fleet.Task{Name: "frames", Deadline: time.Second, Weight: 1}
+	var variants []fleet.Variant
+	var replicas []fleet.Replica
+	for i, s := range append([]Size{{Profile: c.Profile}}, c.Smaller...) {
+		name := fmt.Sprint("model-", i)
+		variants, replicas = append(variants, fleet.Variant{Name: name}), append(replicas, fleet.Replica{Name: name + "@server", Variant: i})
+		task.Quality = append(task.Quality, 1-s.Gap)
+		x.Profiles, x.KVTokens = append(x.Profiles, s.Profile), append(x.KVTokens, 0)
+	}
+	var err error
+	x.Table, err = fleet.NewTable([]fleet.Task{task}, variants, []fleet.Host{{Name: "server"}}, replicas)
+	return x, err
+}
+
+// latency lists the times of a model's batches in frames.
+func (c *Config) latency(p *profile.Profile) (list []float64) {
+	for n := 1; n <= min(c.Largest, p.Most(0)); n++ {
+		ms, _ := p.Batch(0, n, 0)
+		list = append(list, ms*c.FPS/1000)
+	}
+	return list
 }
 
 // frames returns the present in frames of the server's clock, and moment the time of one in these.
@@ -117,7 +142,7 @@ func (r *run) Due(x env.Item) error {
 		r.arrive(x.Index)
 	case resultHeard:
 		f := &r.sent[x.Index]
-		r.result(r.clients[f.client], f.number, r.frames())
+		r.result(r.clients[f.client], f.number, r.frames(), r.gap(f.model))
 	case batchDue:
 		r.dispatch()
 	case planDue:
@@ -174,6 +199,14 @@ func (r *run) countServed() {
 	}
 }
 
+// gap is the accuracy that the results of a model lose.
+func (r *run) gap(model int) float64 {
+	if model == 0 {
+		return 0
+	}
+	return r.Smaller[model-1].Gap
+}
+
 // measure takes the part of the server that its clients take at the rates that they have.
 func (r *run) measure() {
 	if r.now < r.Warmup {
@@ -182,7 +215,7 @@ func (r *run) measure() {
 	sum := 0.0
 	for _, id := range r.active {
 		if c := r.clients[id]; c.served {
-			share, _ := r.planner.Share(&offload.Client{SLA: c.sla, Rate: r.at(c, c.newest(r.frames())), Network: c.network})
+			share, _, _ := r.planner.Share(&offload.Client{SLA: c.sla, Rate: r.at(c, c.newest(r.frames())), Network: c.network})
 			sum += share
 		}
 	}
@@ -193,7 +226,7 @@ func (r *run) measure() {
 func (r *run) known(c *client) offload.Client {
 	x := offload.Client{SLA: c.sla, Rate: c.estimated * (1 + r.Margin), Network: c.network, Last: c.last, Waiting: !c.served, Given: r.Fixed}
 	if c.served {
-		x.Ready, x.Credit = c.next.Ready, c.next.Credit
+		x.Ready, x.Credit, x.Model = c.next.Ready, c.next.Credit, c.next.Model
 	}
 	x.Arrival = c.captured(c.last) + c.network/2
 	if at, ok := c.arrivals.Predict(c.last); ok {
@@ -202,12 +235,12 @@ func (r *run) known(c *client) offload.Client {
 	return x
 }
 
-// booked notes in a book of a client's that a frame is in a batch of n which begins then.
-func (r *run) booked(c *client, book *offload.Client, number int, begins float64, n int) {
+// booked notes in a book of a client's that a frame is in a batch which begins then and takes so long.
+func (r *run) booked(c *client, book *offload.Client, number int, begins, takes float64, model int) {
 	x := r.known(c)
 	lag := x.Arrival - float64(x.Last)
-	ready := int(math.Ceil(begins - lag + c.network + r.planner.Latency[n-1] - offload.Same))
-	book.Serve(r.planner.Allowed(&x), number, ready)
+	book.SLA, book.Rate, book.Network = x.SLA, x.Rate, x.Network
+	r.planner.Serve(book, number, int(math.Ceil(begins-lag+c.network+takes-offload.Same)), model)
 }
 
 // Ended implements [env.Follower].

@@ -26,6 +26,8 @@ type server struct {
 type planned struct {
 	start  float64
 	frames []int
+	model  int
+	takes  float64
 }
 
 // forget drops all that is planned.
@@ -88,7 +90,7 @@ func (r *run) reschedule() {
 	start, kept := now+lead, 0
 	for kept < len(s.schedule) && s.schedule[kept].start < now+lead {
 		p := s.schedule[kept]
-		start = p.start + r.planner.Slot(len(p.frames))
+		start = p.start + (1+r.planner.Grace)*p.takes
 		kept++
 	}
 	for _, p := range s.schedule[kept:] {
@@ -103,7 +105,7 @@ func (r *run) reschedule() {
 			if f := &r.sent[k]; !f.void {
 				c := r.clients[f.client]
 				c.last = max(c.last, f.number)
-				r.booked(c, &c.next, f.number, p.start, len(p.frames))
+				r.booked(c, &c.next, f.number, p.start, p.takes, p.model)
 			}
 		}
 	}
@@ -118,7 +120,7 @@ func (r *run) reschedule() {
 		c.setting = r.planner.Best(&list[i])
 	}
 	for _, b := range batches {
-		p := &planned{start: b.Start}
+		p := &planned{start: b.Start, model: b.Model, takes: r.took(b.Model, len(b.Requests))}
 		for _, x := range b.Requests {
 			r.send(r.clients[ids[x.Client]], x.Frame, p)
 		}
@@ -195,7 +197,7 @@ func (r *run) follow() {
 				there = append(there, k)
 			}
 		}
-		patience := p.start + r.planner.Slot(len(p.frames)) - r.planner.Latency[len(p.frames)-1]
+		patience := p.start + r.planner.Grace*p.takes
 		if at := r.moment(patience); len(there) < len(p.frames) && r.now < at {
 			if s.due != at {
 				s.due = at
@@ -208,7 +210,7 @@ func (r *run) follow() {
 			c := r.clients[r.sent[k].client]
 			c.done = max(c.done, r.sent[k].number)
 		}
-		there = append(there, s.waiting...) // what was late for the batches before
+		there = append(there, s.waiting...) // what was late for the batches before, of whatever model
 		s.waiting = s.waiting[:0]
 		if len(there) == 0 {
 			continue
@@ -217,9 +219,17 @@ func (r *run) follow() {
 		if r.now >= r.Warmup && r.frames() > p.start+1e-6 {
 			r.late++
 		}
-		r.begin(there)
+		r.begin(there, p.model)
 		return
 	}
+}
+
+// took is the time of a batch of a model.
+func (r *run) took(model, n int) float64 {
+	if model == 0 {
+		return r.planner.Latency[n-1]
+	}
+	return r.planner.Smaller[model-1].Latency[n-1]
 }
 
 // react begins a batch of what has arrived, as large as all in it tolerate.
@@ -245,16 +255,16 @@ func (r *run) react() {
 			s.pushed = r.now
 		}
 	}
-	r.begin(batch)
+	r.begin(batch, 0)
 }
 
-// begin begins a batch.
-func (r *run) begin(batch []int) {
-	s := &r.server
+// begin begins a batch of a model.
+func (r *run) begin(batch []int, model int) {
+	s, takes := &r.server, r.took(model, len(batch))
 	if r.now >= r.Warmup {
 		r.res.Batches++
 		r.sizes.Add(float64(len(batch)))
-		r.busyTime += r.planner.Latency[len(batch)-1] / r.FPS
+		r.busyTime += takes / r.FPS
 		for _, k := range batch {
 			if f := &r.sent[k]; r.clients[f.client].tracked >= 0 {
 				r.intervals.Add(float64(f.number - r.clients[f.client].tracked))
@@ -265,10 +275,11 @@ func (r *run) begin(batch []int) {
 	s.left = len(batch)
 	for _, k := range batch {
 		c := r.clients[r.sent[k].client]
-		r.booked(c, &c.book, r.sent[k].number, r.frames(), len(batch))
+		r.sent[k].model = model
+		r.booked(c, &c.book, r.sent[k].number, r.frames(), takes, model)
 	}
 	s.batches++
-	r.sim.BeginBatch(0, 0, len(batch), s.batches<<8, r.now)
+	r.sim.BeginBatch(model, 0, len(batch), s.batches<<8, r.now)
 }
 
 // quiet is how long no request may have waited for another batch until a client is added (ARISE-19).

@@ -26,8 +26,9 @@ type Client struct {
 	Arrival float64
 	// Ready is the first frame that the result of Last serves; 0: it has none yet. Late is how much later than
 	// predicted its frames may arrive, and Credit what it has gained on the strides that are allowed, see [Client.Serve].
-	// They are of [Gearshift].
+	// Model is that of the result. They are of [Gearshift].
 	Ready  int
+	Model  int
 	Late   float64
 	Credit float64
 	// Waiting marks a candidate that is not served yet.
@@ -42,10 +43,20 @@ type Setting struct {
 	Batch    int
 }
 
-// Server is what runs the batches.
-type Server struct {
+// Model is a smaller one of a server's.
+type Model struct {
 	// Latency is that of a batch by its size, the first of one request.
 	Latency []float64
+	// Gap is the accuracy that its results lose beside those of the server's first model.
+	Gap float64
+}
+
+// Server is what runs the batches.
+type Server struct {
+	// Latency is that of a batch of its first model, to which SLAs relate, by its size, the first of one request.
+	Latency []float64
+	// Smaller are its other models, for [Gearshift].
+	Smaller []Model
 	// Grace is the part of a batch's latency that a plan leaves free after it, for requests that are late (ARISE-9).
 	Grace float64
 	// Longest bounds the interval of clients that lose next to nothing.

@@ -32,6 +32,7 @@ type Request struct {
 type Batch struct {
 	Start    float64
 	Requests []Request // of the plan
+	Model    int       // 0 is the server's first
 }
 
 // Planner makes plans for one server. Its methods return memory of its own, which the next call overwrites.
@@ -53,10 +54,9 @@ type Planner struct {
 	counts   []int32   // of the sort, by digit
 
 	// Of [Gearshift].
-	book         []Client  // as the plan leaves them
-	allowed      []float64 // strides
-	prefers      []int     // sizes of batches
-	queue, again []due
+	book  []Client // as the plan leaves them
+	queue []due
+	batch []due
 }
 
 // progress is how far a client's results are as a plan is gone through.

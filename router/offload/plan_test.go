@@ -149,14 +149,14 @@ func TestDeadlinesServeMore(t *testing.T) {
 
 // What a client has on its strides: none while it has no result, then what each interval leaves, within bounds.
 func TestCredit(t *testing.T) {
-	c := offload.Client{}
-	if c.Serve(6, 10, 14); c.Credit != 0 || c.Last != 10 || c.Ready != 14 {
+	c, s := offload.Client{SLA: 0.035, Rate: 0.01, Network: 0.9}, synthetic(0) // 3.5 strides beyond the reference's 2.5
+	if s.Serve(&c, 10, 14, 0); c.Credit != 0 || c.Last != 10 || c.Ready != 14 {
 		t.Errorf("after its first request: %+v", c)
 	}
-	if c.Serve(6, 14, 18); c.Credit != 2 { // strides 4, 5, 6, 7
+	if s.Serve(&c, 14, 18, 0); math.Abs(c.Credit-2) > 1e-9 { // strides 4, 5, 6, 7
 		t.Errorf("the credit after four strides of 5.5 in the mean is %v, want 2", c.Credit)
 	}
-	if c.Serve(6, 400, 404); c.Credit != -24 {
+	if s.Serve(&c, 400, 404, 0); math.Abs(c.Credit+24) > 1e-9 {
 		t.Errorf("the credit after a long time is %v, want -24, the bound", c.Credit)
 	}
 }
@@ -167,7 +167,7 @@ func TestShares(t *testing.T) {
 		r := rand(seed)
 		s := synthetic(0)
 		c := &offload.Client{SLA: 0.005 + 0.06*r.Float64(), Rate: 0.002 + 0.01*r.Float64(), Network: 3 * r.Float64()}
-		share, n := s.Share(c)
+		share, _, n := s.Share(c)
 		x := s.Best(c)
 		if carried := s.Capacity(x); carried > 1/share*(1+1e-9) || carried < 0.6/share {
 			t.Fatalf("seed %d: step 1 carries %v, a share is %v", seed, carried, share)
@@ -177,7 +177,7 @@ func TestShares(t *testing.T) {
 		}
 	}
 	s := synthetic(0)
-	if share, n := s.Share(&offload.Client{SLA: -1, Rate: 0.1}); !math.IsInf(share, 1) || n != 0 {
+	if share, _, n := s.Share(&offload.Client{SLA: -1, Rate: 0.1}); !math.IsInf(share, 1) || n != 0 {
 		t.Errorf("a client that nothing serves takes %v in batches of %d", share, n)
 	}
 }
