@@ -2,60 +2,38 @@ package offload
 
 import "math"
 
-// recent is how many arrivals are looked at.
-const recent = 16
+// newest is how much the latest arrival counts beside those before it. The delay of a network wanders, so that what
+// came long ago says little: a straight line through the last 16 arrivals predicts worse than this.
+const newest = 0.3
 
-// Arrivals predicts when a client's frames arrive, by a line through those that arrived last: a single one is early
-// or late with its network (ARISE-6). The zero value has seen none.
+// Arrivals predicts when a client's frames arrive, by a regression on its recent arrivals in which each frame takes one
+// frame interval and the latest count most (ARISE-6). The zero value has seen none.
 type Arrivals struct {
-	frame [recent]float64
-	at    [recent]float64
-	n     int
+	n        int
+	frame    int     // the newest
+	lag      float64 // how much later than its number a frame arrives
+	variance float64 // of that
 }
 
 // Add notes that a frame has arrived. A frame that is not newer than the last is ignored.
 func (a *Arrivals) Add(frame int, at float64) {
-	if a.n > 0 && float64(frame) <= a.frame[(a.n-1)%recent] {
+	if a.n > 0 && frame <= a.frame {
 		return
 	}
-	a.frame[a.n%recent], a.at[a.n%recent] = float64(frame), at
-	a.n++
+	off := at - float64(frame) - a.lag
+	a.frame, a.n = frame, a.n+1
+	if a.n == 1 {
+		a.lag = off
+		return
+	}
+	a.lag += newest * off
+	a.variance += newest * (off*off - a.variance)
 }
 
-// Spread returns the standard deviation of the latest arrivals from a line through them; 0 of less than three.
-func (a *Arrivals) Spread() float64 {
-	n := min(a.n, recent)
-	if n < 3 {
-		return 0
-	}
-	var sum float64
-	for i := range n {
-		at, _ := a.Predict(int(a.frame[i]))
-		sum += (a.at[i] - at) * (a.at[i] - at)
-	}
-	return math.Sqrt(sum / float64(n))
-}
-
-// Predict returns when the frame arrives; false before the first arrival. Until there are three, one frame takes one
-// frame interval.
+// Predict returns when the frame arrives; false before the first arrival.
 func (a *Arrivals) Predict(frame int) (at float64, ok bool) {
-	n := min(a.n, recent)
-	if n == 0 {
-		return 0, false
-	}
-	var f, t float64
-	for i := range n {
-		f, t = f+a.frame[i], t+a.at[i]
-	}
-	f, t = f/float64(n), t/float64(n)
-	var spread, both float64
-	for i := range n {
-		spread += (a.frame[i] - f) * (a.frame[i] - f)
-		both += (a.frame[i] - f) * (a.at[i] - t)
-	}
-	slope := 1.0
-	if n > 2 && spread > 0 {
-		slope = both / spread
-	}
-	return t + slope*(float64(frame)-f), true
+	return float64(frame) + a.lag, a.n > 0
 }
+
+// Spread returns by how much the latest arrivals have missed what was predicted, as a standard deviation.
+func (a *Arrivals) Spread() float64 { return math.Sqrt(a.variance) }

@@ -31,8 +31,13 @@ func (s *Server) Allowed(c *Client, model int) float64 {
 // size; +Inf if none keeps its SLA. Intervals need not be whole, and no grace is left: the sum over clients that can be
 // served at once is 1 at most.
 func (s *Server) Share(c *Client) (share float64, model, batch int) {
+	return s.share(c, len(s.Smaller))
+}
+
+// share is Share with so many of the smaller models.
+func (s *Server) share(c *Client, smaller int) (share float64, model, batch int) {
 	share = math.Inf(1)
-	for m := range 1 + len(s.Smaller) {
+	for m := range 1 + smaller {
 		latency, allowed := s.model(m).Latency, s.Allowed(c, m)
 		for n, l := range latency {
 			interval := min(2*(allowed-float64(frames(c.Network+l)))+1, float64(s.Longest))
@@ -91,33 +96,38 @@ func (p *Planner) deadline(d *due) {
 const parts = 8
 
 // fits makes batches, and reports whether all keep their SLAs: of the sizes that suit clients of each kind, or where
-// that leaves a batch too many, of sizes into which those that are kept divide.
+// that leaves a batch too many, of sizes into which those that are kept divide; of all models, or, where batches of one
+// are too few, of the first alone.
 func (p *Planner) fits(clients []Client, start, horizon float64) bool {
-	if p.urgent(clients, start, horizon, len(p.Latency)) {
-		return true
-	}
-	before := len(p.Latency)
-	for k := 1; k <= parts; k++ {
-		if n := (len(p.kept) + k - 1) / k; n < before && n > 0 {
-			if p.urgent(clients, start, horizon, n) {
-				return true
+	for smaller := len(p.Smaller); ; smaller = 0 {
+		if p.urgent(clients, start, horizon, len(p.Latency), smaller) {
+			return true
+		}
+		before := len(p.Latency)
+		for k := 1; k <= parts; k++ {
+			if n := (len(p.kept) + k - 1) / k; n < before && n > 0 {
+				if p.urgent(clients, start, horizon, n, smaller) {
+					return true
+				}
+				before = n
 			}
-			before = n
+		}
+		if smaller == 0 {
+			return false
 		}
 	}
-	return false
 }
 
-// urgent makes batches of the most urgent clients until the horizon, of at most so many, and reports whether all keep
-// their SLAs.
-func (p *Planner) urgent(clients []Client, start, horizon float64, most int) bool {
+// urgent makes batches of the most urgent clients until the horizon, of at most so many and of so many of the smaller
+// models, and reports whether all keep their SLAs.
+func (p *Planner) urgent(clients []Client, start, horizon float64, most, smaller int) bool {
 	p.requests, p.batches, p.queue, p.lag = p.requests[:0], p.batches[:0], p.queue[:0], p.lag[:0]
 	p.book = append(p.book[:0], clients...)
 	for i := range clients {
 		p.lag = append(p.lag, clients[i].lag())
 	}
 	for _, i := range p.kept {
-		_, model, n := p.Share(&clients[i])
+		_, model, n := p.share(&clients[i], smaller)
 		p.queue = append(p.queue, due{client: i, model: model, batch: max(1, min(n, most))})
 		p.deadline(&p.queue[len(p.queue)-1])
 	}
