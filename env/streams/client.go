@@ -20,6 +20,7 @@ type client struct {
 		rate, delay float64 // standard deviations from the mean
 		step        int
 	}
+	recorded time.Duration // where in a recording of its link it began
 
 	// What the server knows.
 	served    bool
@@ -66,23 +67,42 @@ func (r *run) at(c *client, frame int) float64 {
 	return c.rate.mean * math.Exp(c.rate.x-r.Content.Spread*r.Content.Spread/2)
 }
 
-// delay draws how long so many bytes take one way, in frames. A link varies as slowly as [Link.Memory] has it.
-func (r *run) delay(c *client, bytes int, mbits, spread float64) float64 {
+// link returns what the client's link carries now, in Mbit/s, and its time one way in milliseconds. A link that is not
+// recorded varies as slowly as [Link.Memory] has it.
+func (r *run) link(c *client) (up, down, ms float64) {
 	l, random := &r.Link, c.random.NormFloat64
+	jitter := l.Jitter.Seconds() * 1000 * math.Abs(random())
+	if l.Recorded != nil {
+		up, down, roundTrip := l.Recorded.At(r.now + c.recorded)
+		return up, down, roundTrip.Seconds()*1000/2 + jitter
+	}
 	if step := int(r.now.Seconds() * rateSteps); c.link.step < step {
 		keep := math.Exp(-float64(step-c.link.step) / (l.Memory.Seconds() * rateSteps))
 		c.link.rate = keep*c.link.rate + math.Sqrt(1-keep*keep)*random()
 		c.link.delay = keep*c.link.delay + math.Sqrt(1-keep*keep)*random()
 		c.link.step = step
 	}
-	rate := max(mbits/10, mbits+spread*c.link.rate)
-	ms := max(0, l.RoundTrip.Seconds()*1000/2+l.Varying.Seconds()*1000/2*c.link.delay) + l.Jitter.Seconds()*1000*math.Abs(random()) + float64(8*bytes)/rate/1000
-	return ms * r.FPS / 1000
+	ms = max(0, l.RoundTrip.Seconds()*1000/2+l.Varying.Seconds()*1000/2*c.link.delay) + jitter
+	return l.Up + l.UpSpread*c.link.rate, l.Down + l.DownSpread*c.link.rate, ms
 }
 
-func (r *run) uplink(c *client) float64 { return r.delay(c, r.FrameBytes, r.Link.Up, r.Link.UpSpread) }
+// slowest is the rate of a link that carries nothing for a while, in Mbit/s.
+const slowest = 0.1
+
+// delay returns how long so many bytes take at the rate, after so many milliseconds, in frames.
+func (r *run) delay(bytes int, mbits, ms float64) float64 {
+	return (ms + float64(8*bytes)/max(slowest, mbits)/1000) * r.FPS / 1000
+}
+
+// uplink and downlink draw how long a frame takes to the server, and a result back, in frames.
+func (r *run) uplink(c *client) float64 {
+	up, _, ms := r.link(c)
+	return r.delay(r.FrameBytes, up, ms)
+}
+
 func (r *run) downlink(c *client) float64 {
-	return r.delay(c, r.ResultBytes, r.Link.Down, r.Link.DownSpread)
+	_, down, ms := r.link(c)
+	return r.delay(r.ResultBytes, down, ms)
 }
 
 // captured returns when a client has a frame, in frames of the server's clock.

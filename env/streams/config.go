@@ -14,6 +14,7 @@ import (
 	"gearshift/internal/faults"
 	"gearshift/router/offload"
 	"gearshift/router/profile"
+	"gearshift/workloads"
 )
 
 // System is how clients and their server are managed.
@@ -40,12 +41,14 @@ type Link struct {
 	// Memory is how long the link takes to change, and Jitter the standard deviation of what a single frame takes
 	// longer.
 	Memory, Jitter time.Duration
+	// Recorded replaces the means and deviations by what was recorded. Each client begins anywhere in it.
+	Recorded *workloads.Link
 }
 
 // The links of the paper (ARISE-11). How fast they vary is not stated.
 var (
-	FiveG = Link{"5G", 152, 6, 1715, 57, 14 * time.Millisecond, 2 * time.Millisecond, time.Second, 200 * time.Microsecond}
-	LTE   = Link{"LTE", 44, 8, 110, 17, 32 * time.Millisecond, 5 * time.Millisecond, time.Second, 500 * time.Microsecond}
+	FiveG = Link{"5G", 152, 6, 1715, 57, 14 * time.Millisecond, 2 * time.Millisecond, time.Second, 200 * time.Microsecond, nil}
+	LTE   = Link{"LTE", 44, 8, 110, 17, 32 * time.Millisecond, 5 * time.Millisecond, time.Second, 500 * time.Microsecond, nil}
 )
 
 // Content is what clients look at.
@@ -122,7 +125,7 @@ func (c *Config) validate() error {
 	found.If(c.Period <= 0 || c.Horizon < c.Period, "a plan every %v over %v; want a horizon of a period at least", c.Period, c.Horizon)
 	found.If(!(c.Arrivals > 0) || c.Session <= 0, "%v clients a second that stay %v; both must be above 0", c.Arrivals, c.Session)
 	found.If(c.Warmup < 0 || c.Length <= c.Warmup, "a length of %v with a warm-up of %v", c.Length, c.Warmup)
-	found.If(!(c.Link.Up > 0 && c.Link.Down > 0) || c.Link.RoundTrip < 0, "link %q: rates must be above 0", c.Link.Name)
+	found.If(c.Link.Recorded == nil && !(c.Link.Up > 0 && c.Link.Down > 0) || c.Link.RoundTrip < 0, "link %q: rates must be above 0", c.Link.Name)
 	found.If(!(c.SLA[0] >= 0 && c.SLA[1] >= c.SLA[0]), "SLAs from %v to %v", c.SLA[0], c.SLA[1])
 	found.If(!slices.Contains(offload.Policies, c.Policy), "policy %q; want one of %v", c.Policy, offload.Policies)
 	found.If(!(c.Weight > 0 && c.Weight <= 1 && c.Margin >= 0), "a weight of %v and a margin of %v; want a part of 1, and 0 or more", c.Weight, c.Margin)

@@ -11,6 +11,7 @@ import (
 	"gearshift/env/streams"
 	"gearshift/router/offload"
 	"gearshift/router/profile"
+	"gearshift/workloads"
 )
 
 // server takes (13 + 5n) ms for a batch of n, times the scale, as ARISE-23 has it at 1200 MHz.
@@ -137,9 +138,26 @@ func TestTrendsOfClients(t *testing.T) {
 	}
 }
 
+// A recorded link that is the same throughout is one that does not vary; one that stops for a while costs clients.
+func TestRecordedLinks(t *testing.T) {
+	c := short(t, streams.System{Name: "gearshift", Policy: offload.Gearshift})
+	c.Grace, c.Margin = 0.02, 0.15
+	even := streams.Link{Name: "even", Up: 152, Down: 1715, RoundTrip: 14 * time.Millisecond}
+	c.Link = even
+	want := run(t, c)
+	c.Link = streams.Link{Name: "recorded", Recorded: &workloads.Link{Step: time.Second, Up: []float64{152}, Down: []float64{1715}, RoundTrip: []time.Duration{14 * time.Millisecond}}}
+	if got := run(t, c); math.Abs(got.Clients-want.Clients) > 0.12*want.Clients || got.Missed > 50 {
+		t.Errorf("recorded: %+v, declared: %+v", got, want)
+	}
+	c.Link.Recorded.Up = []float64{152, 152, 152, 152, 0.5}
+	if got := run(t, c); got.Broken < 0.02 || got.Missed < 100 {
+		t.Errorf("with a link that stands still a fifth of the time: %+v", got)
+	}
+}
+
 // A server that is lost serves nobody; once it is back it serves as many as before.
 func TestTheServerIsLost(t *testing.T) {
-	for _, s := range []streams.System{arise, alpha} {
+	for _, s := range []streams.System{arise, {Name: "gearshift", Policy: offload.Gearshift}} {
 		c := short(t, s)
 		whole := run(t, c)
 		c.Losses = []env.HostLoss{{From: 20 * time.Second, To: 25 * time.Second}}
