@@ -10,29 +10,16 @@ import (
 
 // client is one that streams.
 type client struct {
-	id     int
-	sla    float64
-	leaves time.Duration
-	phase  float64 // of its frames, as a part of a frame interval
-	random *rand.Rand
-	rate   rate
-	link   struct {
+	offload.Stream // what the server knows
+	id             int
+	leaves         time.Duration
+	random         *rand.Rand
+	rate           rate
+	link           struct {
 		rate, delay float64 // standard deviations from the mean
 		step        int
 	}
 	recorded time.Duration // where in a recording of its link it began
-
-	// What the server knows.
-	served    bool
-	since     time.Duration // when it began to be
-	arrivals  offload.Arrivals
-	last      int            // the newest frame that it is to send
-	done      int            // the newest of which the batch has begun
-	book      offload.Client // what it has gained by batches that have begun
-	next      offload.Client // and by those that will in any case
-	estimated float64        // of the rate; 0: none yet
-	network   float64        // frames, smoothed
-	setting   offload.Setting
 
 	// What it loses, from its first result on.
 	tracked int     // the frame of which the result is tracked; −1: none
@@ -41,6 +28,9 @@ type client struct {
 	second  window
 	heard   bool // of a result
 }
+
+// clientOf returns the client of a stream.
+func clientOf(s *offload.Stream) *client { return s.Of.(*client) }
 
 // window is the drop within a second.
 type window struct {
@@ -105,16 +95,10 @@ func (r *run) downlink(c *client) float64 {
 	return r.delay(r.ResultBytes, down, ms)
 }
 
-// captured returns when a client has a frame, in frames of the server's clock.
-func (c *client) captured(frame int) float64 { return float64(frame) + c.phase }
-
-// newest returns the newest frame that a client has then.
-func (c *client) newest(at float64) int { return int(math.Floor(at - c.phase + offload.Same)) }
-
 // result follows a result that has reached the client, which tracks it from the next frame on.
 func (r *run) result(c *client, of int, at, gap float64) {
-	ready := c.newest(at) + 1
-	if c.captured(ready-1) >= at-offload.Same {
+	ready := c.Newest(at) + 1
+	if c.Captured(ready-1) >= at-offload.Same {
 		ready--
 	}
 	if c.tracked >= of { // a newer one is there
@@ -132,9 +116,9 @@ func (r *run) result(c *client, of int, at, gap float64) {
 
 // count counts what the client loses until the frame, in whole seconds.
 func (r *run) count(c *client, until int) {
-	reference := r.planner.Reference(&offload.Client{Network: c.network})
+	reference := r.schedule.Reference(&offload.Client{Network: c.Network})
 	for ; c.from < until; c.from++ {
-		if w := &c.second; c.served {
+		if w := &c.second; c.Served {
 			w.sum += c.gap + r.at(c, c.from)*(float64(c.from-c.tracked)-reference)
 			if w.n++; w.n >= int(r.FPS) {
 				r.window(c, w.sum/float64(w.n))
@@ -146,13 +130,13 @@ func (r *run) count(c *client, until int) {
 
 // estimate takes in what one result says of the rate.
 func (r *run) estimate(c *client, x float64) {
-	if r.now >= r.Warmup && c.served {
+	if r.now >= r.Warmup && c.Served {
 		truth := r.at(c, c.tracked)
-		r.res.EstimateError.Add((x - truth) * float64(c.setting.Interval))
+		r.res.EstimateError.Add((x - truth) * float64(c.Setting.Interval))
 	}
-	if c.estimated == 0 {
-		c.estimated = x
+	if c.Rate == 0 {
+		c.Rate = x
 		return
 	}
-	c.estimated += (x - c.estimated) * r.Weight
+	c.Rate += (x - c.Rate) * r.Weight
 }

@@ -52,7 +52,7 @@ func (r *run) window(c *client, drop float64) {
 	r.res.Seconds++
 	r.res.Drop += drop
 	r.res.Worst = max(r.res.Worst, drop)
-	if drop > c.sla+1e-9 {
+	if drop > c.SLA+1e-9 {
 		r.broken++
 	}
 }

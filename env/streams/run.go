@@ -29,14 +29,14 @@ const (
 // run is one under way. It is the follower of its simulator.
 type run struct {
 	Config
-	sim     *env.Simulator
-	planner *offload.Planner
-	now     time.Duration
-	random  *rand.Rand
-	clients []*client // all that have come
-	active  []int     // of those, the ones that are there, in the order in which they came
-	server  server
-	sent    []frame // by number, of frames and of results on their way
+	sim      *env.Simulator
+	schedule *offload.Schedule
+	now      time.Duration
+	random   *rand.Rand
+	clients  []*client // all that have come
+	active   []int     // of those, the ones that are there, in the order in which they came
+	server   server
+	sent     []*offload.Frame // by number, of frames and of results on their way
 
 	res                  Result
 	broken, late         int
@@ -45,15 +45,6 @@ type run struct {
 	servedTime, busyTime float64
 	counted              time.Duration // until when served clients are counted
 	serving              int
-}
-
-// frame is one that was sent, or its result.
-type frame struct {
-	client, number int
-	model          int      // that answers it
-	planned        *planned // nil of a client that sends by itself
-	void           bool     // it is not to be sent any more
-	at             float64  // when it arrived
 }
 
 // Run simulates. The same configuration gives the same result.
@@ -79,13 +70,13 @@ func newRun(c Config) (*run, error) {
 		return nil, err
 	}
 	r := &run{Config: c, random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 61)), counted: c.Warmup}
-	r.planner = &offload.Planner{Policy: c.Policy, Server: offload.Server{Grace: c.Grace, Longest: int(c.FPS)}}
+	r.schedule = &offload.Schedule{Margin: c.Margin, Horizon: c.Horizon.Seconds() * c.FPS, Fixed: c.Fixed}
+	r.schedule.Policy, r.schedule.Server = c.Policy, offload.Server{Grace: c.Grace, Longest: int(c.FPS), Latency: c.latency(c.Profile)}
 	if !c.planned() {
-		r.planner.Grace = 0
+		r.schedule.Grace = 0
 	}
-	r.planner.Latency = c.latency(c.Profile)
 	for _, x := range c.Smaller {
-		r.planner.Smaller = append(r.planner.Smaller, offload.Model{Latency: c.latency(x.Profile), Gap: x.Gap})
+		r.schedule.Smaller = append(r.schedule.Smaller, offload.Model{Latency: c.latency(x.Profile), Gap: x.Gap})
 	}
 	if r.sim, err = env.NewSimulator(config); err != nil {
 		return nil, err
@@ -141,8 +132,8 @@ func (r *run) Due(x env.Item) error {
 	case frameArrives:
 		r.arrive(x.Index)
 	case resultHeard:
-		f := &r.sent[x.Index]
-		r.result(r.clients[f.client], f.number, r.frames(), r.gap(f.model))
+		f := r.sent[x.Index]
+		r.result(clientOf(f.Stream), f.Number, r.frames(), r.gap(f.Model))
 	case batchDue:
 		r.dispatch()
 	case planDue:
@@ -157,15 +148,15 @@ func (r *run) Due(x env.Item) error {
 func (r *run) come() {
 	id := len(r.clients)
 	c := &client{id: id, random: rand.New(rand.NewPCG(splitmix.Mix(r.Seed), 1000+uint64(id))), tracked: -1, leaves: r.now + r.Session}
-	c.phase = c.random.Float64()
+	c.Of = c
+	c.Phase = c.random.Float64()
 	if l := r.Link.Recorded; l != nil {
 		c.recorded = time.Duration(c.random.Float64() * float64(l.Length()))
 	}
-	c.sla = r.SLA[0] + (r.SLA[1]-r.SLA[0])*c.random.Float64()
+	c.SLA = r.SLA[0] + (r.SLA[1]-r.SLA[0])*c.random.Float64()
 	c.rate = rate{mean: r.Content.Rate * (1 + r.Content.Apart*(2*c.random.Float64()-1)), x: r.Content.Spread * c.random.NormFloat64(), step: int(r.now.Seconds() * rateSteps)}
-	c.last = c.newest(r.frames())
-	c.network = r.uplink(c) + r.downlink(c)
-	c.estimated = r.at(c, c.last) * max(0.5, 1+r.Content.Noise*c.random.NormFloat64()) // by the server that it was on
+	c.Network = r.uplink(c) + r.downlink(c)
+	c.Rate = r.at(c, c.Newest(r.frames())) * max(0.5, 1+r.Content.Noise*c.random.NormFloat64()) // by the server that it was on
 	r.clients, r.active = append(r.clients, c), append(r.active, id)
 	r.sim.Schedule(env.Item{At: c.leaves, Kind: clientLeaves, Index: id})
 	r.sim.Schedule(env.Item{At: r.now + time.Duration(r.random.ExpFloat64()/r.Arrivals*1e9), Kind: clientCame})
@@ -173,25 +164,36 @@ func (r *run) come() {
 
 // leave has a client go.
 func (r *run) leave(id int) {
-	r.serve(r.clients[id], false)
+	r.leaving(r.clients[id])
 	r.active = slices.DeleteFunc(r.active, func(x int) bool { return x == id })
 }
 
 // serve begins or ends to serve a client.
 func (r *run) serve(c *client, served bool) {
-	if c.served == served {
-		return
+	if c.Served != served {
+		c.Serve(served, r.frames())
+		r.turned(c)
 	}
+}
+
+// turned counts that a client is served from now on, or no longer.
+func (r *run) turned(c *client) {
 	r.countServed()
-	c.served, c.since, c.second = served, r.now, window{}
-	if served {
+	c.second = window{}
+	if c.Served {
 		r.serving++
 		c.tracked = -1 // its results came from elsewhere
-		c.last, c.done = c.newest(r.frames()), c.newest(r.frames())
-		c.book, c.next = offload.Client{}, offload.Client{}
 		return
 	}
 	r.serving--
+	r.res.Evicted++
+}
+
+// leaving ends to serve a client of which nothing is the matter.
+func (r *run) leaving(c *client) {
+	evicted := r.res.Evicted
+	r.serve(c, false)
+	r.res.Evicted = evicted
 }
 
 // countServed counts the time of served clients.
@@ -207,7 +209,7 @@ func (r *run) gap(model int) float64 {
 	if model == 0 {
 		return 0
 	}
-	return r.Smaller[model-1].Gap
+	return r.Config.Smaller[model-1].Gap
 }
 
 // measure takes the part of the server that its clients take at the rates that they have.
@@ -217,44 +219,22 @@ func (r *run) measure() {
 	}
 	sum := 0.0
 	for _, id := range r.active {
-		if c := r.clients[id]; c.served {
-			share, _, _ := r.planner.Share(&offload.Client{SLA: c.sla, Rate: r.at(c, c.newest(r.frames())), Network: c.network})
+		if c := r.clients[id]; c.Served {
+			share, _, _ := r.schedule.Share(&offload.Client{SLA: c.SLA, Rate: r.at(c, c.Newest(r.frames())), Network: c.Network})
 			sum += share
 		}
 	}
 	r.fluid.Add(sum)
 }
 
-// known returns what the server knows of a client, for a plan whose first batch begins then.
-func (r *run) known(c *client) offload.Client {
-	x := offload.Client{SLA: c.sla, Rate: c.estimated * (1 + r.Margin), Network: c.network, Last: c.last, Waiting: !c.served, Given: r.Fixed}
-	if c.served {
-		x.Ready, x.Credit, x.Model = c.next.Ready, c.next.Credit, c.next.Model
-	}
-	x.Arrival = c.captured(c.last) + c.network/2
-	if at, ok := c.arrivals.Predict(c.last); ok {
-		x.Arrival, x.Late = at, 2*c.arrivals.Spread()
-	}
-	return x
-}
-
-// booked notes in a book of a client's that a frame is in a batch which begins then and takes so long.
-func (r *run) booked(c *client, book *offload.Client, number int, begins, takes float64, model int) {
-	x := r.known(c)
-	lag := x.Arrival - float64(x.Last)
-	book.SLA, book.Rate, book.Network = x.SLA, x.Rate, x.Network
-	r.planner.Serve(book, number, int(math.Ceil(begins-lag+c.network+takes-offload.Same)), model)
-}
-
 // Ended implements [env.Follower].
 func (r *run) Ended(id uint64, at time.Duration) error {
 	r.now = at
-	k := r.server.running[id&0xff]
-	f := &r.sent[k]
-	c := r.clients[f.client]
+	f := r.server.running[id&0xff]
+	c := clientOf(f.Stream)
 	down := r.downlink(c)
-	c.network += (r.frames() + down - c.captured(f.number) - (r.frames() - f.at) - c.network) / 16
-	r.sim.Schedule(env.Item{At: r.moment(r.frames() + down), Kind: resultHeard, Index: k})
+	c.Network += (r.frames() + down - c.Captured(f.Number) - (r.frames() - f.Arrived) - c.Network) / 16
+	r.sim.Schedule(env.Item{At: r.moment(r.frames() + down), Kind: resultHeard, Index: f.Of.(int)})
 	if r.server.left--; r.server.left == 0 {
 		r.dispatch()
 	}
@@ -269,9 +249,10 @@ func (r *run) Turned(int) {
 	r.now = r.sim.Now()
 	if down, _ := r.sim.Down(0); down {
 		for _, id := range r.active {
-			r.serve(r.clients[id], false)
+			r.leaving(r.clients[id])
 		}
-		r.server.forget(r)
+		r.schedule.Forget()
+		r.server.waiting = nil
 	}
 }
 

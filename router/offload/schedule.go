@@ -1,0 +1,271 @@
+package offload
+
+import (
+	"math"
+	"slices"
+)
+
+// Stream is a streaming client as the schedule of its server knows it. The driver of the schedule sets
+// the fields up to Of.
+type Stream struct {
+	SLA float64
+	// Rate is what is estimated, see [Rate], and Network the time of a frame to the server and of its result back.
+	Rate, Network float64
+	// Phase is when the client has its frame 0, by the server's clock. It has one more with each frame interval.
+	Phase    float64
+	Arrivals Arrivals
+	// Of is the driver's.
+	Of any
+
+	Served  bool
+	Since   float64 // when it began to be served, or was evicted
+	Setting Setting
+
+	last int    // the newest frame that it is to send
+	done int    // the newest of which the batch has begun
+	book Client // what it has gained by batches that have begun
+	next Client // and by those that will in any case
+}
+
+// Newest returns the newest frame that the client has then.
+func (c *Stream) Newest(at float64) int { return int(math.Floor(at - c.Phase + Same)) }
+
+// Captured returns when the client has the frame.
+func (c *Stream) Captured(frame int) float64 { return float64(frame) + c.Phase }
+
+// Serve begins or ends to serve the client. What it has sent before was for another server.
+func (c *Stream) Serve(served bool, now float64) {
+	if c.Served == served {
+		return
+	}
+	c.Served, c.Since = served, now
+	if served {
+		c.last, c.done = c.Newest(now), c.Newest(now)
+		c.book, c.next = Client{}, Client{}
+	}
+}
+
+// Sent notes that the client sends a frame by itself.
+func (c *Stream) Sent(frame int) { c.last = frame }
+
+// Frame is one that a client is to send.
+type Frame struct {
+	Stream *Stream
+	Number int
+	Model  int // that answers it
+	// Void says that it is not to be sent any more.
+	Void bool
+	// Arrived is when it has; negative before.
+	Arrived float64
+	// Of is the driver's.
+	Of any
+
+	planned *Scheduled
+}
+
+// Scheduled is a batch of a schedule.
+type Scheduled struct {
+	Start  float64
+	Frames []*Frame
+	Model  int
+	takes  float64
+}
+
+// Schedule is what a server runs: batches that are planned again and again from behind what its clients are about to
+// send (ARISE-9). The simulator and a router drive it alike.
+type Schedule struct {
+	Planner
+	// Margin is by how much more than estimated clients are taken to lose, relative to it.
+	Margin float64
+	// Horizon is how far plans go.
+	Horizon float64
+	// Fixed is what all clients have in place of what suits them; a part of 0 is what suits them.
+	Fixed Setting
+
+	batches []*Scheduled // in order
+	late    []*Frame     // that missed their batches
+	list    []Client
+	of      []*Stream
+}
+
+// candidates is how many of those that wait a plan looks at.
+const candidates = 4
+
+// Candidates lists what is known of the streams that are served, and of some that wait. Those that were evicted less
+// than rest ago do not wait yet.
+func (s *Schedule) Candidates(streams []*Stream, now, rest float64) ([]Client, []*Stream) {
+	s.list, s.of = s.list[:0], s.of[:0]
+	add := func(c *Stream) { s.list, s.of = append(s.list, s.Known(c)), append(s.of, c) }
+	for _, c := range streams {
+		if c.Served {
+			add(c)
+		}
+	}
+	n := 0
+	for _, c := range streams {
+		if n < candidates && !c.Served && (c.Since == 0 || now-c.Since > rest+Same) {
+			c.last, c.done = c.Newest(now), c.Newest(now)
+			add(c)
+			n++
+		}
+	}
+	return s.list, s.of
+}
+
+// Known returns what a plan knows of a stream.
+func (s *Schedule) Known(c *Stream) Client {
+	x := Client{SLA: c.SLA, Rate: c.Rate * (1 + s.Margin), Network: c.Network, Last: c.last, Waiting: !c.Served, Given: s.Fixed}
+	if c.Served {
+		x.Ready, x.Credit, x.Model = c.next.Ready, c.next.Credit, c.next.Model
+	}
+	x.Arrival = c.Captured(c.last) + c.Network/2
+	if at, ok := c.Arrivals.Predict(c.last); ok {
+		x.Arrival, x.Late = at, 2*c.Arrivals.Spread()
+	}
+	return x
+}
+
+// Replan replaces the schedule from behind what is about to be sent, and decides who of the streams is served. It
+// returns the batches that are new, with the frames that are to be sent for them, and the streams that are served from
+// now on, or no longer. A stream that was evicted waits for rest until it may be served again.
+func (s *Schedule) Replan(streams []*Stream, now, rest float64) (added []*Scheduled, changed []*Stream) {
+	lead := 1.5
+	for _, c := range streams {
+		lead = max(lead, c.Network+1.5)
+	}
+	start, kept := now+lead, 0
+	for kept < len(s.batches) && s.batches[kept].Start < now+lead {
+		p := s.batches[kept]
+		start = p.Start + (1+s.Grace)*p.takes
+		kept++
+	}
+	for _, p := range s.batches[kept:] {
+		p.void()
+	}
+	s.batches = s.batches[:kept]
+	for _, c := range streams { // the newest frame that is sent in any case
+		c.last, c.next = c.done, c.book
+	}
+	for _, p := range s.batches {
+		for _, f := range p.Frames {
+			if !f.Void {
+				f.Stream.last = max(f.Stream.last, f.Number)
+				s.note(f.Stream, &f.Stream.next, f.Number, p.Start, p.takes, p.Model)
+			}
+		}
+	}
+	list, of := s.Candidates(streams, now, rest)
+	batches, admitted := s.Plan(list, start, s.Horizon)
+	for i, c := range of {
+		if in := slices.Contains(admitted, i); c.Served != in {
+			c.Serve(in, now)
+			changed = append(changed, c)
+		}
+		c.Setting = s.Best(&list[i])
+	}
+	for _, b := range batches {
+		p := &Scheduled{Start: b.Start, Model: b.Model, takes: s.Took(b.Model, len(b.Requests))}
+		for _, x := range b.Requests {
+			c := of[x.Client]
+			p.Frames = append(p.Frames, &Frame{Stream: c, Number: x.Frame, Arrived: -1, planned: p})
+			c.last = max(c.last, x.Frame)
+		}
+		s.batches = append(s.batches, p)
+	}
+	return s.batches[kept:], changed
+}
+
+// void has the frames of a batch not be sent.
+func (p *Scheduled) void() {
+	for _, f := range p.Frames {
+		f.Void = true
+	}
+}
+
+// Forget drops all that is planned.
+func (s *Schedule) Forget() {
+	for _, p := range s.batches {
+		p.void()
+	}
+	s.batches, s.late = nil, nil
+}
+
+// Drop drops what is planned for a stream that has gone.
+func (s *Schedule) Drop(c *Stream) {
+	s.late = slices.DeleteFunc(s.late, func(f *Frame) bool { return f.Stream == c })
+	for _, p := range s.batches {
+		p.Frames = slices.DeleteFunc(p.Frames, func(f *Frame) bool { return f.Stream == c })
+	}
+}
+
+// Frames returns the frames that a stream is still to send, with the starts of their batches.
+func (s *Schedule) Frames(c *Stream) (frames []*Frame, starts []float64) {
+	for _, p := range s.batches {
+		for _, f := range p.Frames {
+			if f.Stream == c && f.Arrived < 0 && !f.Void {
+				frames, starts = append(frames, f), append(starts, p.Start)
+			}
+		}
+	}
+	return frames, starts
+}
+
+// Arrive notes that a frame has arrived. One that missed its batch is run with the next, if clients are served by
+// deadlines, and else is not run.
+func (s *Schedule) Arrive(f *Frame, now float64) (missed bool) {
+	f.Arrived = now
+	f.Stream.Arrivals.Add(f.Number, now)
+	if missed = !slices.Contains(s.batches, f.planned); missed && s.Policy == Gearshift {
+		s.late = append(s.late, f)
+	}
+	return missed
+}
+
+// Next returns the batch that begins now, of frames that have arrived, and how much later than planned it does; without
+// frames, when to look again. A batch begins once all of it has arrived, or its grace is over.
+func (s *Schedule) Next(now float64) (frames []*Frame, model int, late, again float64) {
+	for len(s.batches) > 0 {
+		p := s.batches[0]
+		var there []*Frame
+		for _, f := range p.Frames {
+			if f.Arrived >= 0 {
+				there = append(there, f)
+			}
+		}
+		if until := p.Start + s.Grace*p.takes; len(there) < len(p.Frames) && now < until-Same {
+			return nil, 0, 0, until
+		}
+		s.batches = s.batches[1:]
+		for _, f := range p.Frames {
+			f.Stream.done = max(f.Stream.done, f.Number)
+		}
+		there = append(there, s.late...) // of whatever model
+		s.late = s.late[:0]
+		if len(there) == 0 {
+			continue
+		}
+		there = there[:min(len(there), len(s.Latency))]
+		s.Begin(there, p.Model, now)
+		return there, p.Model, now - p.Start, 0
+	}
+	return nil, 0, 0, math.Inf(1)
+}
+
+// Begin notes that a batch of a model begins.
+func (s *Schedule) Begin(frames []*Frame, model int, now float64) {
+	for _, f := range frames {
+		f.Model = model
+		s.note(f.Stream, &f.Stream.book, f.Number, now, s.Took(model, len(frames)), model)
+	}
+}
+
+// note notes in a book of the stream's that a frame is in a batch which begins then and takes so long.
+func (s *Schedule) note(c *Stream, book *Client, number int, begins, takes float64, model int) {
+	x := s.Known(c)
+	lag := x.Arrival - float64(x.Last)
+	book.SLA, book.Rate, book.Network = x.SLA, x.Rate, x.Network
+	s.Server.Serve(book, number, int(math.Ceil(begins-lag+c.Network+takes-Same)), model)
+}
+
+// Took returns the time of a batch of a model.
+func (s *Server) Took(model, n int) float64 { return s.model(model).Latency[n-1] }
