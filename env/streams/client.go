@@ -22,6 +22,7 @@ type client struct {
 	recorded time.Duration // where in a recording of its link it began
 
 	// What it loses, from its first result on.
+	before  int     // the frame of its request before
 	tracked int     // the frame of which the result is tracked; −1: none
 	gap     float64 // of that result's model
 	from    int     // the first frame that is not counted yet

@@ -27,6 +27,8 @@ type System struct {
 	Fixed offload.Setting
 	// Clients is how many are served at a time, whatever they lose; 0 has the server decide.
 	Clients int
+	// Removed is how many clients such a server removes at a time; 0 is one (ARISE-19).
+	Removed int
 	// Verified has a server that reacts admit clients by their expected accuracy too, in place of by the requests
 	// that had to wait for another batch (ARISE-18, 19).
 	Verified bool
@@ -97,6 +99,8 @@ type Config struct {
 	// not serve are served elsewhere.
 	Arrivals float64
 	Session  time.Duration
+	// Present is how many clients there may be at a time, wherever they are served; more are turned away. 0 is any.
+	Present int
 	// Losses are those of the server, which is host 0.
 	Losses []env.HostLoss
 	// Length is the time of a run, of which Warmup is not measured.

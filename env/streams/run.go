@@ -33,8 +33,9 @@ type run struct {
 	schedule *offload.Schedule
 	now      time.Duration
 	random   *rand.Rand
-	clients  []*client // all that have come
-	active   []int     // of those, the ones that are there, in the order in which they came
+	clients  []*client         // all that have come
+	active   []int             // of those, the ones that are there, in the order in which they came
+	listed   []*offload.Stream // scratch
 	server   server
 	sent     []*offload.Frame // by number, of frames and of results on their way
 
@@ -157,8 +158,10 @@ func (r *run) come() {
 	c.rate = rate{mean: r.Content.Rate * (1 + r.Content.Apart*(2*c.random.Float64()-1)), x: r.Content.Spread * c.random.NormFloat64(), step: int(r.now.Seconds() * rateSteps)}
 	c.Network = r.uplink(c) + r.downlink(c)
 	c.Rate = r.at(c, c.Newest(r.frames())) * max(0.5, 1+r.Content.Noise*c.random.NormFloat64()) // by the server that it was on
-	r.clients, r.active = append(r.clients, c), append(r.active, id)
-	r.sim.Schedule(env.Item{At: c.leaves, Kind: clientLeaves, Index: id})
+	if r.Present == 0 || len(r.active) < r.Present {
+		r.clients, r.active = append(r.clients, c), append(r.active, id)
+		r.sim.Schedule(env.Item{At: c.leaves, Kind: clientLeaves, Index: id})
+	}
 	r.sim.Schedule(env.Item{At: r.now + time.Duration(r.random.ExpFloat64()/r.Arrivals*1e9), Kind: clientCame})
 }
 
@@ -182,11 +185,10 @@ func (r *run) turned(c *client) {
 	c.second = window{}
 	if c.Served {
 		r.serving++
-		c.tracked = -1 // its results came from elsewhere
+		c.tracked, c.before = -1, 0 // its results came from elsewhere
 		return
 	}
 	r.serving--
-	r.res.Evicted++
 }
 
 // leaving ends to serve a client of which nothing is the matter.

@@ -33,7 +33,9 @@ func (r *run) plan() {
 	}
 	added, changed := r.schedule.Replan(r.streams(), r.frames(), r.FPS)
 	for _, c := range changed {
-		r.turned(clientOf(c))
+		if r.turned(clientOf(c)); !c.Served {
+			r.res.Evicted++
+		}
 	}
 	for _, p := range added {
 		for _, f := range p.Frames {
@@ -43,12 +45,21 @@ func (r *run) plan() {
 	r.dispatch()
 }
 
-// streams lists the clients that are there, in the order in which they came.
-func (r *run) streams() (list []*offload.Stream) {
+// streams lists the clients that are there: those that are served in the order in which they came, then those that
+// wait, the newest first, which have the most time left.
+func (r *run) streams() []*offload.Stream {
+	r.listed = r.listed[:0]
 	for _, id := range r.active {
-		list = append(list, &r.clients[id].Stream)
+		if c := r.clients[id]; c.Served {
+			r.listed = append(r.listed, &c.Stream)
+		}
 	}
-	return list
+	for _, id := range slices.Backward(r.active) {
+		if c := r.clients[id]; !c.Served {
+			r.listed = append(r.listed, &c.Stream)
+		}
+	}
+	return r.listed
 }
 
 // send has a client send a frame of the schedule, which it knows a way down from now on.
@@ -148,12 +159,14 @@ func (r *run) begin(batch []*offload.Frame, model int) {
 	if r.now >= r.Warmup {
 		r.res.Batches++
 		r.sizes.Add(float64(len(batch)))
-		r.busyTime += r.schedule.Took(model, len(batch)) / r.FPS
-		for _, f := range batch {
-			if c := clientOf(f.Stream); c.tracked >= 0 {
-				r.intervals.Add(float64(f.Number - c.tracked))
-			}
+		r.busyTime += min(r.schedule.Took(model, len(batch))/r.FPS, (r.Length - r.now).Seconds())
+	}
+	for _, f := range batch {
+		c := clientOf(f.Stream)
+		if r.now >= r.Warmup && c.before > 0 {
+			r.intervals.Add(float64(f.Number - c.before))
 		}
+		c.before = f.Number
 	}
 	copy(s.running[:], batch)
 	s.left = len(batch)
@@ -180,17 +193,17 @@ func (r *run) admit() {
 			r.change(clientOf(c), slices.Contains(kept, i))
 		}
 	case r.now-r.server.pushed < r.Period && r.serving > 0 && r.server.pushed > 0:
+		left := max(1, r.Removed)
 		for _, c := range slices.Backward(of) {
-			if c.Served {
+			if c.Served && left > 0 {
 				r.change(clientOf(c), false)
-				break
+				left--
 			}
 		}
 	case r.now-max(r.server.pushed, r.server.added) >= quiet:
 		for _, c := range of {
-			if !c.Served {
+			if !c.Served && r.begins(clientOf(c)) {
 				r.server.added = r.now
-				r.begins(clientOf(c))
 				break
 			}
 		}
@@ -199,20 +212,22 @@ func (r *run) admit() {
 
 func (r *run) change(c *client, in bool) {
 	if c.Served && !in {
+		r.res.Evicted++
 		r.serve(c, false)
 	} else if !c.Served && in {
 		r.begins(c)
 	}
 }
 
-// begins has a client that sends by itself begin to.
-func (r *run) begins(c *client) {
+// begins has a client that sends by itself begin to, and reports whether it does: nothing may keep its SLA.
+func (r *run) begins(c *client) bool {
 	x := r.schedule.Known(&c.Stream)
 	if c.Setting = r.schedule.Best(&x); c.Setting.Interval == 0 {
-		return
+		return false
 	}
 	r.serve(c, true)
 	r.sim.Schedule(env.Item{At: r.moment(c.Captured(c.Newest(r.frames()) + 1)), Kind: frameCaptured, Index: c.id})
+	return true
 }
 
 // settings gives clients that send by themselves what suits them now.
