@@ -11,6 +11,7 @@ import (
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/output"
 	"gearshift/internal/reports"
+	"gearshift/internal/reports/arise"
 	"gearshift/internal/reports/besteffort"
 	"gearshift/internal/reports/faillite"
 	"gearshift/internal/reports/mosel"
@@ -21,7 +22,7 @@ import (
 // paperReports are the reports that there are. The first one is also what the command
 // makes without a name.
 func paperReports() []reports.Report {
-	return []reports.Report{besteffort.Report(), mosel.Report(), faillite.HostLoss(), faillite.Report(), tail.Report()}
+	return []reports.Report{besteffort.Report(), mosel.Report(), faillite.HostLoss(), faillite.Report(), tail.Report(), arise.Report()}
 }
 
 func newPaperCommand() *cobra.Command {
