@@ -42,7 +42,7 @@ var (
 
 // contest returns ARISE and all that it is compared with under some conditions, tuned there.
 func (s *study) contest(ctx context.Context, w conditions) ([]row, error) {
-	clipper, err := s.clipper(ctx, w)
+	clipper, err := s.clipper(ctx, w, whole)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *study) contest(ctx context.Context, w conditions) ([]row, error) {
 		list[1].states.idle, list[2].states.idle = 24.7, 24.7
 	}
 	return append(list,
-		row{setting{w, streams.System{Name: "Clipper-like, as the paper's", Policy: offload.Alpha, Fixed: offload.Setting{Interval: w.paper.interval}}, false}, w.paper.clipper, figures{}, nil},
+		row{setting{w, w.clipper(), false}, w.paper.clipper, figures{}, nil},
 		row{setting{w, clipper, false}, w.paper.clipper, figures{}, nil}, row{setting{w, chameleon, false}, w.paper.ratios, figures{}, nil},
 		row{setting{w, theirs, false}, w.paper.ratios, figures{}, nil}, row{setting{w, static, false}, w.paper.ratios, figures{}, nil}), err
 }
@@ -73,14 +73,25 @@ func (s *study) trained(ctx context.Context, w conditions, x streams.System, of 
 	return mean(all[0], of), nil
 }
 
-// clipper returns the Clipper-like with the interval that serves most clients.
-func (s *study) clipper(ctx context.Context, w conditions) (best streams.System, err error) {
+// clipper returns the Clipper-like with the paper's interval.
+func (w conditions) clipper() streams.System {
+	return streams.System{Name: "Clipper-like, as the paper's", Policy: offload.Alpha, Fixed: offload.Setting{Interval: w.paper.interval}}
+}
+
+// clipper returns the Clipper-like with the interval that serves most clients as planned.
+func (s *study) clipper(ctx context.Context, w conditions, plan func(context.Context, conditions, streams.System) (conditions, error)) (best streams.System, err error) {
 	server, client := w.planner()
 	client.SLA, client.Rate, client.Given.Batch = w.sla[1], w.rate*(1-w.apart), 1 // the longest that any keeps
 	most := -1.0
 	for interval := 1; interval <= server.Best(client).Interval; interval++ {
 		x := streams.System{Name: "Clipper-like, tuned", Policy: offload.Alpha, Fixed: offload.Setting{Interval: interval}}
 		n, err := s.trained(ctx, w, x, clients)
+		if err == nil && n > most { // what is planned stricter serves no more
+			var planned conditions
+			if planned, err = plan(ctx, w, x); err == nil {
+				n, err = s.trained(ctx, planned, x, clients)
+			}
+		}
 		if err != nil {
 			return best, err
 		}
@@ -91,14 +102,17 @@ func (s *study) clipper(ctx context.Context, w conditions) (best streams.System,
 	return best, nil
 }
 
+// whole plans for the whole SLA.
+func whole(_ context.Context, w conditions, _ streams.System) (conditions, error) { return w, nil }
+
 // static returns the interval, the batch and the number of clients with the most clients that keep the SLA.
 func (s *study) static(ctx context.Context, w conditions) (best streams.System, err error) {
 	server, client := w.planner()
-	client.Given.Batch = 1
+	client.Rate, client.Given.Batch = w.rate*(1+w.apart), 1 // even the hardest, and nothing waits
 	var list []offload.Setting
-	for interval := range server.Best(client).Interval {
-		for n := range server.Latency {
-			list = append(list, offload.Setting{Interval: interval + 1, Batch: n + 1})
+	for interval := range server.Best(client).Interval + 1 {
+		for _, n := range []int{1, 2, 3, 4, 5, 6, 8, 12, 16} {
+			list = append(list, offload.Setting{Interval: interval + 1, Batch: n})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b offload.Setting) int { return cmp.Compare(server.Capacity(b), server.Capacity(a)) })
