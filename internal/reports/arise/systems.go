@@ -20,7 +20,9 @@ type setting struct {
 // open returns what plays the setting on its seeds.
 func (s *study) open(x setting) (int, func(context.Context, int) (*streams.Result, error), error) {
 	c, err := x.config(s.length)
-	c.System = x.System
+	if c.System = x.System; x.Policy == offload.Gearshift && !x.still {
+		c.Grace = 0.02
+	}
 	seeds := s.seeds
 	if x.training {
 		seeds = s.training
@@ -37,6 +39,7 @@ var (
 	arise     = streams.System{Name: "ARISE", Policy: offload.Arise}
 	waiting   = streams.System{Name: "ARISE-α by waiting requests", Policy: offload.Alpha}
 	verified  = streams.System{Name: "ARISE-α verified", Policy: offload.Alpha, Verified: true}
+	deadlines = streams.System{Name: "Gearshift", Policy: offload.Gearshift}
 	chameleon = streams.System{Name: "Chameleon-like", Policy: offload.Alpha, Fixed: offload.Setting{Batch: 1}}
 )
 

@@ -71,13 +71,6 @@ func worst(runs []*streams.Result) float64 {
 	return slices.Max(reports.Values(runs, func(r *streams.Result) float64 { return r.Worst }))
 }
 
-// interval returns what gives the mean frames from one request of a client to its next.
-func (s *study) interval(w conditions) func(*streams.Result) float64 {
-	return func(r *streams.Result) float64 {
-		return r.Clients * w.fps * (s.length - warmUp).Seconds() / (float64(r.Batches) * r.Batch)
-	}
-}
-
 // fixed shows what all clients of a system have.
 func fixed(x streams.System) string {
 	var parts []string
@@ -112,10 +105,10 @@ func (s *study) table(id, title string, groups [][]row) report.Table {
 	t := report.Table{ID: id, Title: title, Columns: []report.Column{
 		report.TextColumn("conditions", "Conditions"), report.NumberColumn("rate", "Drop rate", "", 4), report.TextColumn("system", "System"), report.TextColumn("fixed", "Fixed"),
 		report.BesideColumn("clients", "Clients", "", 2), report.IntervalColumn("ratio", "First ÷ these", "", 2), report.TextColumn("paper", "Paper"), report.TextColumn("is", "Ours is"),
-		report.NumberColumn("drop", "Drop, mean", "", 4), report.NumberColumn("worst", "worst second", "", 4), report.NumberColumn("broken", "Seconds above the SLA", "%", 1),
+		report.NumberColumn("drop", "Drop, mean", "", 4), report.NumberColumn("worst", "worst second", "", 4), report.NumberColumn("broken", "Seconds above the SLA", "%", 1), report.NumberColumn("fluid", "Of the fluid bound", "%", 0),
 		report.BesideColumn("interval", "Interval", "frames", 1), report.BesideColumn("batch", "Batch", "", 1), report.BesideColumn("idle", "Idle", "%", 1),
 		report.BesideColumn("late", "Later than planned", "%", 1), report.BesideColumn("estimate", "Error of estimates", "", 3),
-	}, Note: "Means over the runs with 95 % bootstrap intervals, beside the paper's. Ratios are of clients, of the first row above that has none, paired by seed; of the worst second it is the worst of all runs."}
+	}, Note: "Means over the runs with 95 % bootstrap intervals, beside the paper's. Ratios are of clients, of the first row above that has none, paired by seed; of the worst second it is the worst of all runs. The fluid bound has as many clients as could be served if intervals were not whole and nothing waited or varied."}
 	for _, g := range groups {
 		for i, r := range g {
 			beside := func(of func(*streams.Result) float64, paper float64) report.Cell {
@@ -130,7 +123,8 @@ func (s *study) table(id, title string, groups [][]row) report.Table {
 				beside(clients, r.states.clients), ratio, report.Text(r.ratio.String()), report.Text(r.ratio.holds(g[0].times(r).Mean)),
 				report.Number(mean(r.runs, dropped)), report.Number(worst(r.runs)),
 				report.Number(mean(r.runs, func(r *streams.Result) float64 { return 100 * r.Broken })),
-				beside(s.interval(r.conditions), r.states.interval), beside(func(r *streams.Result) float64 { return r.Batch }, r.states.batch),
+				report.Number(mean(r.runs, func(r *streams.Result) float64 { return 100 * r.Fluid })),
+				beside(func(r *streams.Result) float64 { return r.Interval }, r.states.interval), beside(func(r *streams.Result) float64 { return r.Batch }, r.states.batch),
 				beside(func(r *streams.Result) float64 { return 100 * max(0, 1-r.Busy) }, r.states.idle),
 				beside(func(r *streams.Result) float64 { return 100 * r.Late }, r.states.late),
 				beside(func(r *streams.Result) float64 { return r.EstimateError.Most }, r.states.estimate),
