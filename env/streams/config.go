@@ -14,7 +14,6 @@ import (
 	"gearshift/internal/faults"
 	"gearshift/router/offload"
 	"gearshift/router/profile"
-	"gearshift/workloads"
 )
 
 // System is how clients and their server are managed.
@@ -44,7 +43,7 @@ type Link struct {
 	// longer.
 	Memory, Jitter time.Duration
 	// Recorded replaces the means and deviations by what was recorded. Each client begins anywhere in it.
-	Recorded *workloads.Link
+	Recorded *Recording
 }
 
 // The links of the paper (ARISE-11). How fast they vary is not stated.

@@ -11,7 +11,6 @@ import (
 	"gearshift/env/streams"
 	"gearshift/router/offload"
 	"gearshift/router/profile"
-	"gearshift/workloads"
 )
 
 // server takes (13 + 5n) ms for a batch of n, times the scale, as ARISE-23 has it at 1200 MHz.
@@ -145,7 +144,7 @@ func TestRecordedLinks(t *testing.T) {
 	even := streams.Link{Name: "even", Up: 152, Down: 1715, RoundTrip: 14 * time.Millisecond}
 	c.Link = even
 	want := run(t, c)
-	c.Link = streams.Link{Name: "recorded", Recorded: &workloads.Link{Step: time.Second, Up: []float64{152}, Down: []float64{1715}, RoundTrip: []time.Duration{14 * time.Millisecond}}}
+	c.Link = streams.Link{Name: "recorded", Recorded: &streams.Recording{Step: time.Second, Up: []float64{152}, Down: []float64{1715}, RoundTrip: []time.Duration{14 * time.Millisecond}}}
 	if got := run(t, c); math.Abs(got.Clients-want.Clients) > 0.12*want.Clients || got.Missed > 50 {
 		t.Errorf("recorded: %+v, declared: %+v", got, want)
 	}

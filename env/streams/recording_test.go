@@ -1,4 +1,4 @@
-package workloads_test
+package streams_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/workloads"
+	"gearshift/env/streams"
 )
 
 // A link of one packet each millisecond carries 12.032 Mbit/s; one that pauses carries nothing meanwhile.
@@ -19,7 +19,7 @@ func TestMahimahi(t *testing.T) {
 			fmt.Fprintf(&down, "%d\n%d\n", ms, ms)
 		}
 	}
-	l, err := workloads.ReadMahimahi(strings.NewReader(up.String()), strings.NewReader(down.String()), 30*time.Millisecond)
+	l, err := streams.ReadMahimahi(strings.NewReader(up.String()), strings.NewReader(down.String()), 30*time.Millisecond)
 	if err != nil || l.Length() != 400*time.Millisecond {
 		t.Fatal(err, l)
 	}
@@ -29,14 +29,14 @@ func TestMahimahi(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{"": "no lines", "5\n4\n": "line 2", "1.5\n": `line 1: want a time in milliseconds`, "99999999999\n": "line 1"} {
-		if _, err := workloads.ReadMahimahi(strings.NewReader(text), strings.NewReader("1\n"), 0); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := streams.ReadMahimahi(strings.NewReader(text), strings.NewReader("1\n"), 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %q", text, err, want)
 		}
 	}
 }
 
 func TestSpeedTests(t *testing.T) {
-	l, err := workloads.ReadSpeedTest(strings.NewReader("time_s,ping_ms,down_mbps,up_mbps,place\n0,14,1700,150,a\n0.5,16.5,1600,140,a\n1,20,1500,130,b\n"))
+	l, err := streams.ReadSpeedTest(strings.NewReader("time_s,ping_ms,down_mbps,up_mbps,place\n0,14,1700,150,a\n0.5,16.5,1600,140,a\n1,20,1500,130,b\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestSpeedTests(t *testing.T) {
 		head + "0,1,1,1\n1,-3,1,1\n":         `line 3: up_mbps: want a number from 0 on, found "-3"`,
 		head + "0,1,1,1\n1,1,1,1,1\n":        "line 3",
 	} {
-		if _, err := workloads.ReadSpeedTest(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := streams.ReadSpeedTest(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %q", text, err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package workloads
+package streams
 
 import (
 	"bufio"
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Link is what a network carried, as it was recorded: of equal steps of time, from its start on.
-type Link struct {
+// Recording is what a network carried, as it was recorded: of equal steps of time, from its start on.
+type Recording struct {
 	Step time.Duration
 	// Up and Down are in Mbit/s, and RoundTrip is the time there and back. A list of one holds throughout.
 	Up, Down  []float64
@@ -22,28 +22,28 @@ type Link struct {
 }
 
 // At returns what the link carries then. After its end a recording begins again.
-func (l *Link) At(t time.Duration) (up, down float64, roundTrip time.Duration) {
+func (l *Recording) At(t time.Duration) (up, down float64, roundTrip time.Duration) {
 	k := int(t / l.Step)
 	return l.Up[k%len(l.Up)], l.Down[k%len(l.Down)], l.RoundTrip[k%len(l.RoundTrip)]
 }
 
 // Length returns how long the longest of the recordings is.
-func (l *Link) Length() time.Duration {
+func (l *Recording) Length() time.Duration {
 	return time.Duration(max(len(l.Up), len(l.Down), len(l.RoundTrip))) * l.Step
 }
 
 // What mahimahi records: when a packet of so many bytes could be delivered, in milliseconds. Rates are counted over
 // mahimahiStep.
 const (
-	mahimahiPacket = 1504
-	mahimahiStep   = 100 * time.Millisecond
-	longestLink    = 24 * time.Hour
+	mahimahiPacket   = 1504
+	mahimahiStep     = 100 * time.Millisecond
+	longestRecording = 24 * time.Hour
 )
 
 // ReadMahimahi reads two traces of mahimahi, of which each line is a time in milliseconds at which a packet of 1,504
 // bytes can be delivered, in order. Mahimahi has the round trip apart.
-func ReadMahimahi(up, down io.Reader, roundTrip time.Duration) (*Link, error) {
-	l := &Link{Step: mahimahiStep, RoundTrip: []time.Duration{roundTrip}}
+func ReadMahimahi(up, down io.Reader, roundTrip time.Duration) (*Recording, error) {
+	l := &Recording{Step: mahimahiStep, RoundTrip: []time.Duration{roundTrip}}
 	var err error
 	if l.Up, err = mahimahi(up); err != nil {
 		return nil, fmt.Errorf("cannot read the trace of the uplink: %w", err)
@@ -72,7 +72,7 @@ func mahimahi(r io.Reader) (rates []float64, err error) {
 		}
 		ms, err := strconv.ParseInt(text, 10, 64)
 		at := time.Duration(ms) * time.Millisecond
-		if err != nil || ms < last || at > longestLink {
+		if err != nil || ms < last || at > longestRecording {
 			return nil, fmt.Errorf("line %d: want a time in milliseconds, none earlier than the one before, found %q", line, text)
 		}
 		last = ms
@@ -91,7 +91,7 @@ var speedTestColumns = []string{"time_s", "up_mbps", "down_mbps", "ping_ms"}
 
 // ReadSpeedTest reads a table of speed tests as CSV with the columns time_s, up_mbps, down_mbps and ping_ms, in any
 // order beside others. Rows are at equal distances, which are the steps.
-func ReadSpeedTest(r io.Reader) (*Link, error) {
+func ReadSpeedTest(r io.Reader) (*Recording, error) {
 	rows, err := csv.NewReader(r).ReadAll()
 	if err != nil {
 		return nil, fmt.Errorf("cannot read speed tests: %w", err)
@@ -105,7 +105,7 @@ func ReadSpeedTest(r io.Reader) (*Link, error) {
 			return nil, fmt.Errorf("cannot read speed tests: line 1: there is no column %s; want %s", name, strings.Join(speedTestColumns, ", "))
 		}
 	}
-	l := &Link{}
+	l := &Recording{}
 	before := 0.0
 	for n, row := range rows[1:] {
 		var x [4]float64
