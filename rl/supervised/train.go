@@ -171,7 +171,7 @@ func (s *shard) fill(n *Network, step int, fill Fill) {
 
 // step takes one gradient step.
 func (t *trainer) step(step int, fill Fill) (Progress, error) {
-	t.each(shards, func(i int) {
+	each(shards, func(i int) {
 		s := t.shards[i]
 		s.fill(t.network, step, fill)
 		s.err = s.program.Run()
@@ -185,7 +185,7 @@ func (t *trainer) step(step int, fill Fill) (Progress, error) {
 		p.Accuracy += float64(s.entropy.right) / float64(t.config.Batch)
 	}
 	norms := make([]float64, len(t.adam))
-	t.each(len(t.adam), func(i int) {
+	each(len(t.adam), func(i int) {
 		sum := t.shards[0].gradients[i].flat
 		for _, s := range t.shards[1:] {
 			nn.AddRows(sum, s.gradients[i].flat)
@@ -196,7 +196,7 @@ func (t *trainer) step(step int, fill Fill) (Progress, error) {
 		return p, ErrDiverged
 	}
 	rate := t.config.rate(step)
-	t.each(len(t.adam), func(i int) {
+	each(len(t.adam), func(i int) {
 		t.adam[i].Rate = rate
 		t.adam[i].Step(t.network.Parts[i].flat, t.shards[0].gradients[i].flat, rl.ClipFactor(norms[i], t.config.Clip))
 	})
@@ -214,7 +214,7 @@ func (c *Config) rate(step int) float64 {
 }
 
 // each calls work with 0 to n−1, at once where there are cores.
-func (t *trainer) each(n int, work func(i int)) {
+func each(n int, work func(i int)) {
 	if runtime.GOMAXPROCS(0) == 1 {
 		for i := range n {
 			work(i)
