@@ -27,11 +27,14 @@ type makeOptions struct {
 	seed        uint64
 	force       bool
 	concat      bool
-	digits      digitsOptions
+	trained     trainedOptions
 }
 
-// digitsOptions are the flags of models make that are of the digits alone.
-type digitsOptions struct {
+// isTrained has the families whose models are trained.
+var isTrained = map[string]bool{"digits": true, "boxes": true}
+
+// trainedOptions are the flags of models make that are of those families alone. Without steps each has its own.
+type trainedOptions struct {
 	steps, count int
 	samples      string
 }
@@ -53,9 +56,14 @@ spoken digits, which is right more often with both. How often, with each of its 
 counted on digits that it was not trained on, printed, and written to quality.json.
 --samples writes such digits as PNG and WAV files, with their labels, to send to it.
 
+With --family boxes they are two detectors of moving objects in the frames of drawn videos, trained in
+one or two minutes each, to try streaming clients with. How well they and a tracker find boxes is counted alike.
+--samples writes such frames as JPEG files, with their boxes.
+
   gearshift models make --out models --size tiny=2x64 --size small=4x192
   gearshift models make --out models --family digits --samples samples
-  gearshift models make --family digits --samples samples      # samples without a model`,
+  gearshift models make --family digits --samples samples      # samples without a model
+  gearshift models make --out models --family boxes`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.ofFamily(c.Flags().Changed); err != nil {
@@ -66,25 +74,28 @@ counted on digits that it was not trained on, printed, and written to quality.js
 	}
 	f := c.Flags()
 	f.StringVar(&o.out, "out", "", "`DIR` to write into, one folder for each size")
-	f.StringVar(&o.family, "family", "decoder", "of models: decoder, classifier (of text, images and sound), images (five families of image classifiers, 4 to 400 MB) or digits (handwritten and spoken)")
+	f.StringVar(&o.family, "family", "decoder", "of models: decoder, classifier (of text, images and sound), images (five families of image classifiers, 4 to 400 MB), digits (handwritten and spoken) or boxes (of moving objects)")
 	f.StringArrayVar(&o.sizes, "size", nil, "`NAME=LAYERSxWIDTH`, in place of the built-in sizes; may be repeated")
 	f.IntVar(&o.context, "context", 1024, "tokens that prompt and answer may have together")
 	f.Uint64Var(&o.seed, "seed", 1, "of the weights; of digits, of which are held out too")
 	f.BoolVar(&o.concat, "concat", false, "attention of plain operators, which make a new KV cache at each step, as Optimum exports it by default")
 	f.BoolVar(&o.force, "force", false, "replace models that are there")
-	f.IntVar(&o.digits.steps, "steps", 300, "gradient steps of the training of digits")
-	f.StringVar(&o.digits.samples, "samples", "", "`DIR` to write held-out digits into, as PNG and WAV files and labels.csv")
-	f.IntVar(&o.digits.count, "sample-count", 1000, "how many of them")
+	f.IntVar(&o.trained.steps, "steps", 0, "gradient steps of the training; if it is not given, 300 for digits, and for boxes 1000, or 1500 for the small size")
+	f.StringVar(&o.trained.samples, "samples", "", "`DIR` to write held-out digits or frames into, as PNG and WAV or JPEG files, and labels.csv")
+	f.IntVar(&o.trained.count, "sample-count", 1000, "how many of them")
 	return c
 }
 
 // ofFamily refuses the flags of other families.
 func (o *makeOptions) ofFamily(changed func(string) bool) error {
-	digits, text := []string{"samples", "steps", "sample-count"}, []string{"context", "concat"}
-	if i := slices.IndexFunc(digits, changed); i >= 0 && o.family != "digits" {
-		return fmt.Errorf("--%s is for --family digits; want %s", digits[i], o.ofDigits(changed))
+	trained, text := []string{"samples", "steps", "sample-count"}, []string{"context", "concat"}
+	if i := slices.IndexFunc(trained, changed); i >= 0 && !isTrained[o.family] {
+		return fmt.Errorf("--%s is for --family digits and --family boxes; want %s", trained[i], o.ofDigits(changed))
 	}
-	if i := slices.IndexFunc(text, changed); i >= 0 && (o.family == "digits" || o.family == "images") {
+	if changed("steps") && o.trained.steps < 1 {
+		return fmt.Errorf("--steps %d: want 1 or more", o.trained.steps)
+	}
+	if i := slices.IndexFunc(text, changed); i >= 0 && (isTrained[o.family] || o.family == "images") {
 		return fmt.Errorf("--%s is for models of text, not for --family %s", text[i], o.family)
 	}
 	return nil
@@ -94,7 +105,7 @@ func (o *makeOptions) ofFamily(changed func(string) bool) error {
 func (o *makeOptions) ofDigits(changed func(string) bool) string {
 	command := "gearshift models make --family digits"
 	for _, f := range []struct{ name, value string }{
-		{"out", o.out}, {"samples", o.digits.samples}, {"steps", strconv.Itoa(o.digits.steps)}, {"sample-count", strconv.Itoa(o.digits.count)},
+		{"out", o.out}, {"samples", o.trained.samples}, {"steps", strconv.Itoa(o.trained.steps)}, {"sample-count", strconv.Itoa(o.trained.count)},
 	} {
 		if changed(f.name) {
 			command += " --" + f.name + " " + f.value
@@ -114,14 +125,14 @@ var families = map[string]struct {
 }
 
 func makeModels(ctx context.Context, o makeOptions, stdout, stderr io.Writer) error {
-	if o.family == "digits" {
-		return makeDigits(ctx, o, stdout, stderr)
+	if isTrained[o.family] {
+		return makeTrained(ctx, o, stdout, stderr)
 	}
 	switch {
 	case o.out == "":
 		return fmt.Errorf("no folder to write into; want --out DIR")
 	case families[o.family].write == nil:
-		return fmt.Errorf("--family %q: there are decoder, classifier, images and digits", o.family)
+		return fmt.Errorf("--family %q: there are decoder, classifier, images, digits and boxes", o.family)
 	case o.concat && o.family != "decoder":
 		return fmt.Errorf("--concat: a %s has no KV cache", o.family)
 	case o.context < 2 || o.context > 1<<20:

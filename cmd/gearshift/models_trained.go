@@ -10,33 +10,45 @@ import (
 	"time"
 
 	"gearshift/internal/training"
+	"gearshift/serving/backend/models"
 )
 
-// makeDigits trains a model of digits of each size, and writes samples.
-func makeDigits(ctx context.Context, o makeOptions, stdout, stderr io.Writer) error {
-	switch {
-	case o.out == "" && o.digits.samples == "":
-		return errors.New("no folder to write into; want --out DIR for the model, --samples DIR for digits to send, or both")
-	case o.digits.steps < 1:
-		return fmt.Errorf("--steps %d: want 1 or more", o.digits.steps)
+// trainedFamily is a family whose models are trained.
+type trainedFamily struct {
+	sizes   []models.Size
+	samples string // what they are of
+	write   func(training.Samples) error
+	make    func(context.Context, training.MakeOptions) (*training.Made, error)
+}
+
+var trainedFamilies = map[string]trainedFamily{
+	"digits": {training.DigitsSizes(), "held-out digits", training.Samples.WriteDigits, training.MakeDigits},
+	"boxes":  {training.BoxesSizes(), "held-out frames", training.Samples.WriteBoxes, training.MakeBoxes},
+}
+
+// makeTrained trains a model of each size, and writes samples.
+func makeTrained(ctx context.Context, o makeOptions, stdout, stderr io.Writer) error {
+	family := trainedFamilies[o.family]
+	if o.out == "" && o.trained.samples == "" {
+		return errors.New("no folder to write into; want --out DIR for the model, --samples DIR for what to send, or both")
 	}
-	sizes, err := o.parseSizes(training.DigitsSizes())
+	sizes, err := o.parseSizes(family.sizes)
 	if err != nil {
 		return err
 	}
-	if o.digits.samples != "" {
-		s := training.DigitsSamples{Dir: o.digits.samples, Count: o.digits.count, Seed: o.seed, Force: o.force}
-		if err := s.Write(); err != nil {
-			return err
+	if o.trained.samples != "" {
+		s := training.Samples{Dir: o.trained.samples, Count: o.trained.count, Seed: o.seed, Force: o.force}
+		if err := family.write(s); err != nil {
+			return fmt.Errorf("cannot write samples: %w", err)
 		}
-		fmt.Fprintf(stdout, "%s: %d held-out digits\n", o.digits.samples, o.digits.count)
+		fmt.Fprintf(stdout, "%s: %d %s\n", s.Dir, s.Count, family.samples)
 	}
 	if o.out == "" {
 		return nil
 	}
 	for _, size := range sizes {
-		made, err := training.MakeDigits(ctx, training.DigitsOptions{
-			Dir: o.out, Size: size, Seed: o.seed, Steps: o.digits.steps, Force: o.force,
+		made, err := family.make(ctx, training.MakeOptions{
+			Dir: o.out, Size: size, Seed: o.seed, Steps: o.trained.steps, Force: o.force,
 			Progress: func(line string) { fmt.Fprintf(stderr, "%s: %s\n", size.Name, line) },
 		})
 		if err != nil {

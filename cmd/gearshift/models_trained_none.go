@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// makeDigits only says that this build leaves the training stack out.
-func makeDigits(context.Context, makeOptions, io.Writer, io.Writer) error {
-	return fmt.Errorf("--family digits: training is %s; make the model where a build has it, and bring its folder here", trainingStack)
+// makeTrained only says that this build leaves the training stack out.
+func makeTrained(_ context.Context, o makeOptions, _, _ io.Writer) error {
+	return fmt.Errorf("--family %s: training is %s; make the model where a build has it, and bring its folder here", o.family, trainingStack)
 }

@@ -24,10 +24,44 @@ func TestModelsMakeDigitsRefuses(t *testing.T) {
 	fail(t, digits("--out", dir, "--concat"), "--concat is for models of text")
 	fail(t, digits("--out", dir, "--size", "wide=3x2048"), "at most 1024 wide")
 	fail(t, digits("--samples", filepath.Join(dir, "s"), "--sample-count", "0"), "--sample-count 0: want 1 to")
-	fail(t, []string{"models", "make", "--out", dir, "--steps", "5"}, "--steps is for --family digits")
-	fail(t, []string{"models", "make", "--out", dir, "--family", "classifier", "--samples", dir}, "--samples is for --family digits")
-	fail(t, []string{"models", "make", "--samples", "s"}, "--samples is for --family digits; want gearshift models make --family digits --samples s")
+	fail(t, []string{"models", "make", "--out", dir, "--steps", "5"}, "--steps is for --family digits and --family boxes")
+	fail(t, []string{"models", "make", "--out", dir, "--family", "classifier", "--samples", dir}, "--samples is for --family digits and --family boxes")
+	fail(t, []string{"models", "make", "--samples", "s"}, "--samples is for --family digits and --family boxes; want gearshift models make --family digits --samples s")
 	fail(t, []string{"models", "make", "--out", "m", "--steps", "5"}, "want gearshift models make --family digits --out m --steps 5")
+}
+
+func TestModelsMakeBoxesRefuses(t *testing.T) {
+	dir := t.TempDir()
+	boxes := func(more ...string) []string {
+		return append([]string{"models", "make", "--family", "boxes"}, more...)
+	}
+	fail(t, boxes(), "--out DIR", "--samples DIR")
+	fail(t, boxes("--out", dir, "--steps", "0"), "--steps 0: want 1 or more")
+	fail(t, boxes("--out", dir, "--context", "64"), "--context is for models of text")
+	fail(t, boxes("--out", dir, "--size", "wide=2x512"), "at most 256 wide")
+	fail(t, boxes("--samples", filepath.Join(dir, "s"), "--sample-count", "0"), "--sample-count 0: want 1 or more")
+}
+
+// A detector of boxes is made and served as a classifier of images is: an engine answers frames of samples with the numbers of all cells.
+func TestBoxesAreServed(t *testing.T) {
+	needONNX(t)
+	dir := t.TempDir()
+	samples := filepath.Join(dir, "samples")
+	out := succeed(t, "models", "make", "--family", "boxes", "--out", dir, "--size", "tiny=1x16", "--steps", "3", "--samples", samples, "--sample-count", "2")
+	for _, want := range []string{samples + ": 2 held-out frames", filepath.Join(dir, "tiny") + ": 0.", "drop = start + rate", "counted by the exported file"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("models make prints %s; want %q", out, want)
+		}
+	}
+	p := startProcess(t, "engine", "--model", filepath.Join(dir, "tiny"), "--addr", "127.0.0.1:0")
+	e := &engineProcess{process: p, url: "http://" + p.listens(t)}
+	file, err := os.ReadFile(filepath.Join(samples, "0001.jpg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.expect(t, "POST", "/v1/gearshift/classify", fmt.Sprintf(`{"model": "tiny", "image": %q}`, base64.StdEncoding.EncodeToString(file)), http.StatusOK, `"modalities":["image"]`, `"num_classes":1280`)
+	pixels := strings.TrimSuffix(strings.Repeat("0,", 3*128*128), ",")
+	e.expect(t, "POST", "/v2/models/tiny/infer", `{"inputs": [{"name": "pixel_values", "datatype": "FP32", "shape": [1, 3, 128, 128], "data": [`+pixels+`]}]}`, http.StatusOK, `"shape":[1,1280]`)
 }
 
 // A model of digits is made, served, and answers samples as files; what it lacks, and

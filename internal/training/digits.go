@@ -1,6 +1,7 @@
 package training
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,33 +17,35 @@ import (
 	data "gearshift/workloads/digits"
 )
 
-// DigitsOptions of a model to be made.
-type DigitsOptions struct {
+// MakeOptions of a model to be trained.
+type MakeOptions struct {
 	Dir   string
 	Size  models.Size
 	Seed  uint64
-	Steps int
+	Steps int  // 0: as many as the family takes
 	Force bool // replace what is there
 	// Progress is called with a line now and then.
 	Progress func(line string)
 }
 
-// MadeDigits is a model that was made.
-type MadeDigits struct {
+// Made is a model that was made.
+type Made struct {
 	Folder     string
 	Parameters int
 	Training   time.Duration
-	Quality    *DigitsQuality
+	Quality    interface{ Lines() string }
 }
 
 // MakeDigits trains a model and writes its folder: model.onnx, config.json and quality.json.
 // The folder is whole or not there.
-func MakeDigits(ctx context.Context, o DigitsOptions) (*MadeDigits, error) {
+func MakeDigits(ctx context.Context, o MakeOptions) (*Made, error) {
 	s, err := newShape(o.Size)
 	if err != nil {
 		return nil, err
 	}
-	m := &MadeDigits{Folder: filepath.Join(o.Dir, o.Size.Name), Quality: &DigitsQuality{Model: o.Size.Name, Seed: o.Seed, Steps: o.Steps}}
+	o.Steps = cmp.Or(o.Steps, digitsSteps)
+	q := &DigitsQuality{Model: o.Size.Name, Seed: o.Seed, Steps: o.Steps}
+	m := &Made{Folder: filepath.Join(o.Dir, o.Size.Name), Quality: q}
 	if err := models.Vacant(m.Folder, o.Force); err != nil {
 		return nil, err // now, and not after minutes
 	}
@@ -52,19 +55,19 @@ func MakeDigits(ctx context.Context, o DigitsOptions) (*MadeDigits, error) {
 	}
 	split := set.Split(o.Seed)
 	began := time.Now()
-	t, err := trainDigits(ctx, s, split, o.Seed, o.Steps, reportDigits(o.Steps, began, o.Progress))
+	t, err := trainDigits(ctx, s, split, o.Seed, o.Steps, reportSteps(o.Steps, began, o.Progress))
 	if err != nil {
 		return nil, err
 	}
 	m.Training, m.Parameters = time.Since(began), t.network.Parameters()
 	for _, p := range t.network.Parts {
-		m.Quality.parameters = append(m.Quality.parameters, p.Parameters())
+		q.parameters = append(q.parameters, p.Parameters())
 	}
 	files := s.fusion(t.network).Files()
-	if err := m.count(t, files, o.Progress); err != nil {
+	if err := q.countBy(t, files, o.Progress); err != nil {
 		return nil, err
 	}
-	if files[QualityFile], err = json.MarshalIndent(m.Quality, "", "  "); err != nil {
+	if files[QualityFile], err = json.MarshalIndent(q, "", "  "); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -73,25 +76,29 @@ func MakeDigits(ctx context.Context, o DigitsOptions) (*MadeDigits, error) {
 	return m, models.Write(m.Folder, files, o.Force)
 }
 
-// reportDigits returns what turns the progress of steps into some twenty lines.
-func reportDigits(steps int, began time.Time, line func(string)) func(supervised.Progress) {
+// reportSteps returns what turns the progress of steps into some twenty lines.
+func reportSteps(steps int, began time.Time, line func(string)) func(supervised.Progress) {
 	every := max(1, steps/20)
 	var loss, accuracy float64
 	n := 0.0
 	return func(p supervised.Progress) {
 		loss, accuracy, n = loss+p.Loss, accuracy+p.Accuracy, n+1
 		if p.Step%every == 0 || p.Step == p.Steps {
-			line(fmt.Sprintf("step %d of %d: loss %.3f, accuracy %.3f, %v", p.Step, p.Steps, loss/n, accuracy/n, time.Since(began).Round(time.Second)))
+			text := fmt.Sprintf("step %d of %d: loss %.3f", p.Step, p.Steps, loss/n)
+			if accuracy > 0 {
+				text += fmt.Sprintf(", accuracy %.3f", accuracy/n)
+			}
+			line(fmt.Sprintf("%s, %v", text, time.Since(began).Round(time.Second)))
 			loss, accuracy, n = 0, 0, 0
 		}
 	}
 }
 
-// count fills in the quality, by the exported file where this build has ONNX Runtime.
-func (m *MadeDigits) count(t *trainedDigits, files map[string][]byte, progress func(string)) error {
+// countBy fills in the quality, by the exported file where this build has ONNX Runtime.
+func (q *DigitsQuality) countBy(t *trainedDigits, files map[string][]byte, progress func(string)) error {
 	if err := onnxruntime.Available(); err != nil {
-		m.Quality.CountedBy = "the trained network (" + fused.BLAS() + "), since " + err.Error()
-		return m.Quality.count(t.split, func(p data.Part, subset, first, n int) ([]int, error) {
+		q.CountedBy = countedByNetwork(err)
+		return q.count(t.split, func(p data.Part, subset, first, n int) ([]int, error) {
 			return t.classify(p, subset, first, n), nil
 		}, progress)
 	}
@@ -100,17 +107,25 @@ func (m *MadeDigits) count(t *trainedDigits, files map[string][]byte, progress f
 		return err
 	}
 	defer os.RemoveAll(folder)
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
-			return err
-		}
+	folder = filepath.Join(folder, "model")
+	if err := models.Write(folder, files, false); err != nil {
+		return err
 	}
 	answer, end, err := exported(t.split, folder)
 	if err != nil {
 		return err
 	}
 	defer end()
+	q.CountedBy = countedByExport()
+	return q.count(t.split, answer, progress)
+}
+
+// countedByNetwork and countedByExport say what has computed.
+func countedByNetwork(why error) string {
+	return "the trained network (" + fused.BLAS() + "), since " + why.Error()
+}
+
+func countedByExport() string {
 	version, _, _ := strings.Cut(onnxruntime.ONNXRuntime(), " ") // without the library's path
-	m.Quality.CountedBy = "the exported file (ONNX Runtime " + version + ")"
-	return m.Quality.count(t.split, answer, progress)
+	return "the exported file (ONNX Runtime " + version + ")"
 }

@@ -17,26 +17,28 @@ import (
 // labelsFile is the list of a folder of samples.
 const labelsFile = "labels.csv"
 
-// DigitsSamples are held-out pairs, as files that a client sends.
-type DigitsSamples struct {
+// Samples are of what was held out, as files that a client sends.
+type Samples struct {
 	Dir   string
 	Count int
 	Seed  uint64
 	Force bool // write over samples that are there
 }
 
-// Write writes a PNG and a WAV of each pair, and which digit it is.
-func (s DigitsSamples) Write() error {
-	if err := s.write(); err != nil {
-		return fmt.Errorf("cannot write samples: %w", err)
+// vacant returns the path of the list of samples, or why it could not be written.
+func (s Samples) vacant() (list string, err error) {
+	list = filepath.Join(s.Dir, labelsFile)
+	if _, err := os.Stat(list); err == nil && !s.Force {
+		return "", fmt.Errorf("%s already exists; --force replaces it", list)
 	}
-	return nil
+	return list, nil
 }
 
-func (s DigitsSamples) write() error {
-	list := filepath.Join(s.Dir, labelsFile)
-	if _, err := os.Stat(list); err == nil && !s.Force {
-		return fmt.Errorf("%s already exists; --force replaces it", list)
+// WriteDigits writes a PNG and a WAV of each pair, and which digit it is.
+func (s Samples) WriteDigits() error {
+	list, err := s.vacant()
+	if err != nil {
+		return err
 	}
 	set, err := data.Load()
 	if err != nil {

@@ -29,7 +29,7 @@ var tinyDigits = models.Size{Name: "tiny", Layers: 2, Width: 16}
 // findONNX names the library that `make onnxruntime` fetches, if it is there.
 func findONNX(t *testing.T) {
 	t.Helper()
-	path, err := filepath.Abs("../../../.cache/onnxruntime/libonnxruntime.so.1")
+	path, err := filepath.Abs("../../.cache/onnxruntime/libonnxruntime.so.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestMake(t *testing.T) {
 	findONNX(t)
 	dir := t.TempDir()
 	var lines []string
-	o := DigitsOptions{Dir: dir, Size: tinyDigits, Seed: 1, Steps: 2, Progress: func(line string) { lines = append(lines, line) }}
+	o := MakeOptions{Dir: dir, Size: tinyDigits, Seed: 1, Steps: 2, Progress: func(line string) { lines = append(lines, line) }}
 	m, err := MakeDigits(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -266,8 +266,8 @@ func TestStandardErrors(t *testing.T) {
 // Samples are the held-out examples, as a client reads them.
 func TestSamples(t *testing.T) {
 	dir := t.TempDir()
-	s := DigitsSamples{Dir: filepath.Join(dir, "s"), Count: 3, Seed: 2}
-	if err := s.Write(); err != nil {
+	s := Samples{Dir: filepath.Join(dir, "s"), Count: 3, Seed: 2}
+	if err := s.WriteDigits(); err != nil {
 		t.Fatal(err)
 	}
 	set, err := data.Load()
@@ -310,10 +310,10 @@ func TestSamples(t *testing.T) {
 			t.Errorf("sample %d is another sound, or label %s is not %d: %v", i, row[0], e.Label, err)
 		}
 	}
-	if err := s.Write(); err == nil || !strings.Contains(err.Error(), "--force replaces it") {
+	if err := s.WriteDigits(); err == nil || !strings.Contains(err.Error(), "--force replaces it") {
 		t.Errorf("again: %v", err)
 	}
-	if s.Force, s.Count = true, 1e6; s.Write() == nil {
+	if s.Force, s.Count = true, 1e6; s.WriteDigits() == nil {
 		t.Error("a million samples are written")
 	}
 }

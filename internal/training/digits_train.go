@@ -16,7 +16,8 @@ const (
 	exampleStream = 0x657861
 )
 
-// Training is how long and how fast.
+const digitsSteps = 300
+
 var digitsTraining = supervised.Config{Batch: 96, Rate: 1e-3, Clip: 1}
 
 // trainedDigits is a network that has learnt, and how it reads examples.

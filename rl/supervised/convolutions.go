@@ -73,7 +73,8 @@ type Draw func(step, row int, picture []float32) Loss
 // step, with the context's error.
 func TrainConvolutions(ctx context.Context, n *Convolutions, c Config, draw Draw, progress func(Progress)) error {
 	if c.Steps < 1 || c.Rate <= 0 || c.Clip <= 0 || c.Batch < shards {
-		return fmt.Errorf("cannot train: %d steps of %d pictures at a rate of %v, clipped at %v; want %d pictures at least", c.Steps, c.Batch, c.Rate, c.Clip, shards)
+		return fmt.Errorf("cannot train: %d steps of %d pictures at a rate of %v, clipped at %v; want %d pictures at least",
+			c.Steps, c.Batch, c.Rate, c.Clip, shards)
 	}
 	var passes [shards]*pass
 	for i := range passes {

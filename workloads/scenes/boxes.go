@@ -21,9 +21,9 @@ func IoU(a, b Box) float64 {
 	return float64(shared / (a.area() + b.area() - shared))
 }
 
-// Accuracy returns how well boxes are those of a frame, as far as they are within it: the mean IoU of pairs, of which the best come first and each box
-// is in one. A box that is missing and one that is too many count as a pair of 0, so that the sum is divided by
-// the larger of both numbers. Without any box it is 1.
+// Accuracy returns how well boxes are those of a frame, as far as they are within it: the mean IoU of pairs, of which the
+// best come first and each box is in one. A box that is missing and one that is too many count as a pair of 0, so that
+// the sum is divided by the larger of both numbers. Without any box it is 1.
 func Accuracy(found, exact []Box) float64 {
 	if len(found)+len(exact) == 0 {
 		return 1

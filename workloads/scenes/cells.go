@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// A detector sees a frame as a square of Side pixels each way, and divides it into Cells cells each way. For each cell, row by row,
-// it gives Values numbers: how certain it is that an object's middle is near (the logarithm of the odds), and the logarithms
-// of the distances from the cell's middle to the left, upper, right and lower side of the object, in units of [unit].
+// A detector sees a frame as a square of Side pixels each way, and divides it into Cells cells each way. For each cell, row
+// by row, it gives Values numbers: how certain it is that an object's middle is near (the logarithm of the odds), and
+// the logarithms of the distances from the cell's middle to the left, upper, right and lower side of the object, in
+// units of [unit].
 const (
 	Side   = 128
 	Cells  = 16
@@ -68,8 +69,9 @@ func Found(outputs []float32) (boxes []Box) {
 	return boxes
 }
 
-// Loss returns the loss of the outputs for a frame with those boxes, and writes its gradient: for each cell the cross-entropy of whether it is near
-// the middle of an object, and for those that are the logarithm of the IoU, divided by their number.
+// Loss returns the loss of the outputs for a frame with those boxes, and writes its gradient: for each cell the
+// cross-entropy of whether it is near the middle of an object, and for those that are the logarithm of the IoU,
+// divided by their number.
 func Loss(boxes []Box, outputs, gradient []float32) (loss float64) {
 	const boxWeight = 2
 	near := 0

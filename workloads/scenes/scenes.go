@@ -15,7 +15,7 @@ const (
 	FPS    = 60
 )
 
-// Calm, Usual and Hard are difficulties: a tracker loses roughly .005, .007 and .01 of accuracy with each frame.
+// Calm, Usual and Hard are difficulties: a tracker loses some .006, .008 and .011 of accuracy with each frame.
 const (
 	Calm  = 0.7
 	Usual = 1
@@ -84,8 +84,11 @@ func New(seed uint64, difficulty float64) *Scene {
 	return s
 }
 
-// Second returns the time of a frame in seconds of motion.
-func (s *Scene) second(frame int) float64 { return float64(frame) / FPS * s.difficulty * 1.9 }
+// second returns the time of a frame, in the seconds of paths.
+func (s *Scene) second(frame int) float64 {
+	const usual = 1.9 // so that a tracker loses what [Usual] says
+	return float64(frame) / FPS * s.difficulty * usual
+}
 
 // pose is where an object is.
 type pose struct {

@@ -167,8 +167,10 @@ func TestInput(t *testing.T) {
 	}
 	Input(input, f)
 	for y := range Side {
-		if a, b, c := input[y*Side], input[y*Side+1], input[y*Side+2]; math.Abs(float64(a)+0.6) > 1e-5 || math.Abs(float64(b)+0.6) > 1e-5 || math.Abs(float64(c)+1) > 1e-5 {
-			t.Fatalf("row %d begins with %v, %v, %v", y, a, b, c)
+		for x, want := range []float64{-0.6, -0.6, -1} {
+			if got := float64(input[y*Side+x]); math.Abs(got-want) > 1e-5 {
+				t.Fatalf("row %d has %v at %d, want %v", y, got, x, want)
+			}
 		}
 	}
 }
@@ -249,7 +251,9 @@ func TestTrackFollowsShifts(t *testing.T) {
 			Track(f, shifted(f, by[0], by[1]), got)
 			for i, b := range boxes {
 				dx, dy := float32(by[0]), float32(by[1])
-				if w, ok := windowOf(b, f.Rect); ok && w.x0 > 12 && w.y0 > 12 && w.x1 < Width-12 && w.y1 < Height-12 && got[i] != (Box{b.X0 + dx, b.Y0 + dy, b.X1 + dx, b.Y1 + dy}) {
+				w, ok := windowOf(b, f.Rect)
+				inside := ok && w.x0 > 12 && w.y0 > 12 && w.x1 < Width-12 && w.y1 < Height-12
+				if inside && got[i] != (Box{b.X0 + dx, b.Y0 + dy, b.X1 + dx, b.Y1 + dy}) {
 					t.Errorf("seed %d: %v moved by %v is tracked to %v", seed, b, by, got[i])
 				}
 			}
