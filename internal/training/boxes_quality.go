@@ -153,16 +153,17 @@ func (v *video) track(from int, drop, seen []float64) {
 	}
 }
 
-// Lines is the table as text, with the rates that a client estimates after a stride of 8, of all that it sees and of that less the start.
+// Lines is the table as text, with the rates that a client estimates after a stride of 8 by what it sees then, and by how
+// much more it sees at twice the stride.
 func (q *BoxesQuality) Lines() string {
 	const stride = 8
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-10s %7s %9s %31s %31s %9s %10s\n", "difficulty", "frames", "accuracy",
-		"drop = start + rate · stride", "seen = start + rate · stride", "seen/8", "less start")
+		"drop = start + rate · stride", "seen = start + rate · stride", "seen/8", "16 less 8")
 	for _, r := range q.HeldOut {
 		fmt.Fprintf(&b, "%-10v %7d %9.3f %11.4f + %.4f ± %.4f %13.4f + %.4f ± %.4f %9.4f %10.4f\n", r.Difficulty, r.Frames, r.Accuracy,
 			r.Lost.Start, r.Lost.Rate, r.Lost.Off, r.Found.Start, r.Found.Rate, r.Found.Off,
-			offload.Rate(r.Seen[stride-1], stride), offload.Rate(r.Seen[stride-1]-r.Found.Start, stride))
+			offload.Rate(r.Seen[stride-1], stride), offload.Rate(r.Seen[2*stride-1]-r.Seen[stride-1], stride))
 	}
 	fmt.Fprintf(&b, "counted by %s\n", q.CountedBy)
 	return b.String()

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -205,4 +206,67 @@ func TestBoxesSamples(t *testing.T) {
 	if s.Force, s.Count = true, 0; s.WriteBoxes() == nil {
 		t.Error("no sample is written")
 	}
+}
+
+// What clients estimate by what they see of a second, in comparison with what they lose, over scenes of all difficulties
+// by the model in the folder that BOXES names. Two strides say more of a scene than one.
+func TestEstimatesOfDrop(t *testing.T) {
+	folder := os.Getenv("BOXES")
+	if folder == "" {
+		t.Skip("BOXES names no model")
+	}
+	findONNX(t)
+	d, err := onnxruntime.OpenDetector(folder, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	const perDifficulty, seconds, stride = 20, 4, 8
+	type rates struct{ lost, one, two []float64 } // per frame of stride: what is lost, and estimated by one stride and by two
+	add := func(r *rates, lost, one, two float64) {
+		r.lost, r.one, r.two = append(r.lost, lost), append(r.one, one), append(r.two, two)
+	}
+	var scene rates
+	for k, difficulty := range []float64{scenes.Calm, scenes.Usual, scenes.Hard} {
+		var second rates
+		for i := range uint64(perDifficulty) {
+			v, err := watch(scenes.New(firstHeldOut+100+i, difficulty), seconds*scenes.FPS+2*stride+1, d.Detect)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := len(second.lost)
+			for from := 0; from < seconds*scenes.FPS; from += scenes.FPS {
+				drop, seen := make([]float64, 2*stride), make([]float64, 2*stride)
+				const starts = scenes.FPS / trackedFrom
+				for s := range starts {
+					v.track(from+s*trackedFrom, drop, seen)
+				}
+				const n = starts * stride
+				add(&second, drop[2*stride-1]/n/2, seen[stride-1]/n, (seen[2*stride-1]-seen[stride-1])/n)
+			}
+			add(&scene, mean(second.lost[first:]), mean(second.one[first:]), mean(second.two[first:]))
+		}
+		of := func(v []float64) []float64 { return v[k*perDifficulty:] }
+		t.Logf("difficulty %v: %.4f lost per frame, estimated by one stride %.4f, by two %.4f; correlations of seconds %.2f and %.2f, of scenes %.2f and %.2f",
+			difficulty, mean(second.lost), mean(second.one), mean(second.two), correlation(second.lost, second.one), correlation(second.lost, second.two),
+			correlation(of(scene.lost), of(scene.one)), correlation(of(scene.lost), of(scene.two)))
+		for _, r := range []*rates{{lost: slices.Clone(of(scene.lost))}, {lost: slices.Clone(second.lost)}} {
+			slices.Sort(r.lost)
+			t.Logf("a tenth of %d loses less than %.4f, and a tenth more than %.4f", len(r.lost), r.lost[len(r.lost)/10], r.lost[len(r.lost)*9/10])
+		}
+	}
+	one, two := correlation(scene.lost, scene.one), correlation(scene.lost, scene.two)
+	t.Logf("of all scenes: correlations %.2f and %.2f", one, two)
+	if two < one || mean(scene.two) < mean(scene.lost)/1.5 || mean(scene.two) > mean(scene.lost)*1.5 {
+		t.Errorf("two strides estimate %.4f for %.4f, with a correlation of %.2f for %.2f of one", mean(scene.two), mean(scene.lost), two, one)
+	}
+}
+
+func correlation(a, b []float64) float64 {
+	var aa, ab, bb float64
+	for i := range a {
+		x, y := a[i]-mean(a), b[i]-mean(b)
+		aa, ab, bb = aa+x*x, ab+x*y, bb+y*y
+	}
+	return ab / math.Sqrt(aa*bb)
 }
