@@ -9,7 +9,10 @@ import (
 )
 
 // Detector finds boxes in frames, by a model that `gearshift models make --family boxes` has made.
-type Detector struct{ model classifier.Model }
+type Detector struct {
+	model classifier.Model
+	batch []classifier.Input // whose images are used again
+}
 
 // OpenDetector loads the model of a folder, to compute with so many threads; 0 is 1.
 func OpenDetector(path string, threads int) (*Detector, error) {
@@ -24,17 +27,20 @@ func OpenDetector(path string, threads int) (*Detector, error) {
 			"it gives %d numbers for an image of %d pixels each way; want %d for %d, as a model of --family boxes",
 			path, got.Labels, got.ImageSide, want.Labels, want.ImageSide)
 	}
-	return &Detector{m}, nil
+	return &Detector{model: m}, nil
 }
 
 // Detect returns the boxes in each of the frames, which are given as [scenes.Input] writes them, computed in one batch. One
 // goroutine may call it at a time.
 func (d *Detector) Detect(frames [][]float32) ([][]scenes.Box, error) {
-	batch := make([]classifier.Input, len(frames))
 	for i, f := range frames {
-		batch[i].Image = append(append(append(make([]float32, 0, 3*len(f)), f...), f...), f...)
+		if i == len(d.batch) {
+			d.batch = append(d.batch, classifier.Input{})
+		}
+		b := &d.batch[i]
+		b.Image = append(append(append(b.Image[:0], f...), f...), f...)
 	}
-	outputs, err := d.model.Classify(batch)
+	outputs, err := d.model.Classify(d.batch[:len(frames)])
 	if err != nil {
 		return nil, err
 	}
