@@ -16,7 +16,9 @@ import (
 
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
+	"gearshift/serving"
 	"gearshift/serving/access"
+	"gearshift/serving/streams"
 )
 
 // panel is a panel of a Grafana dashboard, as far as the test looks.
@@ -85,7 +87,10 @@ func exposed(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts := string(failovers) + string(hosts) + heard.do("GET", "/metrics", "").Body.String() + jobs.do("GET", "/metrics", "").Body.String() + g.do("GET", "/metrics", "").Body.String() + keyed.do("GET", "/metrics", "").Body.String() + driven.do("GET", "/metrics", "").Body.String()
+	streaming := newRig(t, nil, func(o *serving.Options) { // there are metrics of streams, where there are any
+		o.Modules = []serving.Module{streams.New(streams.Options{Config: streams.Config{Hosts: []streams.Host{{Name: "a", Sizes: []streams.Size{{Latency: []float64{1}}}}}}, Ledger: o.Router.Ledger()})}
+	})
+	texts := streaming.do("GET", "/metrics", "").Body.String() + string(failovers) + string(hosts) + heard.do("GET", "/metrics", "").Body.String() + jobs.do("GET", "/metrics", "").Body.String() + g.do("GET", "/metrics", "").Body.String() + keyed.do("GET", "/metrics", "").Body.String() + driven.do("GET", "/metrics", "").Body.String()
 	for line := range strings.Lines(texts) {
 		if m := sample.FindStringSubmatch(line); m != nil {
 			metrics[m[1]] = append(metrics[m[1]], "instance", "job")

@@ -17,6 +17,7 @@ import (
 	"gearshift/serving/admin/metrics"
 	"gearshift/serving/admin/overview"
 	"gearshift/serving/admission"
+	"gearshift/serving/admission/limits"
 	"gearshift/serving/config"
 	"gearshift/serving/jobs"
 	"gearshift/serving/openai/catalogue"
@@ -29,10 +30,11 @@ import (
 // headerStrategy is how many requests of a job each variant has answered.
 const headerStrategy = "X-Gearshift-Strategy"
 
-// sendBatch has a batch answered that is planned for the replica, where it takes a place.
-func sendBatch(ctx context.Context, a *work.Adapter, p *proxy.Proxy, replica int, task string, b *proxy.Batch) (sent jobs.Sent, err error) {
+// Ask has a batch of the task answered by the replica that it is planned for, where it takes a place, or by another of
+// its variant. Plan is the name of the plan. The error is [jobs.ErrDown], or one of [proxy.Proxy.Ask].
+func (s *Server) Ask(ctx context.Context, replica, task int, plan string, until time.Duration, b *proxy.Batch) (sent jobs.Sent, err error) {
 	sent.Replica = replica
-	w, ok := a.Place(fleet.Request{Task: max(0, p.Table.TaskIndex(task))}, replica, planned)
+	w, ok := s.adapter.Place(fleet.Request{Task: max(0, task)}, replica, plan)
 	if !ok {
 		return sent, jobs.ErrDown
 	}
@@ -40,16 +42,37 @@ func sendBatch(ctx context.Context, a *work.Adapter, p *proxy.Proxy, replica int
 	defer func() {
 		w.End(outcome, 0)
 		if value := recover(); value != nil {
-			p.Log.Error("panic", "value", value, "replica", p.Table.Replicas[sent.Replica].Name, "stack", string(debug.Stack()))
+			s.log.Error("panic", "value", value, "replica", s.router.Table().Replicas[sent.Replica].Name, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", value)
 		}
 	}()
-	outcome, sent.Failed, err = p.Ask(ctx, b, w, p.Clock()+p.Settings().Timeouts.Total)
+	outcome, sent.Failed, err = s.proxy.Ask(ctx, b, w, until)
 	sent.Replica = w.Replica
 	return sent, err
 }
 
-// planned is the policy of batches, in place of one that routes requests.
+// Answered counts so many requests of the task that the replica has answered as one batch, as those that come alone are
+// counted.
+func (s *Server) Answered(task, replica, n int, took time.Duration) {
+	t := &s.router.Table().Tasks[task]
+	variant := s.router.Table().Replicas[replica].Variant
+	r := work.Result{Outcome: work.Completed, Latency: took, Judged: true, Met: t.Total == 0 || took <= t.Total}
+	r.Utility = t.Utility(variant, fleet.Times{Total: took}, fleet.Deadlines{Total: t.Total})
+	s.metrics.Answered(task, variant, n, r)
+}
+
+// Buffers returns the budget of what is buffered of answers and of what modules have received.
+func (s *Server) Buffers() *limits.Answers { return s.memory.Answers }
+
+// Allowed returns the variants that the client of a request to a module's endpoint may use, as bits; 0 is all.
+func (s *Server) Allowed(r *http.Request) uint64 {
+	if by, ok := r.Context().Value(askedKey{}).(asked); ok {
+		return s.catalogue.Allowed(access.Granted(by.context))
+	}
+	return 0
+}
+
+// planned is the policy of batches of jobs, in place of one that routes requests.
 const planned = "jobs"
 
 // ErrJobs marks errors of [New] that are about how jobs are to be planned.

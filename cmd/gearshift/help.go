@@ -28,6 +28,7 @@ var listed = map[string]cli.Listing{
 	"profile":   {Section: "measure", Example: "profile measure --url http://127.0.0.1:8000/v1 --out small.yaml", Synonyms: []string{"measure"}},
 	"calibrate": {Section: "measure", Example: "calibrate --scenario mine.yaml --dir walk\ncalibrate --scenario tiny --dir walk --preset quick --measure-time 15s"},
 	"validate":  {Section: "measure", Example: "validate --scenario mine.yaml"},
+	"stream":    {Section: "measure", Example: "stream --url http://127.0.0.1:8080 --clients 20 --sla 0.06", Synonyms: []string{"camera"}},
 	"replay":    {Section: "measure", Example: "replay --url http://127.0.0.1:8080 --trace mine.jsonl --duration 1m", Synonyms: []string{"load"}},
 	"engine":    {Section: "measure", Example: "engine --scenario tiny --addr 127.0.0.1:8101", Synonyms: []string{"simulate"}},
 
@@ -37,6 +38,7 @@ var listed = map[string]cli.Listing{
 
 	"modality": {Section: "research", Example: "modality plan --in queue.json", Synonyms: []string{"modalities"}},
 
+	"offload":  {Section: "research", Example: "offload plan --in clients.json", Synonyms: []string{"streams"}},
 	"failover": {Section: "research", Example: "failover plan --in problem.json", Synonyms: []string{"backup", "backups", "placement"}},
 
 	"version": {Example: "version"},
@@ -53,6 +55,7 @@ var listed = map[string]cli.Listing{
 	"workload gen": {Example: "workload gen u1 --out u1.jsonl"}, "workload stat": {Example: "workload stat u1"},
 	"profile fit": {Example: "profile fit --requests requests.jsonl"}, "profile measure": {Example: "profile measure --url http://127.0.0.1:8000/v1 --out small.yaml"},
 	"profile gpu":   {Example: "profile gpu gpu-out/table.jsonl --out gpu-out"},
+	"offload plan":  {Example: "offload plan --in clients.json"},
 	"failover plan": {Example: "failover plan --in problem.json"}, "failover simulate": {Example: "failover simulate --scenario faillite-testbed --policy all"}, "failover status": {Example: "failover status"},
 	"failover drill": {Example: "failover drill gpu3"}, "failover failback": {Example: "failover failback"},
 	"modality plan": {Example: "modality plan --in queue.json"},

@@ -77,7 +77,7 @@ func newRun(c Config) (*run, error) {
 		r.schedule.Grace = 0
 	}
 	for _, x := range c.Smaller {
-		r.schedule.Smaller = append(r.schedule.Smaller, offload.Model{Latency: c.latency(x.Profile), Gap: x.Gap})
+		r.schedule.Smaller = append(r.schedule.Smaller, offload.Size{Latency: c.latency(x.Profile), Gap: x.Gap})
 	}
 	if r.sim, err = env.NewSimulator(config); err != nil {
 		return nil, err

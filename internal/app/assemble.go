@@ -20,6 +20,7 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/control"
 	"gearshift/serving/control/states"
+	"gearshift/serving/streams"
 )
 
 // assembly makes a server of a scenario: for [Serve], and for [Rehearse], which finds out whether it can be
@@ -177,6 +178,9 @@ func (x *assembly) controllers() (key string, err error) {
 	}
 	if modules, err = withTiers(modules, x.s, x.routing, busy); err != nil {
 		return "serving.tiers", err
+	}
+	if c, on := x.s.Streams(); on {
+		modules = append(modules, streams.New(streams.Options{Config: c, Ledger: l, Log: x.log}))
 	}
 	if x.o.State != "" && len(files) == 0 {
 		return "", fmt.Errorf("--state %s: %s has no controller that keeps a state; want a section failover, rollout or serving.replicas, or no such flag", x.o.State, x.o.Scenario)

@@ -2,7 +2,9 @@ package scenario_test
 
 import (
 	"errors"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,5 +79,49 @@ func TestFaultsOfTablesByBatch(t *testing.T) {
 		if !errors.As(err, &faults) || len(faults) != 1 || !strings.HasSuffix(faults[0].Error(), ": "+c.want) {
 			t.Errorf("%s:\n%v\nwant %s", c.new, err, c.want)
 		}
+	}
+}
+
+// Hosts that have the best variant of the task answer frames, and by their smaller ones too, with times by their own
+// profiles.
+func TestStreamsOfAScenario(t *testing.T) {
+	const text = `
+tasks: [{name: boxes, total_ms: 500, quality: {small: 0.8, large: 0.9}}]
+variants: [{name: small}, {name: large}]
+hosts: [{name: one, memory: 1GiB}, {name: two, memory: 1GiB}, {name: three, memory: 1GiB}]
+replicas:
+  - {variant: small, hosts: [one, three], memory: 30%}
+  - {variant: large, hosts: [one, two], memory: 30%}
+profiles:
+  - {variant: small, batch_ms: {1: 5, 4: 11}, weight_bytes: 1_000_000}
+  - {variant: large, hosts: [one], batch_ms: {1: 10, 2: 15}, weight_bytes: 2_000_000}
+  - {variant: large, hosts: [two], batch_ms: {1: 20}, weight_bytes: 2_000_000}
+serving:
+  streams: {task: boxes, margin: 10%, max_frame: 64KiB}
+`
+	s, err := scenario.Parse("streams.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, on := s.Streams()
+	if !on || c.Task != 0 || c.FPS != 60 || c.Margin != 0.1 || c.MaxFrame != 64<<10 || c.Input.Tensor != "pixel_values" || len(c.Hosts) != 2 {
+		t.Fatalf("%+v", c)
+	}
+	one, two := c.Hosts[0], c.Hosts[1]
+	if one.Name != "one" || len(one.Sizes) != 2 || one.Sizes[0].Replica != 2 || one.Sizes[1].Replica != 0 || math.Abs(one.Sizes[1].Gap-0.1) > 1e-9 {
+		t.Errorf("%+v", one)
+	}
+	if !slices.Equal(one.Sizes[0].Latency, []float64{10, 15}) || !slices.Equal(one.Sizes[1].Latency, []float64{5, 7, 9, 11}) {
+		t.Errorf("times %v", one.Sizes)
+	}
+	if two.Name != "two" || len(two.Sizes) != 1 || !slices.Equal(two.Sizes[0].Latency, []float64{20}) {
+		t.Errorf("%+v", two)
+	}
+	without, err := scenario.Parse("none.yaml", []byte(text[:strings.Index(text, "serving:")]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, on := without.Streams(); on {
+		t.Error("a file without serving.streams has them")
 	}
 }

@@ -12,9 +12,9 @@ import (
 const Gearshift Policy = "gearshift"
 
 // model returns a model: the first, or one of the smaller ones.
-func (s *Server) model(m int) Model {
+func (s *Server) model(m int) Size {
 	if m == 0 {
-		return Model{Latency: s.Latency}
+		return Size{Latency: s.Latency}
 	}
 	return s.Smaller[m-1]
 }

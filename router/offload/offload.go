@@ -43,8 +43,8 @@ type Setting struct {
 	Batch    int
 }
 
-// Model is a smaller one of a server's.
-type Model struct {
+// Size is a smaller one of a server's.
+type Size struct {
 	// Latency is that of a batch by its size, the first of one request.
 	Latency []float64
 	// Gap is the accuracy that its results lose beside those of the server's first model.
@@ -56,7 +56,7 @@ type Server struct {
 	// Latency is that of a batch of its first model, to which SLAs relate, by its size, the first of one request.
 	Latency []float64
 	// Smaller are its other models, for [Gearshift].
-	Smaller []Model
+	Smaller []Size
 	// Grace is the part of a batch's latency that a plan leaves free after it, for requests that are late (ARISE-9).
 	Grace float64
 	// Longest bounds the interval of clients that lose next to nothing.

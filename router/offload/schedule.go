@@ -63,12 +63,17 @@ type Frame struct {
 	planned *Scheduled
 }
 
+// Start returns when the batch of the frame is to begin.
+func (f *Frame) Start() float64 { return f.planned.Start }
+
 // Scheduled is a batch of a schedule.
 type Scheduled struct {
 	Start  float64
 	Frames []*Frame
 	Model  int
-	takes  float64
+
+	takes   float64
+	planned float64 // its first Start
 }
 
 // Schedule is what a server runs: batches that are planned again and again from behind what its clients are about to
@@ -79,6 +84,8 @@ type Schedule struct {
 	Margin float64
 	// Horizon is how far plans go.
 	Horizon float64
+	// Until is when the running batch ends, where the driver knows that; what is planned begins after it.
+	Until float64
 	// Fixed is what all clients have in place of what suits them; a part of 0 is what suits them.
 	Fixed Setting
 
@@ -133,10 +140,15 @@ func (s *Schedule) Replan(streams []*Stream, now, rest float64) (added []*Schedu
 	for _, c := range streams {
 		lead = max(lead, c.Network+1.5)
 	}
-	start, kept := now+lead, 0
+	free, kept := max(s.Until, now), 0
+	start := max(now+lead, free)
 	for kept < len(s.batches) && s.batches[kept].Start < now+lead {
 		p := s.batches[kept]
+		if s.Until > 0 {
+			p.Start = max(p.Start, free)
+		}
 		start = p.Start + (1+s.Grace)*p.takes
+		free = start
 		kept++
 	}
 	for _, p := range s.batches[kept:] {
@@ -164,7 +176,7 @@ func (s *Schedule) Replan(streams []*Stream, now, rest float64) (added []*Schedu
 		c.Setting = s.Best(&list[i])
 	}
 	for _, b := range batches {
-		p := &Scheduled{Start: b.Start, Model: b.Model, takes: s.Took(b.Model, len(b.Requests))}
+		p := &Scheduled{Start: b.Start, planned: b.Start, Model: b.Model, takes: s.Took(b.Model, len(b.Requests))}
 		for _, x := range b.Requests {
 			c := of[x.Client]
 			p.Frames = append(p.Frames, &Frame{Stream: c, Number: x.Frame, Arrived: -1, planned: p})
@@ -196,18 +208,6 @@ func (s *Schedule) Drop(c *Stream) {
 	for _, p := range s.batches {
 		p.Frames = slices.DeleteFunc(p.Frames, func(f *Frame) bool { return f.Stream == c })
 	}
-}
-
-// Frames returns the frames that a stream is still to send, with the starts of their batches.
-func (s *Schedule) Frames(c *Stream) (frames []*Frame, starts []float64) {
-	for _, p := range s.batches {
-		for _, f := range p.Frames {
-			if f.Stream == c && f.Arrived < 0 && !f.Void {
-				frames, starts = append(frames, f), append(starts, p.Start)
-			}
-		}
-	}
-	return frames, starts
 }
 
 // Arrive notes that a frame has arrived. One that missed its batch is run with the next, if clients are served by
@@ -246,7 +246,7 @@ func (s *Schedule) Next(now float64) (frames []*Frame, model int, late, again fl
 		}
 		there = there[:min(len(there), len(s.Latency))]
 		s.Begin(there, p.Model, now)
-		return there, p.Model, now - p.Start, 0
+		return there, p.Model, now - p.planned, 0
 	}
 	return nil, 0, 0, math.Inf(1)
 }

@@ -1,0 +1,375 @@
+package streams
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"gearshift/router/offload"
+)
+
+// session is a client's connection. What the module's mutex protects begins with stream.
+type session struct {
+	module *Module
+	conn   *websocket.Conn
+	idle   *time.Timer
+	// finished is closed once a client that is sent away has been.
+	finished chan struct{}
+
+	stream     offload.Stream
+	said       bool // hello
+	gone       bool
+	host       int              // that serves it, or is to; −1: none
+	why        string           // it is not served
+	tried      float64          // when a plan had no room for it
+	heard      float64          // when it sent its last frame, or began to be served
+	silent     bool             // it was served, sent nothing, and has said nothing since
+	asked      []*offload.Frame // that it is to send
+	held       []*offload.Frame // that have arrived, and are not in a batch yet
+	newest     int              // frame that has come
+	last       int              // frame that it was asked for
+	complained map[string]float64
+
+	out     []Down // what is to be sent
+	writing bool
+	closing websocket.StatusCode // once out is sent; 0: it is not
+}
+
+// The bounds on what clients do.
+const (
+	usualNetwork  = 20 * time.Millisecond // of clients that state none
+	silence       = 2 * time.Second       // without a frame until a client is not served any more
+	complaintTime = time.Second           // between two errors of a kind
+	writeTime     = 10 * time.Second      // for what a client is sent
+	mostOut       = 256                   // messages that wait for a client to read
+	ahead         = 100 * time.Millisecond
+	behind        = 500 * time.Millisecond
+	firstReading  = 4 << 10
+)
+
+// run reads what the client says until it goes or is sent away.
+func (x *session) run(conn *websocket.Conn) {
+	m := x.module
+	x.conn = conn
+	conn.SetReadLimit(-1) // it is looked at below, and the client hears of it
+	x.idle = time.AfterFunc(m.Idle, func() {
+		x.end(websocket.StatusPolicyViolation, "idle", fmt.Sprintf("nothing has come for %v (serving.streams.idle)", m.Idle))
+	})
+	m.enter(x)
+	defer m.leave(x)
+	defer x.idle.Stop()
+	for {
+		kind, r, err := conn.Reader(context.Background())
+		if err != nil {
+			return
+		}
+		x.idle.Reset(m.Idle)
+		most := m.MaxFrame + headerBytes
+		if kind == websocket.MessageText {
+			most = mostText
+		}
+		b, err := x.receive(r, most)
+		if err == nil {
+			if kind == websocket.MessageText {
+				err = m.hear(x, b)
+				m.buffers().Give(int64(cap(b)))
+			} else {
+				m.frame(x, b)
+			}
+		}
+		var bad *fault
+		if errors.As(err, &bad) {
+			x.end(bad.status, bad.code, bad.message)
+			select {
+			case <-x.finished:
+			case <-time.After(2 * writeTime):
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// fault is why a session ends.
+type fault struct {
+	status        websocket.StatusCode
+	code, message string
+}
+
+// Error implements the error interface.
+func (f *fault) Error() string { return f.message }
+
+// receive reads a message of so many bytes at most, whose memory is charged as it comes.
+func (x *session) receive(r io.Reader, most int) (b []byte, err error) {
+	budget := x.module.buffers()
+	for {
+		if len(b) == cap(b) {
+			size := min(max(2*cap(b), firstReading), most+1)
+			if !budget.Take(int64(size)) {
+				err = &fault{websocket.StatusTryAgainLater, "out_of_memory", "the router has no memory for what is sent; try again later"}
+				break
+			}
+			budget.Give(int64(cap(b)))
+			b = append(make([]byte, 0, size), b...)
+		}
+		var n int
+		n, err = r.Read(b[len(b):cap(b)])
+		if b = b[:len(b)+n]; len(b) > most {
+			err = &fault{websocket.StatusMessageTooBig, "too_large", fmt.Sprintf("a message of more than %d bytes (serving.streams.max_frame)", most)}
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err == io.EOF {
+		return b, nil
+	}
+	budget.Give(int64(cap(b)))
+	return nil, err
+}
+
+// pinged notes that the client is there.
+func (x *session) pinged(context.Context, []byte) bool {
+	x.idle.Reset(x.module.Idle)
+	return true
+}
+
+// end sends the client away.
+func (x *session) end(status websocket.StatusCode, code, message string) {
+	x.module.mu.Lock()
+	defer x.module.mu.Unlock()
+	x.say(Down{Type: KindError, Code: code, Message: message})
+	x.closing = status
+}
+
+// say has a message sent. The module's mutex is held.
+func (x *session) say(d Down) {
+	if x.gone || x.closing != 0 {
+		return
+	}
+	if d.Type == KindSchedule { // which replaces one that was not sent yet
+		x.out = slices.DeleteFunc(x.out, func(o Down) bool { return o.Type == KindSchedule })
+	}
+	if x.out = append(x.out, d); len(x.out) > mostOut {
+		x.gone, x.out = true, nil // it does not read
+		go func() { _ = x.conn.CloseNow() }()
+		return
+	}
+	if !x.writing {
+		x.writing = true
+		go x.write()
+	}
+}
+
+// complain says what is wrong with a frame, not more often than it helps. The module's mutex is held.
+func (x *session) complain(code string, frame int, format string, args ...any) {
+	x.module.counts.frames[outcomeRefused]++
+	now := x.module.frames()
+	if at, ok := x.complained[code]; ok && now-at < complaintTime.Seconds()*x.module.FPS {
+		return
+	}
+	if x.complained == nil {
+		x.complained = map[string]float64{}
+	}
+	x.complained[code] = now
+	x.say(Down{Type: KindError, Code: code, Frame: frame, Message: fmt.Sprintf(format, args...)})
+}
+
+// write sends what is to be sent.
+func (x *session) write() {
+	m := x.module
+	for {
+		m.mu.Lock()
+		list, closing := x.out, x.closing
+		x.out, x.writing = nil, len(list) > 0
+		m.mu.Unlock()
+		for i := range list {
+			text, err := json.Marshal(&list[i])
+			if err == nil {
+				ctx, cancel := context.WithTimeout(context.Background(), writeTime)
+				err = x.conn.Write(ctx, websocket.MessageText, text)
+				cancel()
+			}
+			if err != nil {
+				_ = x.conn.CloseNow() // its reader ends
+				return
+			}
+		}
+		if len(list) == 0 {
+			if closing != 0 {
+				_ = x.conn.Close(closing, "")
+				close(x.finished)
+			}
+			return
+		}
+	}
+}
+
+// enter notes a connection, and has the loop run.
+func (m *Module) enter(x *session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.connected[x] = true
+	if !m.running {
+		m.running = true
+		go m.loop()
+	}
+}
+
+// leave forgets a connection. All that it held is given back.
+func (m *Module) leave(x *session) {
+	m.mu.Lock()
+	x.gone, x.out = true, nil
+	delete(m.connected, x)
+	m.sessions = slices.DeleteFunc(m.sessions, func(o *session) bool { return o == x })
+	x.stream.Serve(false, m.frames())
+	x.forget()
+	m.mu.Unlock()
+	_ = x.conn.CloseNow()
+	m.poke()
+}
+
+// hear takes in what the client says.
+func (m *Module) hear(x *session, text []byte) error {
+	var u Up
+	if err := u.read(text); err != nil {
+		return &fault{websocket.StatusPolicyViolation, "invalid_message", err.Error()}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x.silent = false
+	if u.Type == KindHello {
+		return m.hello(x, &u)
+	}
+	if !x.said {
+		return &fault{websocket.StatusPolicyViolation, "invalid_message", errFirst.Error()}
+	}
+	x.measured(&u)
+	return nil
+}
+
+// measured takes in what the client has measured.
+func (x *session) measured(u *Up) {
+	if u.DropRate > 0 {
+		x.stream.Rate = u.DropRate
+	}
+	if u.NetworkMS > 0 {
+		x.stream.Network = u.NetworkMS * x.module.FPS / 1000
+	}
+}
+
+// hello has a client wait for a place, or begin to count its frames anew.
+func (m *Module) hello(x *session, u *Up) error {
+	task := m.Ledger.Table().Tasks[m.Task].Name
+	wrong := func(format string, args ...any) error {
+		return &fault{websocket.StatusPolicyViolation, "invalid_message", fmt.Sprintf(format, args...)}
+	}
+	if u.Task != "" && u.Task != task {
+		return wrong("task: %q has no streams; want %s", u.Task, task)
+	}
+	if u.FPS != 0 && u.FPS != m.FPS {
+		return wrong("fps: %v; streams here have %v frames in a second", u.FPS, m.FPS)
+	}
+	now := m.frames()
+	if !x.said {
+		x.said = true
+		m.sessions = append(m.sessions, x)
+		x.stream = offload.Stream{Rate: m.DropRate, Network: usualNetwork.Seconds() * m.FPS, Of: x}
+		x.why = "it waits for the next plan"
+		x.say(Down{Type: KindPlace, Why: x.why})
+	}
+	x.measured(u)
+	x.stream.SLA, x.stream.Arrivals = u.SLA, offload.Arrivals{}
+	x.stream.Phase = now - u.AgeMS*m.FPS/1000 - float64(u.Frame) - x.stream.Network/2
+	x.newest = u.Frame - 1
+	x.heard = now
+	m.poke()
+	return nil
+}
+
+// frame takes in a frame. The reader of its session calls it, and decodes it there.
+func (m *Module) frame(x *session, b []byte) {
+	p := &payload{held: int64(cap(b))}
+	number, captured, picture, err := readHeader(b)
+	p.number, p.captured, p.jpeg = number, captured, picture
+	if err == nil {
+		err = p.decode(&m.Input, m.buffers())
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		x.complain("invalid_frame", number, "%v", err)
+		m.buffers().Give(p.held)
+		return
+	}
+	if f := m.expected(x, number); f != nil {
+		f.Of = p
+		x.held = append(x.held, f)
+		if h := m.hosts[x.host]; h.schedule.Arrive(f, m.frames()) && m.Policy != offload.Gearshift {
+			x.drop(f)
+		}
+		m.poke()
+		return
+	}
+	m.buffers().Give(p.held)
+}
+
+// expected returns the frame of the schedule that a frame is which comes now; nil if there is none. A client that has a
+// newer one than it was asked for may send that.
+func (m *Module) expected(x *session, number int) *offload.Frame {
+	if !x.said || x.host < 0 {
+		x.complain("not_served", number, "frame %d of a client that is not served; want none until its place says so", number)
+		return nil
+	}
+	now := m.frames()
+	off := now - float64(number) - x.stream.Phase - x.stream.Network/2
+	switch {
+	case number <= x.newest:
+		x.complain("stale_frame", number, "frame %d after frame %d; the newest counts", number, x.newest)
+		return nil
+	case off < -ahead.Seconds()*m.FPS:
+		x.complain("early_frame", number, "frame %d is of the future; the newest can be %d", number, x.stream.Newest(now))
+		return nil
+	case off > behind.Seconds()*m.FPS:
+		x.complain("late_frame", number, "frame %d comes when %d is due; say hello again if frames were left out", number, x.stream.Newest(now))
+		return nil
+	}
+	x.newest, x.heard = number, now
+	x.stream.Phase += (off) / 64 // clocks drift
+	x.asked = slices.DeleteFunc(x.asked, func(f *offload.Frame) bool { return f.Void })
+	for i, f := range slices.Backward(x.asked) {
+		if f.Number <= number {
+			x.asked = x.asked[i+1:]
+			f.Number = number
+			return f
+		}
+	}
+	if number > x.last {
+		x.complain("unscheduled_frame", number, "frame %d was not asked for; want those of the schedule", number)
+	} else {
+		m.counts.frames[outcomeDropped]++ // its schedule was replaced on the way
+	}
+	return nil
+}
+
+// drop forgets a frame that has arrived.
+func (x *session) drop(f *offload.Frame) {
+	x.held = slices.DeleteFunc(x.held, func(o *offload.Frame) bool { return o == f })
+	x.module.release(f, outcomeDropped)
+}
+
+// release gives back what a frame held, of which that is the end.
+func (m *Module) release(f *offload.Frame, outcome string) {
+	if p, ok := f.Of.(*payload); ok {
+		m.buffers().Give(p.held)
+		m.counts.frames[outcome]++
+	}
+	f.Of = nil
+}
