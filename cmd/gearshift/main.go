@@ -88,7 +88,7 @@ One scenario file drives every command; gearshift init writes one from engines t
 		operate.NewPolicyCommand(), operate.NewStoreCommand(), operate.NewKeyCommand(),
 		operate.NewLeaseCommand(), operate.NewReplicaCommand(),
 		// measure
-		measure.NewProfileCommand(), measure.NewValidateCommand(), measure.NewReplayCommand(), newEngineCommand(), newModelsCommand(),
+		measure.NewProfileCommand(), measure.NewValidateCommand(), measure.NewReplayCommand(), measure.NewStreamCommand(), newEngineCommand(), newModelsCommand(),
 		// research
 		evalcmd.NewBoundCommand(), newWorkloadCommand(), modalityCommands(), operate.NewFailoverCommand(), operate.NewOffloadCommand(),
 		newVersionCommand(),
