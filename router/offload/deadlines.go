@@ -134,7 +134,7 @@ func (p *Planner) urgent(clients []Client, start, horizon float64, most, smaller
 	slices.SortFunc(p.queue, due.compare)
 	kept := true
 	for t := start; t < start+horizon && len(p.queue) > 0; {
-		p.take()
+		p.take(t)
 		for _, d := range p.batch { // a frame is sent once
 			t = max(t, float64(p.book[d.client].Last+1)+p.lag[d.client])
 		}
@@ -156,14 +156,18 @@ func (p *Planner) urgent(clients []Client, start, horizon float64, most, smaller
 	return kept
 }
 
+// late is how long a batch waits at most for a client that has no frame for it yet, in frames, where others have.
+const late = 2
+
 // take moves the next batch out of the queue: the most urgent client, and the most urgent of those that the same model
-// suits.
-func (p *Planner) take() {
-	head := p.queue[0]
+// suits. Those who would hold the others up, since what they send comes later than before, are left for the next.
+func (p *Planner) take(t float64) {
+	ready := func(d due) bool { return float64(p.book[d.client].Last+1)+p.lag[d.client] <= t+late }
+	head := p.queue[max(0, slices.IndexFunc(p.queue, ready))]
 	p.batch = p.batch[:0]
 	rest := p.queue[:0]
 	for _, d := range p.queue {
-		if d.model == head.model && len(p.batch) < head.batch {
+		if d.client == head.client || d.model == head.model && len(p.batch) < head.batch && ready(d) {
 			p.batch = append(p.batch, d)
 		} else {
 			rest = append(rest, d)

@@ -134,7 +134,8 @@ func (s *Schedule) Known(c *Stream) Client {
 
 // Replan replaces the schedule from behind what is about to be sent, and decides who of the streams is served. It
 // returns the batches that are new, with the frames that are to be sent for them, and the streams that are served from
-// now on, or no longer. A stream that was evicted waits for rest until it may be served again.
+// now on, or no longer. A stream that was evicted waits for rest until it may be served again. The next call overwrites
+// the list of batches.
 func (s *Schedule) Replan(streams []*Stream, now, rest float64) (added []*Scheduled, changed []*Stream) {
 	lead := 1.5
 	for _, c := range streams {

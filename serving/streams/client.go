@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,6 +48,9 @@ type Client struct {
 	network  float64 // ms
 	measured Measured
 	since    time.Time // served
+	heard    time.Time // of the last result
+	host     string    // that served it last
+	lost     time.Time // its place
 }
 
 // Measured is what a client has measured.
@@ -56,6 +60,9 @@ type Measured struct {
 	Results  int
 	Late     int             // results of batches that began more than a frame interval later than planned
 	EndToEnd []time.Duration // from the capture of a frame to its result
+	Gap      time.Duration   // the longest between two results
+	Moves    int             // from one host to another
+	Away     time.Duration   // the longest that it was without a place, after it had one
 	Strides  int             // of all frames that were tracked, summed
 	Tracked  int             // how many they were
 	Errors   map[string]int  // by code
@@ -145,10 +152,17 @@ func (c *Client) hear(d *Down) {
 	m := &c.measured
 	switch d.Type {
 	case KindPlace:
+		if d.Served && c.host != "" && c.host != d.Host {
+			m.Moves++
+		}
+		c.host = cmp.Or(d.Host, c.host)
 		if m.Why, m.Host = d.Why, d.Host; d.Served && c.since.IsZero() {
-			c.since = now
+			if c.since = now; !c.lost.IsZero() {
+				m.Away, c.lost = max(m.Away, now.Sub(c.lost)), time.Time{}
+			}
 		} else if !d.Served && !c.since.IsZero() {
 			m.Served += now.Sub(c.since)
+			c.lost = now
 			c.count(now)
 			c.since, c.schedule, c.tracked = time.Time{}, nil, -1
 		}
@@ -169,6 +183,10 @@ func (c *Client) hear(d *Down) {
 func (c *Client) result(d *Down, now time.Time) {
 	m := &c.measured
 	m.Results++
+	if !c.heard.IsZero() {
+		m.Gap = max(m.Gap, now.Sub(c.heard))
+	}
+	c.heard = now
 	if d.LateMS > 1000/c.FPS {
 		m.Late++
 	}

@@ -25,6 +25,7 @@ type host struct {
 	running  bool      // a batch
 	down     bool
 	failed   float64 // until when it counts as failed
+	full     float64 // until when nobody more is served, since there was no room for all
 	next     float64 // when it is planned again
 }
 
@@ -248,7 +249,9 @@ func (m *Module) plan(h *host, now float64) {
 	slices.SortStableFunc(waiting, func(a, b *session) int { return cmp.Compare(a.tried, b.tried) })
 	streams := make([]*offload.Stream, 0, len(served)+len(waiting))
 	for _, x := range slices.Concat(served, waiting) {
-		streams = append(streams, &x.stream)
+		if x.stream.Served || now >= h.full {
+			streams = append(streams, &x.stream)
+		}
 	}
 	for range mostPlans {
 		added, changed := h.schedule.Replan(streams, now, m.FPS)
@@ -260,6 +263,7 @@ func (m *Module) plan(h *host, now float64) {
 				x.say(Down{Type: KindPlace, Served: true, Host: h.Name})
 			} else {
 				m.counts.evicted++
+				h.full = now + m.FPS
 				x.waits("host " + h.Name + " has no room for it any more")
 			}
 		}

@@ -601,3 +601,54 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 		_ = conn.CloseNow()
 	}
 }
+
+// Clients whose frames come ever later, as their network has it or as they like, do not delay the others' batches.
+func TestClientsThatComeEverLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, func(c *streams.Config) { c.Hosts = c.Hosts[:1] })
+		defer g.stop()
+		others := g.stream(6, 0.06, nil)
+		time.Sleep(time.Second)
+		var liars []*raw
+		for range 3 {
+			x := g.raw(t)
+			x.text(`{"type":"hello","sla":0.06,"frame":0}`)
+			liars = append(liars, x)
+		}
+		picture := picture(32, 16)
+		done := make(chan struct{})
+		time.AfterFunc(8*time.Second, func() { close(done) })
+		for k := 0; ; k++ {
+			select {
+			case <-done:
+			case <-time.After(50 * time.Millisecond):
+				for _, x := range liars {
+					x.mu.Lock()
+					for i := len(x.got) - 1; i >= 0; i-- {
+						if d := x.got[i]; d.Type == streams.KindSchedule && len(d.Frames) > 0 {
+							lag := k % 28 // frames
+							x.frame(max(1, d.Frames[0].Frame-lag), picture)
+							break
+						}
+					}
+					x.mu.Unlock()
+				}
+				continue
+			}
+			break
+		}
+		for i, x := range others.list {
+			m := x.Measured()
+			if stride := float64(m.Strides) / float64(m.Tracked); m.Served < 7*time.Second || 0.006*(stride-2.5) > 0.06 || m.Late > m.Results/10 || m.Gap > time.Second {
+				t.Errorf("client %d: served for %v with strides of %v, longest gap %v, %d of %d late; why: %q", i, m.Served, stride, m.Gap, m.Late, m.Results, m.Why)
+			}
+		}
+		for _, x := range liars {
+			_ = x.conn.CloseNow()
+			<-x.end
+		}
+		others.stop()
+		time.Sleep(time.Second)
+		g.released(t)
+	})
+}
