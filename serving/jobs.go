@@ -72,6 +72,14 @@ func (s *Server) Allowed(r *http.Request) uint64 {
 	return 0
 }
 
+// Tenant returns the name of the API key of a request to a module's endpoint; empty without one.
+func Tenant(r *http.Request) string {
+	if by, ok := r.Context().Value(askedKey{}).(asked); ok {
+		return access.Tenant(by.context)
+	}
+	return ""
+}
+
 // planned is the policy of batches of jobs, in place of one that routes requests.
 const planned = "jobs"
 

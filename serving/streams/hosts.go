@@ -350,7 +350,7 @@ func (m *Module) run(b *batch, frames []*offload.Frame, began, late float64, wit
 	switch failed := len(sent.Failed) > 0; {
 	case failed || err != nil && !errors.As(err, &refused) && !errors.Is(err, proxy.ErrMemory):
 		h.failed = m.frames() + failureTime.Seconds()*m.FPS
-		m.Log.Warn("a host failed to answer frames", "host", h.Name, "frames", len(frames), "error", err)
+		m.Log.Warn("a host failed to answer frames", "host", h.Name, "frames", len(frames), "answered_elsewhere", err == nil)
 	case err == nil:
 		h.ran(b.model, len(frames), took)
 	}
@@ -369,6 +369,7 @@ func (m *Module) run(b *batch, frames []*offload.Frame, began, late float64, wit
 			Type: KindResult, Frame: p.number, Captured: p.captured, Model: m.Ledger.Table().Variants[m.Ledger.Table().Replicas[sent.Replica].Variant].Name, Batch: len(frames),
 			QueueMS: math.Round((began-f.Arrived)/m.FPS*1e4) / 10, InferenceMS: math.Round(ms*10) / 10, LateMS: math.Round(max(0, late)/m.FPS*1e4) / 10, Outputs: b.rows[i],
 		})
+		x.results++
 		m.release(f, outcomeAnswered)
 	}
 	m.buffers().Give(b.held)

@@ -35,6 +35,8 @@ type session struct {
 	newest     int              // frame that has come
 	last       int              // frame that it was asked for
 	complained map[string]float64
+	received   int // frames
+	results    int
 
 	out     []Down // what is to be sent
 	writing bool
@@ -304,6 +306,7 @@ func (m *Module) frame(x *session, b []byte) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	x.received++
 	if err != nil {
 		x.complain("invalid_frame", number, "%v", err)
 		m.buffers().Give(p.held)

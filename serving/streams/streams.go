@@ -5,6 +5,7 @@ package streams
 
 import (
 	"log/slog"
+	"math"
 	"net/http"
 	"strconv"
 	"sync"
@@ -144,7 +145,9 @@ func (m *Module) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+	begun := time.Now()
 	x.run(conn)
+	m.Log.Info("stream", "tenant", serving.Tenant(r), "client", r.RemoteAddr, "seconds", math.Round(time.Since(begun).Seconds()*10)/10, "frames", x.received, "results", x.results)
 }
 
 var (

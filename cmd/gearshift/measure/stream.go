@@ -96,8 +96,9 @@ type streamed struct {
 	MeanStride float64 `json:"mean_stride"`
 	P50        float64 `json:"end_to_end_p50_ms"`
 	P99        float64 `json:"end_to_end_p99_ms"`
-	// Gap is the longest time between two results of a client, and Moves counts changes of hosts.
+	// Gap is the longest time between two results of a client, and Away without a place. Moves counts changes of hosts.
 	Gap     float64        `json:"longest_gap_ms"`
+	Away    float64        `json:"longest_away_ms"`
 	Moves   int            `json:"moves"`
 	Hosts   map[string]int `json:"hosts"`   // clients that each serves at the end
 	Waiting map[string]int `json:"waiting"` // clients by why they are not served at the end
@@ -158,7 +159,7 @@ func (o *streamOptions) sum(measured []streams.Measured, failed []error) *stream
 	for i, m := range measured {
 		r.Served += m.Served.Seconds() / r.Seconds
 		r.Sent, r.Results, late = r.Sent+m.Sent, r.Results+m.Results, late+m.Late
-		r.Gap, r.Moves = max(r.Gap, m.Gap.Seconds()*1000), r.Moves+m.Moves
+		r.Gap, r.Away, r.Moves = max(r.Gap, m.Gap.Seconds()*1000), max(r.Away, m.Away.Seconds()*1000), r.Moves+m.Moves
 		strides, tracked, times = strides+m.Strides, tracked+m.Tracked, append(times, m.EndToEnd...)
 		if m.Host != "" {
 			r.Hosts[m.Host]++
@@ -181,8 +182,8 @@ func (o *streamOptions) sum(measured []streams.Measured, failed []error) *stream
 }
 
 func (r *streamed) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "clients %d, served %.1f in the mean of %.0f s\nresults %d of %d frames, %.1f/s, %.1f%% of batches begun later than planned\nmean stride %.1f frames, end to end p50 %.1f ms, p99 %.1f ms\nlongest time between two results of a client %.0f ms, %d moves to another host\nserved at the end: %s\nwaiting: %s\nerrors: %s\n",
-		r.Clients, r.Served, r.Seconds, r.Results, r.Sent, r.Rate, 100*r.Late, r.MeanStride, r.P50, r.P99, r.Gap, r.Moves, listed(r.Hosts), listed(r.Waiting), listed(r.Errors))
+	_, err := fmt.Fprintf(w, "clients %d, served %.1f in the mean of %.0f s\nresults %d of %d frames, %.1f/s, %.1f%% of batches begun later than planned\nmean stride %.1f frames, end to end p50 %.1f ms, p99 %.1f ms\nlongest time between two results of a client %.0f ms, without a place %.0f ms; %d moves to another host\nserved at the end: %s\nwaiting: %s\nerrors: %s\n",
+		r.Clients, r.Served, r.Seconds, r.Results, r.Sent, r.Rate, 100*r.Late, r.MeanStride, r.P50, r.P99, r.Gap, r.Away, r.Moves, listed(r.Hosts), listed(r.Waiting), listed(r.Errors))
 	return err
 }
 
