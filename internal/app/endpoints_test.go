@@ -9,6 +9,7 @@ import (
 
 	"gearshift/serving"
 	"gearshift/serving/admin/dashboard"
+	"gearshift/serving/streams"
 )
 
 // undocumented are paths that only the router's own page asks for.
@@ -27,7 +28,7 @@ func TestEndpointsAreDocumented(t *testing.T) {
 	}
 	server, err := serving.New(serving.Options{
 		Config: s.Serving.Config(), Router: core, Backends: make([]serving.Backend, len(core.Table().Replicas)),
-		Modules: append(modules(core.Table(), dashboard.About{}), applications),
+		Modules: append(modules(core.Table(), dashboard.About{}), applications, streams.New(streams.Options{Ledger: core.Ledger()})),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -147,7 +147,10 @@ func (m *Module) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	begun := time.Now()
 	x.run(conn)
-	m.Log.Info("stream", "tenant", serving.Tenant(r), "client", r.RemoteAddr, "seconds", math.Round(time.Since(begun).Seconds()*10)/10, "frames", x.received, "results", x.results)
+	m.mu.Lock()
+	frames, results := x.received, x.results
+	m.mu.Unlock()
+	m.Log.Info("stream", "tenant", serving.Tenant(r), "client", r.RemoteAddr, "seconds", math.Round(time.Since(begun).Seconds()*10)/10, "frames", frames, "results", results)
 }
 
 var (

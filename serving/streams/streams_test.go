@@ -3,13 +3,16 @@ package streams_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"image"
 	"image/jpeg"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,7 +37,7 @@ import (
 type engine struct {
 	ms    float64
 	off   atomic.Bool
-	rows  atomic.Int64 // answered
+	last  atomic.Pointer[inference.Tensor]
 	mu    sync.Mutex
 	stops chan struct{}
 }
@@ -73,7 +76,7 @@ func (e *engine) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
-	e.rows.Add(int64(n))
+	e.last.Store(&q.Inputs[0])
 	h := http.Header{"Content-Type": {"application/json"}}
 	text, err := (&inference.Answer{Model: "m", Outputs: []inference.Tensor{{
 		Name: "boxes", Datatype: "FP32", Shape: []int64{int64(n), 1}, Data: []byte("[" + strings.TrimSuffix(strings.Repeat("7,", n), ",") + "]"),
@@ -102,8 +105,8 @@ func latency(ms float64) (list []float64) {
 func newRig(t testing.TB, change ...func(*streams.Config)) *rig {
 	t.Helper()
 	table, err := fleet.NewTable(
-		[]fleet.Task{{Name: "boxes", Total: time.Second, Pace: time.Millisecond, Weight: 1, Quality: []float64{1}}}, []fleet.Variant{{Name: "detector"}},
-		[]fleet.Host{{Name: "a"}, {Name: "b"}}, []fleet.Replica{{Name: "detector@a"}, {Name: "detector@b", Host: 1}})
+		[]fleet.Task{{Name: "boxes", Total: time.Second, Pace: time.Millisecond, Weight: 1, Quality: []float64{1, 0.99}}}, []fleet.Variant{{Name: "detector"}, {Name: "small"}},
+		[]fleet.Host{{Name: "a"}, {Name: "b"}}, []fleet.Replica{{Name: "detector@a"}, {Name: "detector@b", Host: 1}, {Name: "small@a", Variant: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,13 +125,13 @@ func newRig(t testing.TB, change ...func(*streams.Config)) *rig {
 	for _, f := range change {
 		f(&c)
 	}
-	g := &rig{listener: memnet.Listen(), engines: []*engine{newEngine(13), newEngine(13)}}
+	g := &rig{listener: memnet.Listen(), engines: []*engine{newEngine(13), newEngine(13), newEngine(1)}}
 	log := slog.New(slog.DiscardHandler)
 	settings := config.Default()
 	settings.Metrics = config.MetricsOpen
 	g.Server, err = serving.New(serving.Options{
 		Config: settings, Router: core, Log: log, Modules: []serving.Module{streams.New(streams.Options{Config: c, Ledger: ledger, Log: log})},
-		Backends: []serving.Backend{{Transport: g.engines[0]}, {Transport: g.engines[1]}},
+		Backends: []serving.Backend{{Transport: g.engines[0]}, {Transport: g.engines[1]}, {Transport: g.engines[2]}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -268,6 +271,68 @@ func TestClientsAreServed(t *testing.T) {
 		}
 		g.released(t)
 	})
+}
+
+// Clients are served by the size that costs the host least: by the small one, if its gap leaves enough of the SLA.
+func TestClientsMoveToASmallerSize(t *testing.T) {
+	for gap, want := range map[float64]string{0.01: "small", 0.2: "detector"} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, func(c *streams.Config) {
+				c.Hosts = c.Hosts[:1]
+				c.Hosts[0].Sizes = append(c.Hosts[0].Sizes, streams.Size{Replica: 2, Latency: latency(1)[:8], Gap: gap})
+			})
+			defer g.stop()
+			models := map[string]int{}
+			var mu sync.Mutex
+			c := g.stream(6, 0.06, func(_ int, d *streams.Down) {
+				mu.Lock()
+				defer mu.Unlock()
+				if d.Type == streams.KindResult {
+					models[d.Model]++
+				}
+			})
+			time.Sleep(3 * time.Second)
+			c.stop()
+			if len(models) != 1 || models[want] < 60 {
+				t.Errorf("gap %v: results by %v; want all by %s", gap, models, want)
+			}
+		})
+	}
+}
+
+// Engines get frames as their tensor wants them.
+func TestEncodings(t *testing.T) {
+	for encoding, want := range map[streams.Encoding]struct {
+		datatype string
+		shape    []int64
+		row      int
+		green    func(row []byte) bool // whether the pixels are green
+	}{
+		streams.Uint8: {"UINT8", []int64{16, 32, 3}, 16 * 32 * 3, func(row []byte) bool { return row[0] < 3 && row[1] > 130 && row[2] < 3 && row[4] > 130 }},
+		streams.Float: {"FP32", []int64{3, 16, 32}, 4 * 16 * 32 * 3, func(row []byte) bool {
+			at := func(i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(row[4*i:])) }
+			return at(0) < 0.02 && at(16*32) > 0.51 && at(16*32) < 0.56 && at(2*16*32) < 0.02
+		}},
+		streams.JPEG: {"BYTES", []int64{1}, 4 + len(picture(32, 16)), func(row []byte) bool { return bytes.Equal(row[4:], picture(32, 16)) }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, func(c *streams.Config) { c.Input.Encoding, c.Hosts = encoding, c.Hosts[:1] })
+			defer g.stop()
+			c := g.stream(2, 0.06, nil)
+			time.Sleep(time.Second)
+			c.stop()
+			time.Sleep(time.Second)
+			got := g.engines[0].last.Load()
+			if got == nil || got.Datatype != want.datatype || !slices.Equal(got.Shape[1:], want.shape) {
+				t.Fatalf("%s: the engine got %+v", encoding, got)
+			}
+			rows, err := got.Cut()
+			if err != nil || len(rows[0]) != want.row || !want.green(rows[0]) {
+				t.Errorf("%s: a row of %d bytes, %v; want %d", encoding, len(rows[0]), err, want.row)
+			}
+			g.released(t)
+		})
+	}
 }
 
 // released checks that nobody is there and nothing is held.
