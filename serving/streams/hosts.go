@@ -171,7 +171,7 @@ func (m *Module) turned(h *host, now float64) {
 			continue
 		}
 		if x.stream.Served {
-			m.evict(x, now, "host "+h.Name+" has failed")
+			m.evict(x, now, "host "+h.Name+" takes no frames any more")
 			x.stream.Since = 0 // it need not rest
 		}
 		x.host = -1
@@ -305,6 +305,9 @@ func (x *session) schedule(now float64) {
 	}
 	d := Down{Type: KindSchedule}
 	for _, f := range x.asked {
+		if f.Start() <= now {
+			continue
+		}
 		d.Frames = append(d.Frames, Due{f.Number, math.Round((f.Start()-now)/x.module.FPS*1e4) / 10})
 	}
 	x.say(d)

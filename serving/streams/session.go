@@ -35,6 +35,8 @@ type session struct {
 	newest     int              // frame that has come
 	last       int              // frame that it was asked for
 	complained map[string]float64
+	window     float64 // the second of which messages are counted
+	messages   int
 	received   int // frames
 	results    int
 
@@ -49,6 +51,7 @@ const (
 	silence       = 2 * time.Second       // without a frame until a client is not served any more
 	complaintTime = time.Second           // between two errors of a kind
 	writeTime     = 10 * time.Second      // for what a client is sent
+	mostMessages  = 20                    // in a second, beside frames
 	mostOut       = 256                   // messages that wait for a client to read
 	ahead         = 100 * time.Millisecond
 	behind        = 500 * time.Millisecond
@@ -247,6 +250,12 @@ func (m *Module) hear(x *session, text []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x.silent = false
+	if now := m.frames(); now-x.window > m.FPS {
+		x.window, x.messages = now, 0
+	}
+	if x.messages++; x.messages > mostMessages {
+		return &fault{websocket.StatusPolicyViolation, "too_many_messages", fmt.Sprintf("more than %d messages in a second beside frames", mostMessages)}
+	}
 	if u.Type == KindHello {
 		return m.hello(x, &u)
 	}
@@ -296,32 +305,40 @@ func (m *Module) hello(x *session, u *Up) error {
 	return nil
 }
 
-// frame takes in a frame. The reader of its session calls it, and decodes it there.
+// frame takes in a frame. The reader of its session calls it, and decodes it there if it was asked for.
 func (m *Module) frame(x *session, b []byte) {
-	p := &payload{held: int64(cap(b))}
 	number, captured, picture, err := readHeader(b)
-	p.number, p.captured, p.jpeg = number, captured, picture
-	if err == nil {
-		err = p.decode(&m.Input, m.buffers())
-	}
+	p := &payload{number: number, captured: captured, jpeg: picture, held: int64(cap(b))}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x.received++
+	var f *offload.Frame
+	if err == nil {
+		if f = m.expected(x, number); f == nil {
+			m.buffers().Give(p.held)
+			return
+		}
+		host := x.host
+		m.mu.Unlock()
+		err = p.decode(&m.Input, m.buffers())
+		m.mu.Lock()
+		if x.gone || f.Void || x.host != host { // meanwhile
+			f.Of = p
+			m.release(f, outcomeDropped)
+			return
+		}
+	}
 	if err != nil {
 		x.complain("invalid_frame", number, "%v", err)
 		m.buffers().Give(p.held)
 		return
 	}
-	if f := m.expected(x, number); f != nil {
-		f.Of = p
-		x.held = append(x.held, f)
-		if h := m.hosts[x.host]; h.schedule.Arrive(f, m.frames()) && m.Policy != offload.Gearshift {
-			x.drop(f)
-		}
-		m.poke()
-		return
+	f.Of = p
+	x.held = append(x.held, f)
+	if m.hosts[x.host].schedule.Arrive(f, m.frames()) && m.Policy != offload.Gearshift {
+		x.drop(f)
 	}
-	m.buffers().Give(p.held)
+	m.poke()
 }
 
 // expected returns the frame of the schedule that a frame is which comes now; nil if there is none. A client that has a
