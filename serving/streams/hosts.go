@@ -58,13 +58,22 @@ func (h *host) calibrate(fps float64) {
 	}
 }
 
-// The bounds of how slow a host is taken for, and how much one batch says of it.
-const slowest, fastest, slowWeight = 4, 0.5, 1.0 / 16
+// The bounds of how slow a host is taken for, and how much one batch says of it: more if it took longer than expected,
+// since a batch that does delays those after it.
+const (
+	slowest, fastest         = 4, 0.5
+	slowerWeight, fastWeight = 1.0 / 8, 1.0 / 32
+)
 
 // ran takes in how long a batch has really taken.
 func (h *host) ran(model, n int, took time.Duration) {
 	ratio := took.Seconds() * 1000 / h.Sizes[model].Latency[n-1]
-	h.slow[model] += slowWeight * (min(max(ratio, fastest), slowest) - h.slow[model])
+	off := min(max(ratio, fastest), slowest) - h.slow[model]
+	if off > 0 {
+		h.slow[model] += slowerWeight * off
+	} else {
+		h.slow[model] += fastWeight * off
+	}
 }
 
 // leastWait keeps the loop from looking for what is due in next to no time.
