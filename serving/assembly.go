@@ -211,7 +211,7 @@ func (s *Server) newJobs(o *Options) (*jobs.Service, error) {
 	service, err := jobs.New(o.Modality, jobs.Options{
 		Clock: s.clock, Memory: s.memory.Answers,
 		Send: func(ctx context.Context, replica int, task string, b *proxy.Batch) (jobs.Sent, error) {
-			return s.Ask(ctx, replica, table.TaskIndex(task), planned, s.clock()+s.running.Config().Timeouts.Total, b)
+			return s.Batches().Ask(ctx, replica, table.TaskIndex(task), planned, s.clock()+s.running.Config().Timeouts.Total, b)
 		},
 		Takes: func(replica int) bool { return ledger.State(replica) == fleet.Up },
 		Host:  func(replica int) string { return table.Hosts[table.Replicas[replica].Host].Name },

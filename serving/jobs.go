@@ -30,11 +30,25 @@ import (
 // headerStrategy is how many requests of a job each variant has answered.
 const headerStrategy = "X-Gearshift-Strategy"
 
+// Batches has engines answer batches that modules have planned, and counts them.
+type Batches struct {
+	adapter   *work.Adapter
+	proxy     *proxy.Proxy
+	metrics   *metrics.Requests
+	catalogue *catalogue.Catalogue
+	memory    *limits.Answers
+}
+
+// Batches returns what has batches answered.
+func (s *Server) Batches() *Batches {
+	return &Batches{s.adapter, s.proxy, s.metrics, s.catalogue, s.memory.Answers}
+}
+
 // Ask has a batch of the task answered by the replica that it is planned for, where it takes a place, or by another of
 // its variant. Plan is the name of the plan. The error is [jobs.ErrDown], or one of [proxy.Proxy.Ask].
-func (s *Server) Ask(ctx context.Context, replica, task int, plan string, until time.Duration, b *proxy.Batch) (sent jobs.Sent, err error) {
+func (x *Batches) Ask(ctx context.Context, replica, task int, plan string, until time.Duration, b *proxy.Batch) (sent jobs.Sent, err error) {
 	sent.Replica = replica
-	w, ok := s.adapter.Place(fleet.Request{Task: max(0, task)}, replica, plan)
+	w, ok := x.adapter.Place(fleet.Request{Task: max(0, task)}, replica, plan)
 	if !ok {
 		return sent, jobs.ErrDown
 	}
@@ -42,32 +56,31 @@ func (s *Server) Ask(ctx context.Context, replica, task int, plan string, until 
 	defer func() {
 		w.End(outcome, 0)
 		if value := recover(); value != nil {
-			s.log.Error("panic", "value", value, "replica", s.router.Table().Replicas[sent.Replica].Name, "stack", string(debug.Stack()))
+			x.proxy.Log.Error("panic", "value", value, "replica", x.proxy.Table.Replicas[sent.Replica].Name, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", value)
 		}
 	}()
-	outcome, sent.Failed, err = s.proxy.Ask(ctx, b, w, until)
+	outcome, sent.Failed, err = x.proxy.Ask(ctx, b, w, until)
 	sent.Replica = w.Replica
 	return sent, err
 }
 
 // Answered counts so many requests of the task that the replica has answered as one batch, as those that come alone are
 // counted.
-func (s *Server) Answered(task, replica, n int, took time.Duration) {
-	t := &s.router.Table().Tasks[task]
-	variant := s.router.Table().Replicas[replica].Variant
+func (x *Batches) Answered(task, replica, n int, took time.Duration) {
+	t, variant := &x.proxy.Table.Tasks[task], x.proxy.Table.Replicas[replica].Variant
 	r := work.Result{Outcome: work.Completed, Latency: took, Judged: true, Met: t.Total == 0 || took <= t.Total}
 	r.Utility = t.Utility(variant, fleet.Times{Total: took}, fleet.Deadlines{Total: t.Total})
-	s.metrics.Answered(task, variant, n, r)
+	x.metrics.Answered(task, variant, n, r)
 }
 
-// Buffers returns the budget of what is buffered of answers and of what modules have received.
-func (s *Server) Buffers() *limits.Answers { return s.memory.Answers }
+// Buffers returns the budget of what is buffered of answers, and of what modules have received.
+func (x *Batches) Buffers() *limits.Answers { return x.memory }
 
 // Allowed returns the variants that the client of a request to a module's endpoint may use, as bits; 0 is all.
-func (s *Server) Allowed(r *http.Request) uint64 {
+func (x *Batches) Allowed(r *http.Request) uint64 {
 	if by, ok := r.Context().Value(askedKey{}).(asked); ok {
-		return s.catalogue.Allowed(access.Granted(by.context))
+		return x.catalogue.Allowed(access.Granted(by.context))
 	}
 	return 0
 }

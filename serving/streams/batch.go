@@ -174,7 +174,7 @@ func (m *Module) send(b *batch, within time.Duration) (sent jobs.Sent, err error
 		},
 	}
 	replica := b.host.Sizes[b.model].Replica
-	return m.server.Ask(context.Background(), replica, m.Task, "streams", m.server.Clock()()+within, &q)
+	return m.server.Batches().Ask(context.Background(), replica, m.Task, "streams", m.server.Clock()()+within, &q)
 }
 
 // rowsOf cuts the outputs of an answer into rows.

@@ -121,10 +121,17 @@ func (m *Module) dismiss() {
 
 // reconsider ends to serve clients of which nothing comes, and gives those that wait the host with the most room.
 func (m *Module) reconsider(now float64) {
+	for _, h := range m.hosts {
+		m.turned(h, now)
+	}
+	if m.considered > 0 && now < m.considered+m.Period.Seconds()*m.FPS {
+		return
+	}
+	m.considered = now
 	var best *host
 	most := math.Inf(-1)
 	for _, h := range m.hosts {
-		if m.turned(h, now); h.down {
+		if h.down {
 			continue
 		}
 		if room := m.room(h); room > most {
@@ -169,7 +176,7 @@ func (m *Module) turned(h *host, now float64) {
 	if down == h.down {
 		return
 	}
-	h.down = down
+	h.down, m.considered = down, 0
 	if !down {
 		h.next = now
 		return
@@ -183,6 +190,7 @@ func (m *Module) turned(h *host, now float64) {
 			m.evict(x, now, "host "+h.Name+" takes no frames any more")
 			x.stream.Since = 0 // it need not rest
 		}
+		x.forget()
 		x.host = -1
 	}
 	for _, o := range m.hosts {
@@ -239,8 +247,8 @@ func (m *Module) advance(h *host, now float64) (again float64) {
 	return min(again, h.next)
 }
 
-// mostPlans bounds how often a host is planned at a time: each plan looks at some of the clients that wait.
-const mostPlans = 64
+// atOnce is how many of the clients that wait a plan looks at.
+const atOnce = 4
 
 // plan plans a host, until nobody more can be served, and tells its clients.
 func (m *Module) plan(h *host, now float64) {
@@ -255,46 +263,54 @@ func (m *Module) plan(h *host, now float64) {
 			waiting = append(waiting, x)
 		}
 	}
+	if now < h.full {
+		waiting = nil
+	}
 	slices.SortStableFunc(waiting, func(a, b *session) int { return cmp.Compare(a.tried, b.tried) })
-	streams := make([]*offload.Stream, 0, len(served)+len(waiting))
-	for _, x := range slices.Concat(served, waiting) {
-		if x.stream.Served || now >= h.full {
-			streams = append(streams, &x.stream)
-		}
-	}
-	for range mostPlans {
-		added, changed := h.schedule.Replan(streams, now, m.FPS)
-		more := false
-		for _, c := range changed {
-			x := sessionOf(c)
-			if c.Served {
-				more, x.why, x.heard = true, "", now
-				x.say(Down{Type: KindPlace, Served: true, Host: h.Name})
+	for more := true; more; {
+		n := min(len(waiting), atOnce)
+		tried := waiting[:n]
+		waiting = waiting[n:]
+		more = m.admit(h, append(served, tried...), now) && len(waiting) > 0
+		for _, x := range tried {
+			if x.stream.Served {
+				served = append(served, x)
 			} else {
-				m.counts.evicted++
-				h.full = now + m.FPS
-				x.waits("host " + h.Name + " has no room for it any more")
+				x.tried = now
+				x.waits("no host has room for it")
 			}
 		}
-		for _, p := range added {
-			for _, f := range p.Frames {
-				x := sessionOf(f.Stream)
-				x.asked, x.last = append(x.asked, f), max(x.last, f.Number)
-			}
-		}
-		if !more {
-			break
+	}
+	for _, x := range served {
+		x.schedule(now)
+	}
+}
+
+// admit plans a host anew for these sessions, and reports whether any of them is served that was not.
+func (m *Module) admit(h *host, sessions []*session, now float64) (more bool) {
+	streams := make([]*offload.Stream, len(sessions))
+	for i, x := range sessions {
+		streams[i] = &x.stream
+	}
+	added, changed := h.schedule.Replan(streams, now, m.FPS)
+	for _, c := range changed {
+		x := sessionOf(c)
+		if c.Served {
+			more, x.why, x.heard = true, "", now
+			x.say(Down{Type: KindPlace, Served: true, Host: h.Name})
+		} else {
+			m.counts.evicted++
+			h.full = now + m.FPS
+			x.waits("host " + h.Name + " has no room for it any more")
 		}
 	}
-	for _, x := range waiting {
-		if !x.stream.Served {
-			x.tried = now
-			x.waits("no host has room for it")
+	for _, p := range added {
+		for _, f := range p.Frames {
+			x := sessionOf(f.Stream)
+			x.asked, x.last = append(x.asked, f), max(x.last, f.Number)
 		}
 	}
-	for _, c := range streams {
-		sessionOf(c).schedule(now)
-	}
+	return more
 }
 
 // sessionOf returns the session of a stream.
@@ -367,7 +383,7 @@ func (m *Module) run(b *batch, frames []*offload.Frame, began, late float64, wit
 		h.ran(b.model, len(frames), took)
 	}
 	if err == nil {
-		m.server.Answered(m.Task, sent.Replica, len(frames), took)
+		m.server.Batches().Answered(m.Task, sent.Replica, len(frames), took)
 	}
 	ms := took.Seconds() * 1000
 	for i, f := range frames {

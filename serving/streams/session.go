@@ -300,7 +300,7 @@ func (m *Module) hello(x *session, u *Up) error {
 	x.stream.SLA, x.stream.Arrivals = u.SLA, offload.Arrivals{}
 	x.stream.Phase = now - u.AgeMS*m.FPS/1000 - float64(u.Frame) - x.stream.Network/2
 	x.newest = u.Frame - 1
-	x.heard = now
+	x.heard, m.considered = now, 0
 	m.poke()
 	return nil
 }
@@ -309,41 +309,45 @@ func (m *Module) hello(x *session, u *Up) error {
 func (m *Module) frame(x *session, b []byte) {
 	number, captured, picture, err := readHeader(b)
 	p := &payload{number: number, captured: captured, jpeg: picture, held: int64(cap(b))}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	x.received++
 	var f *offload.Frame
+	host := -1
 	if err == nil {
-		if f = m.expected(x, number); f == nil {
+		if f, host = m.due(x, number); f == nil {
 			m.buffers().Give(p.held)
 			return
 		}
-		host := x.host
-		m.mu.Unlock()
 		err = p.decode(&m.Input, m.buffers())
-		m.mu.Lock()
-		if x.gone || f.Void || x.host != host { // meanwhile
-			f.Of = p
-			m.release(f, outcomeDropped)
-			return
-		}
 	}
-	if err != nil {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case err != nil:
 		x.complain("invalid_frame", number, "%v", err)
 		m.buffers().Give(p.held)
-		return
+	case x.gone || f.Void || x.host != host: // meanwhile
+		f.Of = p
+		m.release(f, outcomeDropped)
+	default:
+		f.Of = p
+		x.held = append(x.held, f)
+		if m.hosts[host].schedule.Arrive(f, m.frames()) && m.Policy != offload.Gearshift {
+			x.drop(f)
+		}
+		m.poke()
 	}
-	f.Of = p
-	x.held = append(x.held, f)
-	if m.hosts[x.host].schedule.Arrive(f, m.frames()) && m.Policy != offload.Gearshift {
-		x.drop(f)
-	}
-	m.poke()
+}
+
+// due returns the frame of the schedule that a frame is which comes now, and the host that it is for; nil if it is none.
+func (m *Module) due(x *session, number int) (f *offload.Frame, host int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.expected(x, number), x.host
 }
 
 // expected returns the frame of the schedule that a frame is which comes now; nil if there is none. A client that has a
 // newer one than it was asked for may send that.
 func (m *Module) expected(x *session, number int) *offload.Frame {
+	x.received++
 	if !x.said || x.host < 0 {
 		x.complain("not_served", number, "frame %d of a client that is not served; want none until its place says so", number)
 		return nil

@@ -73,7 +73,9 @@ type Module struct {
 	connected map[*session]bool
 	sessions  []*session // of those, the ones that have said hello, in that order
 	running   bool       // the loop
-	counts    counts
+	// considered is when sessions were given hosts last; 0: they are to be anew.
+	considered float64
+	counts     counts
 }
 
 // counts count what happens.
@@ -124,7 +126,7 @@ func (m *Module) frames() float64 { return (m.server.Clock()().Seconds() + 1) * 
 
 // serve answers a client for as long as it stays.
 func (m *Module) serve(w http.ResponseWriter, r *http.Request) {
-	if allowed := m.server.Allowed(r); allowed != 0 {
+	if allowed := m.server.Batches().Allowed(r); allowed != 0 {
 		for _, s := range m.Hosts[0].Sizes {
 			if v := m.Ledger.Table().Replicas[s.Replica].Variant; allowed>>v&1 == 0 {
 				serving.Fail(w, r, http.StatusForbidden, wire.Error{Type: wire.InvalidRequest, Code: "model_not_allowed", Message: "this API key may not use " + m.Ledger.Table().Variants[v].Name + ", which answers streams"})
@@ -186,4 +188,4 @@ func (m *Module) collector() prometheus.Collector {
 }
 
 // buffers is the budget of what is received.
-func (m *Module) buffers() *limits.Answers { return m.server.Buffers() }
+func (m *Module) buffers() *limits.Answers { return m.server.Batches().Buffers() }

@@ -341,7 +341,7 @@ func (g *rig) released(t testing.TB) {
 	if n := g.metric(t, "gearshift_stream_clients", ""); n != 0 {
 		t.Errorf("%v clients are left", n)
 	}
-	if u := g.Buffers().Usage(); u.Held != 0 {
+	if u := g.Batches().Buffers().Usage(); u.Held != 0 {
 		t.Errorf("%d bytes are held", u.Held)
 	}
 }
@@ -665,7 +665,7 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 	if each > 100 {
 		t.Errorf("%.0f KiB for each idle connection, both ends; want 100 at most", each)
 	}
-	if u := g.Buffers().Usage(); u.Held != 0 {
+	if u := g.Batches().Buffers().Usage(); u.Held != 0 {
 		t.Errorf("%d bytes are held for clients that have sent nothing", u.Held)
 	}
 	for _, conn := range list {
