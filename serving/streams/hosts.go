@@ -59,16 +59,17 @@ func (h *host) calibrate(fps float64) {
 }
 
 // The bounds of how slow a host is taken for, and how much one batch says of it: more if it took longer than expected,
-// since a batch that does delays those after it.
+// since a batch that does delays those after it, but no single one takes room from many clients.
 const (
 	slowest, fastest         = 4, 0.5
-	slowerWeight, fastWeight = 1.0 / 8, 1.0 / 32
+	slowerWeight, fastWeight = 1.0 / 32, 1.0 / 64
+	outlier                  = 1.3 // times as long as expected
 )
 
 // ran takes in how long a batch has really taken.
 func (h *host) ran(model, n int, took time.Duration) {
 	ratio := took.Seconds() * 1000 / h.Sizes[model].Latency[n-1]
-	off := min(max(ratio, fastest), slowest) - h.slow[model]
+	off := min(max(ratio, fastest), slowest, outlier*h.slow[model]) - h.slow[model]
 	if off > 0 {
 		h.slow[model] += slowerWeight * off
 	} else {

@@ -66,7 +66,7 @@ func TestFaultyClients(t *testing.T) {
 		`{"latency_ms": {"2": 23}, "clients": [` + client + `]}`:                                                 "latency_ms: batch 1: missing",
 		`{"latency_ms": {"x": 23}, "clients": [` + client + `]}`:                                                 `latency_ms: "x" is not the size of a batch`,
 		`{` + table + `, "fps": 0, "clients": [` + client + `]}`:                                                 "fps: 0; want frames per second",
-		`{` + table + `, "policy": "best", "clients": [` + client + `]}`:                                         `policy: "best"; want one of [arise arise-alpha]`,
+		`{` + table + `, "policy": "best", "clients": [` + client + `]}`:                                         `policy: "best"; want one of [arise arise-alpha gearshift]`,
 		`{` + table + `, "clients": [` + client + `, ` + client + `]}`:                                           "clients[1]: the id 1 is there twice",
 		`{` + table + `, "clients": [{"id": 1, "sla": 0.02}]}`:                                                   "clients[0]: drop_rate is missing",
 		`{` + table + `, "clients": [{"id": 1, "sla": -1, "drop_rate": 0.1}]}`:                                   "clients[0]: sla -1 and drop_rate 0.1; want accuracies",
