@@ -27,7 +27,6 @@ type client struct {
 	gap     float64 // of that result's model
 	from    int     // the first frame that is not counted yet
 	second  window
-	heard   bool // of a result
 }
 
 // clientOf returns the client of a stream.
