@@ -129,6 +129,7 @@ func (p *spy) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 // its policy, for every kind of feature.
 func TestLoggedObservationsAreThoseOfTheRouter(t *testing.T) {
 	s := scenarioOf(t, "tiny")
+	s.Training.Observation = []observation.Feature{{Kind: observation.HostBusy, Scale: []float64{1, 1}}} // which has it measured
 	for _, places := range []bool{false, true} {
 		live := &spy{encoder: encoderOf(t, s, s.ServingTable(), places), seen: map[uint64][]float32{}}
 		path := logOf(t, s, 200, 10, func(c *router.Core) error { return c.SetPolicy(live) })
