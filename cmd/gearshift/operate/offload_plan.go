@@ -15,7 +15,7 @@ import (
 	"gearshift/router/profile"
 )
 
-// offloadFile is what a plan is made of, as it is written. Times are in frame intervals where they do not say ms.
+// offloadFile holds a server and its clients as a file has them. Times are in frame intervals where they do not say ms.
 type offloadFile struct {
 	FPS       float64            `yaml:"fps,omitempty"`
 	Grace     float64            `yaml:"grace,omitempty"`
@@ -77,14 +77,10 @@ const (
 
 // NewOffloadCommand returns the command group `gearshift offload`.
 func NewOffloadCommand() *cobra.Command {
-	group := &cobra.Command{
-		Use:   "offload",
-		Short: "Plan which frames streaming clients send, and in which batches",
-		Long: `A streaming client sends some of its frames to a server, and tracks the last result by
+	group := cli.Group("offload", "Plan which frames streaming clients send, and in which batches", newOffloadPlan())
+	group.Long = `A streaming client sends some of its frames to a server, and tracks the last result by
 itself meanwhile. These commands plan which frames it sends and when, so that a server
-carries as many clients as its batches allow, and each keeps its accuracy.`,
-	}
-	group.AddCommand(newOffloadPlan())
+carries as many clients as its batches allow, and each keeps its accuracy.`
 	return group
 }
 
@@ -103,7 +99,8 @@ frame. t0, when the running batch ends, horizon (default: a second), last_frame 
 last_arrival are in frames of fps (60). interval and batch, if given, are used in place of what is
 found. A client that is waiting is served if there is room; of one without last_frame
 only the setting is planned. policy is "arise", the default, which packs requests and has
-clients send accordingly, or "arise-alpha", which runs what has arrived.
+clients send accordingly, "arise-alpha", which runs what has arrived, or "gearshift", which
+serves by deadlines.
 
   {"grace": 0.1, "latency_ms": {"1": 18, "2": 23, "4": 33}, "t0": 11,
    "clients": [{"id": 1, "sla": 0.02, "drop_rate": 0.005, "network_ms": 15,
