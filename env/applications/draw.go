@@ -16,7 +16,7 @@ import (
 
 // Drawing describes applications and hosts that are drawn.
 type Drawing struct {
-	// Applications is how many there are. Zero is as many as fill the hosts.
+	// Applications counts them; zero is as many as fill the hosts.
 	Applications int
 	Hosts        int
 	Sites        int // to which hosts are dealt out in turn
@@ -124,7 +124,7 @@ func taken(list []failover.Application) []float64 {
 	return sum
 }
 
-// capacity is that of a host for which the applications take the utilisation of all, of each resource.
+// capacity returns how much of each resource a host has if the applications take the utilisation of all hosts.
 func (d *Drawing) capacity(list []failover.Application) []float64 {
 	all := taken(list)
 	for r := range all {

@@ -38,13 +38,13 @@ type window struct {
 	n   int
 }
 
-// rate is how fast a client's tracker loses accuracy: it varies about a mean, and is the same in a time step.
+// rate holds how fast a client's tracker loses accuracy: it varies about a mean, and is the same in a time step.
 type rate struct {
 	mean, x float64 // x is the logarithm beside the mean
 	step    int
 }
 
-// rateSteps is how many times in a second a rate may change.
+// rateSteps counts the times in a second at which a rate may change.
 const rateSteps = 10
 
 // at returns the rate at a frame. Frames do not run back by more than a step.

@@ -16,17 +16,17 @@ import (
 	"gearshift/router/profile"
 )
 
-// System is how clients and their server are managed.
+// System says how clients and their server are managed.
 type System struct {
 	Name string
 	// Policy is [offload.Arise] where clients send by the server's schedule, else [offload.Alpha]: they send by
 	// intervals of their own, and the server runs what has arrived.
 	Policy offload.Policy
-	// Fixed is what all clients have in place of what suits them; a part of 0 is what suits them.
+	// Fixed is used in place of what suits clients, except for its parts that are 0.
 	Fixed offload.Setting
-	// Clients is how many are served at a time, whatever they lose; 0 has the server decide.
+	// Clients sets how many are served at a time, whatever they lose; 0 has the server decide.
 	Clients int
-	// Removed is how many clients such a server removes at a time; 0 is one (ARISE-19).
+	// Removed counts the clients that such a server removes at a time; 0 is one (ARISE-19).
 	Removed int
 	// Verified has a server that reacts admit clients by their expected accuracy too, in place of by the requests
 	// that had to wait for another batch (ARISE-18, 19).
@@ -39,7 +39,7 @@ type Link struct {
 	Up, UpSpread       float64 // Mbit/s, mean and standard deviation
 	Down, DownSpread   float64
 	RoundTrip, Varying time.Duration // mean and standard deviation
-	// Memory is how long the link takes to change, and Jitter the standard deviation of what a single frame takes
+	// Memory sets how long the link takes to change, and Jitter the standard deviation of what a single frame takes
 	// longer.
 	Memory, Jitter time.Duration
 	// Recorded replaces the means and deviations by what was recorded. Each client begins anywhere in it.
@@ -52,7 +52,7 @@ var (
 	LTE   = Link{"LTE", 44, 8, 110, 17, 32 * time.Millisecond, 5 * time.Millisecond, time.Second, 500 * time.Microsecond, nil}
 )
 
-// Content is what clients look at.
+// Content describes what clients look at.
 type Content struct {
 	// Rate is the accuracy that a tracker loses with each frame, as a mean over all clients, of which each has its
 	// own between Rate·(1−Apart) and Rate·(1+Apart).
@@ -72,7 +72,7 @@ type Size struct {
 	Gap float64
 }
 
-// Config is what is simulated.
+// Config describes a run.
 type Config struct {
 	System
 	// Margin is by how much more than estimated clients are taken to lose, relative to it, and Weight how much one
@@ -86,7 +86,7 @@ type Config struct {
 	Smaller []Size
 	// Grace is the part of a batch's time that a schedule leaves free (ARISE-9).
 	Grace float64
-	// Period is how often the server plans, and Horizon how far.
+	// Period sets how often the server plans, and Horizon how far.
 	Period, Horizon time.Duration
 	Link            Link
 	// FrameBytes and ResultBytes are the sizes of frames and results.
@@ -94,11 +94,11 @@ type Config struct {
 	Content                 Content
 	// SLA is drawn for each client between the two.
 	SLA [2]float64
-	// Arrivals is how many clients come in a second, and Session how long each stays. Those that the server does
+	// Arrivals counts the clients that come in a second, and Session sets how long each stays. Those that the server does
 	// not serve are served elsewhere.
 	Arrivals float64
 	Session  time.Duration
-	// Present is how many clients there may be at a time, wherever they are served; more are turned away. 0 is any.
+	// Present bounds how many clients there are at a time, wherever they are served; more are turned away. 0 is any.
 	Present int
 	// Losses are those of the server, which is host 0.
 	Losses []env.HostLoss

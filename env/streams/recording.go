@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Recording is what a network carried, as it was recorded: of equal steps of time, from its start on.
+// Recording holds what a network carried, as it was recorded: of equal steps of time, from its start on.
 type Recording struct {
 	Step time.Duration
 	// Up and Down are in Mbit/s, and RoundTrip is the time there and back. A list of one holds throughout.

@@ -2,14 +2,14 @@ package streams
 
 import "math"
 
-// Result is what a run shows, of the time after its warm-up.
+// Result reports on a run, from the end of its warm-up on.
 type Result struct {
 	// Clients is the mean of those that the server serves at a time.
 	Clients float64
 	// Busy is the share of the time in which it runs batches, Batch the mean of their sizes, and Interval that of the
 	// frames from one request of a client to its next.
 	Busy, Batch, Interval float64
-	// Batches are how many began, and Late the share of them that began after their planned start.
+	// Batches counts those that began, and Late is the share of them that began after their planned start.
 	Batches int
 	Late    float64
 	// Missed counts requests that came after the grace of their batches, which had begun without them.

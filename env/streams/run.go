@@ -134,7 +134,7 @@ func (r *run) Due(x env.Item) error {
 		r.arrive(x.Index)
 	case resultHeard:
 		f := r.sent[x.Index]
-		r.result(clientOf(f.Stream), f.Number, r.frames(), r.gap(f.Model))
+		r.result(clientOf(f.Stream), f.Number, r.frames(), r.schedule.Gap(f.Model))
 	case batchDue:
 		r.dispatch()
 	case planDue:
@@ -167,7 +167,7 @@ func (r *run) come() {
 
 // leave has a client go.
 func (r *run) leave(id int) {
-	r.leaving(r.clients[id])
+	r.serve(r.clients[id], false)
 	r.active = slices.DeleteFunc(r.active, func(x int) bool { return x == id })
 }
 
@@ -191,27 +191,12 @@ func (r *run) turned(c *client) {
 	r.serving--
 }
 
-// leaving ends to serve a client of which nothing is the matter.
-func (r *run) leaving(c *client) {
-	evicted := r.res.Evicted
-	r.serve(c, false)
-	r.res.Evicted = evicted
-}
-
 // countServed counts the time of served clients.
 func (r *run) countServed() {
 	if r.now > r.counted {
 		r.servedTime += float64(r.serving) * (r.now - r.counted).Seconds()
 		r.counted = r.now
 	}
-}
-
-// gap is the accuracy that the results of a model lose.
-func (r *run) gap(model int) float64 {
-	if model == 0 {
-		return 0
-	}
-	return r.Config.Smaller[model-1].Gap
 }
 
 // measure takes the part of the server that its clients take at the rates that they have.
@@ -246,12 +231,12 @@ func (r *run) Ended(id uint64, at time.Duration) error {
 // Broken implements [env.Follower]: the request is lost with the server.
 func (r *run) Broken(uint64, time.Duration) { r.server.left = max(0, r.server.left-1) }
 
-// Turned implements [env.Follower]. Without its server nobody is served; once it is back it serves anew.
+// Turned implements [env.Follower]. Without its server nobody is served; once it is back it serves again.
 func (r *run) Turned(int) {
 	r.now = r.sim.Now()
 	if down, _ := r.sim.Down(0); down {
 		for _, id := range r.active {
-			r.leaving(r.clients[id])
+			r.serve(r.clients[id], false)
 		}
 		r.schedule.Forget()
 		r.server.waiting = nil

@@ -9,7 +9,7 @@ import (
 	"gearshift/router/offload"
 )
 
-// server is what runs batches: those of a schedule, or of what has arrived.
+// server runs batches: those of a schedule, or of what has arrived.
 type server struct {
 	running [256]*offload.Frame // of the batch under way
 	left    int                 // of them, those that have not ended
@@ -174,7 +174,7 @@ func (r *run) begin(batch []*offload.Frame, model int) {
 	r.sim.BeginBatch(model, 0, len(batch), s.batches<<8, r.now)
 }
 
-// quiet is how long no request may have waited for another batch until a client is added (ARISE-19).
+// quiet sets how long no request may have waited for another batch until a client is added (ARISE-19).
 const quiet = 400 * time.Millisecond
 
 // admit adds and removes clients of a server that reacts.

@@ -72,7 +72,7 @@ func (f *Facts) State(replica int) State {
 }
 
 // UpAt returns when a load of the replica is expected to end; ok is false where none is under
-// way, or nobody knows.
+// way, or that is not known.
 func (f *Facts) UpAt(replica int) (at time.Duration, ok bool) {
 	if len(f.Ready) == 0 || f.Ready[replica] == 0 {
 		return 0, false

@@ -36,7 +36,7 @@ func TestViewsShowWhenAReplicaWillBeUp(t *testing.T) {
 	}
 	begin(tiny0, fleet.Up)
 	if at := expected(tiny0); at != 0 || w.ledger.State(tiny0) != fleet.Loading {
-		t.Errorf("expected at %v, and nobody knows how long its load takes", at)
+		t.Errorf("expected at %v, and how long its load takes is not known", at)
 	}
 	w.answer(control.Loaded, nil)
 	begin(tiny0, fleet.Warm)

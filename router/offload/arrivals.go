@@ -2,7 +2,7 @@ package offload
 
 import "math"
 
-// newest is how much the latest arrival counts beside those before it. The delay of a network wanders, so that what
+// newest weighs the latest arrival against those before it. The delay of a network wanders, so that what
 // came long ago says little: a straight line through the last 16 arrivals predicts worse than this.
 const newest = 0.3
 

@@ -11,6 +11,9 @@ import (
 // kind of the most urgent one. Who costs most goes first.
 const Gearshift Policy = "gearshift"
 
+// Gap returns the accuracy that results of a model lose beside those of the first.
+func (s *Server) Gap(model int) float64 { return s.model(model).Gap }
+
 // model returns a model: the first, or one of the smaller ones.
 func (s *Server) model(m int) Size {
 	if m == 0 {
@@ -24,7 +27,7 @@ func (s *Server) Allowed(c *Client, model int) float64 {
 	if !(c.Rate > 0) {
 		return float64(s.Longest)
 	}
-	return min((c.SLA-s.model(model).Gap)/c.Rate+s.Reference(c), float64(s.Longest))
+	return min((c.SLA-s.Gap(model))/c.Rate+s.Reference(c), float64(s.Longest))
 }
 
 // Share returns the part of the server that the client takes in the batches that cost it least, and their model and
@@ -67,7 +70,7 @@ func (s *Server) Serve(c *Client, frame, ready, model int) {
 // second.
 const mostCredit = 4
 
-// lag is how much later than its number a frame of the client arrives.
+// lag returns how much later than its number a frame of the client arrives.
 func (c *Client) lag() float64 { return c.Arrival - float64(c.Last) + c.Late }
 
 // due is a client, by when its next batch has to start, and the model and size of that which cost it least.
@@ -92,13 +95,13 @@ func (p *Planner) deadline(d *due) {
 	d.at = float64(c.Ready) + math.Floor(max(1, m)+Same) + p.lag[d.client] - c.Network - p.model(d.model).Latency[d.batch-1]
 }
 
-// parts is into how many batches those that are kept are divided at most.
+// parts bounds into how many batches those that are kept are divided.
 const parts = 8
 
-// fits makes batches, and reports whether all keep their SLAs: of the sizes that suit clients of each kind, or where
-// that leaves a batch too many, of sizes into which those that are kept divide; of all models, or, where batches of one
-// are too few, of the first alone.
-func (p *Planner) fits(clients []Client, start, horizon float64) bool {
+// byDeadlines is [Planner.fits] of [Gearshift]. Batches are of the sizes that suit clients of each kind, or where that
+// leaves a batch too many, of sizes into which those that are kept divide; of all models, or, where batches of one are
+// too few, of the first alone.
+func (p *Planner) byDeadlines(clients []Client, start, horizon float64) bool {
 	for smaller := len(p.Smaller); ; smaller = 0 {
 		if p.urgent(clients, start, horizon, len(p.Latency), smaller) {
 			return true
@@ -156,7 +159,7 @@ func (p *Planner) urgent(clients []Client, start, horizon float64, most, smaller
 	return kept
 }
 
-// late is how long a batch waits at most for a client that has no frame for it yet, in frames, where others have.
+// late bounds how long a batch waits for a client that has no frame for it yet, in frames, where others have.
 const late = 2
 
 // take moves the next batch out of the queue: the most urgent client, and the most urgent of those that the same model
@@ -185,23 +188,4 @@ func (p *Planner) costliest(clients []Client) (place int) {
 		}
 	}
 	return place
-}
-
-// byDeadlines is [Planner.Plan] of [Gearshift].
-func (p *Planner) byDeadlines(clients []Client, start, horizon float64) {
-	full := false
-	for !p.fits(clients, start, horizon) {
-		k := p.costliest(clients)
-		p.kept, full = slices.Delete(p.kept, k, k+1), true
-	}
-	for i := range clients {
-		if full || !clients[i].Waiting || p.settings[i].Interval < 1 {
-			continue
-		}
-		p.kept = append(p.kept, i)
-		if full = !p.fits(clients, start, horizon); full {
-			p.kept = p.kept[:len(p.kept)-1]
-			p.fits(clients, start, horizon)
-		}
-	}
 }

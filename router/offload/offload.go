@@ -10,10 +10,10 @@ import (
 	"math"
 )
 
-// Same is how much two accuracies, or two times in frames, may differ and still count as equal.
+// Same bounds by how much two accuracies, or two times in frames, may differ and still count as equal.
 const Same = 1e-9
 
-// Client is what a plan knows of a streaming client.
+// Client holds what a plan knows of a streaming client.
 type Client struct {
 	// SLA is the accuracy that it may lose beyond the [Reference] in the mean over a plan.
 	SLA float64
@@ -37,7 +37,7 @@ type Client struct {
 	Given Setting
 }
 
-// Setting is how often a client sends, and the largest batch that its requests may be in.
+// Setting says how often a client sends, and the largest batch that its requests may be in.
 type Setting struct {
 	Interval int // frames from one request to the next; 0: none keeps the SLA
 	Batch    int
@@ -51,7 +51,7 @@ type Size struct {
 	Gap float64
 }
 
-// Server is what runs the batches.
+// Server runs batches.
 type Server struct {
 	// Latency is that of a batch of its first model, to which SLAs relate, by its size, the first of one request.
 	Latency []float64

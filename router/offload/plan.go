@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Policy is how requests become batches.
+// Policy names a way in which requests become batches.
 type Policy string
 
 // The policies.
@@ -28,7 +28,7 @@ type Request struct {
 	Arrival float64
 }
 
-// Batch is what the server runs together.
+// Batch holds requests that the server runs together.
 type Batch struct {
 	Start    float64
 	Requests []Request // of the plan
@@ -59,7 +59,7 @@ type Planner struct {
 	batch []due
 }
 
-// progress is how far a client's results are as a plan is gone through.
+// progress follows a client's results as a plan is gone through.
 type progress struct {
 	results int     // of the plan that have come
 	frame   int     // of which the result is tracked
@@ -78,8 +78,8 @@ func (p *Planner) Settings(clients []Client) []Setting {
 }
 
 // Plan returns the batches from the time start on, at which the running one ends, over the horizon, and the clients
-// that are served, by index. Clients are dropped one by one, the last first, until all that are left keep their SLAs;
-// if all do, those that wait are added one by one while that holds (ARISE-8).
+// that are served, by index. Clients are dropped one by one, the last first, or by deadlines the costliest, until all that
+// are left keep their SLAs; if all do, those that wait are added one by one while that holds (ARISE-8).
 func (p *Planner) Plan(clients []Client, start, horizon float64) (batches []Batch, kept []int) {
 	p.Settings(clients)
 	p.kept = p.kept[:0]
@@ -88,43 +88,41 @@ func (p *Planner) Plan(clients []Client, start, horizon float64) (batches []Batc
 			p.kept = append(p.kept, i)
 		}
 	}
-	if p.Policy == Gearshift {
-		p.byDeadlines(clients, start, horizon)
-		slices.Sort(p.kept)
-		return p.batches, p.kept
-	}
 	full := false
-	for {
-		p.pack(clients, start, horizon)
-		if p.keeps(clients) {
-			break
+	for !p.fits(clients, start, horizon) {
+		last := len(p.kept) - 1
+		if p.Policy == Gearshift {
+			last = p.costliest(clients)
 		}
-		p.kept, full = p.kept[:len(p.kept)-1], true
+		p.kept, full = slices.Delete(p.kept, last, last+1), true
 	}
 	for i := range clients {
 		if full || !clients[i].Waiting || p.settings[i].Interval < 1 {
 			continue
 		}
 		p.kept = append(p.kept, i)
-		p.pack(clients, start, horizon)
-		if full = !p.keeps(clients); full {
+		if full = !p.fits(clients, start, horizon); full {
 			p.kept = p.kept[:len(p.kept)-1]
-			p.pack(clients, start, horizon)
+			p.fits(clients, start, horizon)
 		}
 	}
 	slices.Sort(p.kept)
 	return p.batches, p.kept
 }
 
-// pack predicts the requests of the clients that are kept, and makes batches of them.
-func (p *Planner) pack(clients []Client, start, horizon float64) {
+// fits makes batches for the clients that are kept, and reports whether all keep their SLAs.
+func (p *Planner) fits(clients []Client, start, horizon float64) bool {
+	if p.Policy == Gearshift {
+		return p.byDeadlines(clients, start, horizon)
+	}
 	p.predict(clients, start, horizon)
 	p.batches = p.batches[:0]
 	if p.Policy == Alpha {
 		p.react(start)
-		return
+	} else {
+		p.adjust(clients, start)
 	}
-	p.adjust(clients, start)
+	return p.keeps(clients)
 }
 
 // Predicted returns the requests that clients would send by their intervals, in the order of their arrivals: those of

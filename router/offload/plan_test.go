@@ -27,7 +27,7 @@ func drawn(r *randv2.Rand, n int) (clients []offload.Client) {
 
 // Whatever the clients are: the server runs one batch at a time and leaves the grace free; nobody is in a batch
 // twice, or in a larger one than it tolerates; frames of a client grow, are not of the future, and are as new as they
-// can be; and whoever is kept keeps its SLA by strides that are counted frame by frame.
+// can be; and each that is kept keeps its SLA by strides that are counted frame by frame.
 func TestPlansKeepTheirRules(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand(seed)

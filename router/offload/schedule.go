@@ -76,15 +76,15 @@ type Scheduled struct {
 	planned float64 // its first Start
 }
 
-// Schedule is what a server runs: batches that are planned again and again from behind what its clients are about to
+// Schedule holds what a server runs: batches that are planned again and again from behind what its clients are about to
 // send (ARISE-9). The simulator and a router drive it alike.
 type Schedule struct {
 	Planner
 	// Margin is by how much more than estimated clients are taken to lose, relative to it.
 	Margin float64
-	// Horizon is how far plans go.
+	// Horizon bounds how far plans go.
 	Horizon float64
-	// Until is when the running batch ends, where the driver knows that; what is planned begins after it.
+	// Until tells when the running batch ends, where the driver knows that; what is planned begins after it.
 	Until float64
 	// Fixed is what all clients have in place of what suits them; a part of 0 is what suits them.
 	Fixed Setting
@@ -95,8 +95,8 @@ type Schedule struct {
 	of      []*Stream
 }
 
-// candidates is how many of those that wait a plan looks at.
-const candidates = 4
+// AtOnce counts those that wait which a plan looks at.
+const AtOnce = 4
 
 // Candidates lists what is known of the streams that are served, and of some that wait. Those that were evicted less
 // than rest ago do not wait yet.
@@ -110,7 +110,7 @@ func (s *Schedule) Candidates(streams []*Stream, now, rest float64) ([]Client, [
 	}
 	n := 0
 	for _, c := range streams {
-		if n < candidates && !c.Served && (c.Since == 0 || now-c.Since > rest+Same) {
+		if n < AtOnce && !c.Served && (c.Since == 0 || now-c.Since > rest+Same) {
 			c.last, c.done = c.Newest(now), c.Newest(now)
 			add(c)
 			n++
@@ -174,7 +174,7 @@ func (s *Schedule) Replan(streams []*Stream, now, rest float64) (added []*Schedu
 			c.Serve(in, now)
 			changed = append(changed, c)
 		}
-		c.Setting = s.Best(&list[i])
+		c.Setting = s.settings[i]
 	}
 	for _, b := range batches {
 		p := &Scheduled{Start: b.Start, planned: b.Start, Model: b.Model, takes: s.Took(b.Model, len(b.Requests))}

@@ -22,7 +22,7 @@ import (
 	"gearshift/serving/openai/proxy"
 )
 
-// Encoding is how engines get frames.
+// Encoding names a form in which engines get frames.
 type Encoding string
 
 // The encodings.

@@ -14,7 +14,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Scene is what a client streams, and its tracker.
+// Scene holds what a client streams, and its tracker.
 type Scene interface {
 	// Frame returns a frame as a JPEG. It is called in the order of their numbers.
 	Frame(number int) []byte
@@ -53,7 +53,7 @@ type Client struct {
 	lost     time.Time // its place
 }
 
-// Measured is what a client has measured.
+// Measured holds what a client has measured.
 type Measured struct {
 	Served   time.Duration // in all
 	Sent     int

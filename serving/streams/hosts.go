@@ -2,7 +2,6 @@ package streams
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,70 +11,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/router/offload"
-	"gearshift/serving/openai/proxy"
 )
-
-// host is one with its schedule. The module's mutex protects it.
-type host struct {
-	*Host
-	index    int
-	schedule offload.Schedule
-	most     int       // frames in a batch, of whatever size
-	slow     []float64 // how many times as long as by the profile batches take, by size
-	running  bool      // a batch
-	down     bool
-	failed   float64 // until when it counts as failed
-	full     float64 // until when nobody more is served, since there was no room for all
-	next     float64 // when it is planned again
-}
-
-func newHost(c *Config, h *Host, index int) *host {
-	x := &host{Host: h, index: index, schedule: offload.Schedule{Margin: c.Margin, Horizon: c.Horizon.Seconds() * c.FPS}}
-	x.schedule.Policy, x.schedule.Grace, x.schedule.Longest = c.Policy, c.Grace, int(c.FPS)
-	for _, s := range h.Sizes[1:] {
-		x.schedule.Smaller = append(x.schedule.Smaller, offload.Size{Gap: s.Gap})
-	}
-	x.most = len(h.Sizes[0].Latency)
-	for _, s := range h.Sizes {
-		x.slow, x.most = append(x.slow, 1), min(x.most, len(s.Latency))
-	}
-	x.calibrate(c.FPS)
-	return x
-}
-
-// calibrate has plans count with the times that batches really take.
-func (h *host) calibrate(fps float64) {
-	for i, s := range h.Sizes {
-		list := make([]float64, h.most)
-		for n, ms := range s.Latency[:h.most] {
-			list[n] = ms * h.slow[i] * fps / 1000
-		}
-		if i == 0 {
-			h.schedule.Latency = list
-		} else {
-			h.schedule.Smaller[i-1].Latency = list
-		}
-	}
-}
-
-// The bounds of how slow a host is taken for, and how much one batch says of it: more if it took longer than expected,
-// since a batch that does delays those after it, but no single one takes room from many clients.
-const (
-	slowest, fastest         = 4, 0.5
-	slowerWeight, fastWeight = 1.0 / 32, 1.0 / 64
-	outlier                  = 1.3 // times as long as expected
-)
-
-// ran takes in how long a batch has really taken.
-func (h *host) ran(model, n int, took time.Duration) {
-	ratio := took.Seconds() * 1000 / h.Sizes[model].Latency[n-1]
-	off := min(max(ratio, fastest), slowest, outlier*h.slow[model]) - h.slow[model]
-	if off > 0 {
-		h.slow[model] += slowerWeight * off
-	} else {
-		h.slow[model] += fastWeight * off
-	}
-}
 
 // leastWait keeps the loop from looking for what is due in next to no time.
 const leastWait = 100 * time.Microsecond
@@ -248,9 +184,6 @@ func (m *Module) advance(h *host, now float64) (again float64) {
 	return min(again, h.next)
 }
 
-// atOnce is how many of the clients that wait a plan looks at.
-const atOnce = 4
-
 // plan plans a host, until nobody more can be served, and tells its clients.
 func (m *Module) plan(h *host, now float64) {
 	h.calibrate(m.FPS)
@@ -269,7 +202,7 @@ func (m *Module) plan(h *host, now float64) {
 	}
 	slices.SortStableFunc(waiting, func(a, b *session) int { return cmp.Compare(a.tried, b.tried) })
 	for more := true; more; {
-		n := min(len(waiting), atOnce)
+		n := min(len(waiting), offload.AtOnce)
 		tried := waiting[:n]
 		waiting = waiting[n:]
 		more = m.admit(h, append(served, tried...), now) && len(waiting) > 0
@@ -287,7 +220,7 @@ func (m *Module) plan(h *host, now float64) {
 	}
 }
 
-// admit plans a host anew for these sessions, and reports whether any of them is served that was not.
+// admit plans a host again for these sessions, and reports whether any of them is served that was not.
 func (m *Module) admit(h *host, sessions []*session, now float64) (more bool) {
 	streams := make([]*offload.Stream, len(sessions))
 	for i, x := range sessions {
@@ -334,72 +267,7 @@ func (x *session) schedule(now float64) {
 		if f.Start() <= now {
 			continue
 		}
-		d.Frames = append(d.Frames, Due{f.Number, math.Round((f.Start()-now)/x.module.FPS*1e4) / 10})
+		d.Frames = append(d.Frames, Due{f.Number, x.module.milliseconds(f.Start() - now)})
 	}
 	x.say(d)
-}
-
-// begin has a host run a batch.
-func (m *Module) begin(h *host, frames []*offload.Frame, model int, late, now float64) {
-	h.running = true
-	m.counts.batches[h.index]++
-	if late > 1 {
-		m.counts.late[h.index]++
-	}
-	b := &batch{host: h, model: model}
-	for _, f := range frames {
-		x := sessionOf(f.Stream)
-		x.held = slices.DeleteFunc(x.held, func(o *offload.Frame) bool { return o == f })
-		b.frames = append(b.frames, f.Of.(*payload))
-	}
-	takes := h.schedule.Took(model, len(frames)) / m.FPS
-	h.schedule.Until = now + takes*m.FPS
-	within := max(leastBatch, time.Duration(overdue*takes*float64(time.Second)))
-	go m.run(b, frames, now, late, within)
-}
-
-// A host whose batch takes this many times as long as planned, and at least so long, counts as failed, for a while.
-const (
-	overdue     = 5
-	leastBatch  = 500 * time.Millisecond
-	failureTime = time.Second
-)
-
-// run has a batch answered, and hands out the results.
-func (m *Module) run(b *batch, frames []*offload.Frame, began, late float64, within time.Duration) {
-	h, clock := b.host, m.server.Clock()
-	start := clock()
-	sent, err := m.send(b, within)
-	took := clock() - start
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	defer m.poke()
-	h.running = false
-	var refused *proxy.BatchRefused
-	switch failed := len(sent.Failed) > 0; {
-	case failed || err != nil && !errors.As(err, &refused) && !errors.Is(err, proxy.ErrMemory):
-		h.failed = m.frames() + failureTime.Seconds()*m.FPS
-		m.Log.Warn("a host failed to answer frames", "host", h.Name, "frames", len(frames), "answered_elsewhere", err == nil)
-	case err == nil:
-		h.ran(b.model, len(frames), took)
-	}
-	if err == nil {
-		m.server.Batches().Answered(m.Task, sent.Replica, len(frames), took)
-	}
-	ms := took.Seconds() * 1000
-	for i, f := range frames {
-		x, p := sessionOf(f.Stream), b.frames[i]
-		if err != nil {
-			m.release(f, outcomeFailed)
-			x.say(Down{Type: KindError, Code: "failed", Frame: p.number, Message: fmt.Sprintf("frame %d is not answered: %v", p.number, err)})
-			continue
-		}
-		x.say(Down{
-			Type: KindResult, Frame: p.number, Captured: p.captured, Model: m.Ledger.Table().Variants[m.Ledger.Table().Replicas[sent.Replica].Variant].Name, Batch: len(frames),
-			QueueMS: math.Round((began-f.Arrived)/m.FPS*1e4) / 10, InferenceMS: math.Round(ms*10) / 10, LateMS: math.Round(max(0, late)/m.FPS*1e4) / 10, Outputs: b.rows[i],
-		})
-		x.results++
-		m.release(f, outcomeAnswered)
-	}
-	m.buffers().Give(b.held)
 }

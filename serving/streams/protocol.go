@@ -21,7 +21,7 @@ const (
 	KindError    = "error"
 )
 
-// Up is what a client says: what it wants, in its first message, and later what it has measured.
+// Up holds what a client says: what it wants, in its first message, and later what it has measured.
 type Up struct {
 	Type string `json:"type"`
 	// SLA is the accuracy that it may lose, FPS the frames that it has in a second, and Task what the results are of.
@@ -37,7 +37,7 @@ type Up struct {
 	NetworkMS float64 `json:"network_ms,omitempty"`
 }
 
-// Down is what the router says: the client's place, its schedule, a result, or what it has done wrong.
+// Down holds what the router says: the client's place, its schedule, a result, or what it has done wrong.
 type Down struct {
 	Type string `json:"type"`
 

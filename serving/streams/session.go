@@ -276,7 +276,7 @@ func (x *session) measured(u *Up) {
 	}
 }
 
-// hello has a client wait for a place, or begin to count its frames anew.
+// hello has a client wait for a place, or begin to count its frames again.
 func (m *Module) hello(x *session, u *Up) error {
 	task := m.Ledger.Table().Tasks[m.Task].Name
 	wrong := func(format string, args ...any) error {

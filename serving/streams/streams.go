@@ -22,7 +22,7 @@ import (
 	"gearshift/serving/openai/wire"
 )
 
-// Config is how streams are served.
+// Config says how streams are served.
 type Config struct {
 	Task   int // of the fleet's table
 	FPS    float64
@@ -30,7 +30,7 @@ type Config struct {
 	// Grace is the part of a batch's time that a schedule leaves free, and Margin by how much more than they say clients
 	// are taken to lose.
 	Grace, Margin float64
-	// Period is how often the router plans, and Horizon how far.
+	// Period sets how often the router plans, and Horizon how far.
 	Period, Horizon time.Duration
 	// DropRate is that of a client which states none.
 	DropRate float64
@@ -73,7 +73,7 @@ type Module struct {
 	connected map[*session]bool
 	sessions  []*session // of those, the ones that have said hello, in that order
 	running   bool       // the loop
-	// considered is when sessions were given hosts last; 0: they are to be anew.
+	// considered tells when sessions were given hosts last; 0: they are to be given some now.
 	considered float64
 	counts     counts
 }
@@ -147,12 +147,13 @@ func (m *Module) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	begun := time.Now()
+	clock := m.server.Clock()
+	begun := clock()
 	x.run(conn)
 	m.mu.Lock()
 	frames, results := x.received, x.results
 	m.mu.Unlock()
-	m.Log.Info("stream", "tenant", serving.Tenant(r), "client", r.RemoteAddr, "seconds", math.Round(time.Since(begun).Seconds()*10)/10, "frames", frames, "results", results)
+	m.Log.Info("stream", "tenant", serving.Tenant(r), "client", r.RemoteAddr, "seconds", math.Round((clock()-begun).Seconds()*10)/10, "frames", frames, "results", results)
 }
 
 var (
