@@ -12,7 +12,7 @@ import (
 	"gearshift/checkpoints/onnxfile"
 )
 
-// onnxModel has what is read of a ModelProto, and of the graph in it.
+// onnxModel holds the fields that are read of a ModelProto, and of the graph in it.
 type onnxModel struct {
 	graphs     int
 	opset      int64

@@ -42,6 +42,13 @@ func TestModelsMakeBoxesRefuses(t *testing.T) {
 	fail(t, boxes("--samples", filepath.Join(dir, "s"), "--sample-count", "0"), "--sample-count 0: want 1 or more")
 }
 
+// modelEngine starts an engine of a model.
+func modelEngine(t *testing.T, model string) *engineProcess {
+	t.Helper()
+	p := startProcess(t, "engine", "--model", model, "--addr", "127.0.0.1:0")
+	return &engineProcess{process: p, url: "http://" + p.listens(t)}
+}
+
 // A detector of boxes is made and served as a classifier of images is: an engine answers frames of samples with the numbers of all cells.
 func TestBoxesAreServed(t *testing.T) {
 	needONNX(t)
@@ -53,8 +60,7 @@ func TestBoxesAreServed(t *testing.T) {
 			t.Errorf("models make prints %s; want %q", out, want)
 		}
 	}
-	p := startProcess(t, "engine", "--model", filepath.Join(dir, "tiny"), "--addr", "127.0.0.1:0")
-	e := &engineProcess{process: p, url: "http://" + p.listens(t)}
+	e := modelEngine(t, filepath.Join(dir, "tiny"))
 	file, err := os.ReadFile(filepath.Join(samples, "0001.jpg"))
 	if err != nil {
 		t.Fatal(err)
@@ -76,8 +82,7 @@ func TestDigitsAreServed(t *testing.T) {
 			t.Errorf("models make prints %s; want %q", out, want)
 		}
 	}
-	p := startProcess(t, "engine", "--model", filepath.Join(dir, "tiny"), "--addr", "127.0.0.1:0")
-	e := &engineProcess{process: p, url: "http://" + p.listens(t)}
+	e := modelEngine(t, filepath.Join(dir, "tiny"))
 	file, err := os.Open(filepath.Join(samples, "labels.csv"))
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -10,10 +9,8 @@ import (
 
 	"gearshift/env/engine"
 	"gearshift/router/fleet"
-	"gearshift/router/offload"
 	"gearshift/router/profile"
 	"gearshift/router/signals"
-	"gearshift/serving/streams"
 )
 
 // Capacity is what one replica can do for requests of the workload's mean lengths by
@@ -231,144 +228,6 @@ func (s *Scenario) Combinations(model, host string) []Combination {
 		return int(x) - int(y)
 	})
 	return list
-}
-
-// Streams are the clients that stream frames, and what answers them. docs/offload.md describes what the keys do.
-type Streams struct {
-	// Task is that of the frames; its variants with times by batch answer them, or those of Variants alone.
-	Task     string   `yaml:"task"`
-	Variants []string `yaml:"variants,flow,omitempty"`
-	// FPS is how many frames clients have in a second.
-	FPS    float64        `yaml:"fps"`
-	Policy offload.Policy `yaml:"policy"`
-	// Grace is the part of a batch's time that is left free, and Margin by how much more than they say clients are
-	// taken to lose.
-	Grace  Part `yaml:"grace"`
-	Margin Part `yaml:"margin"`
-	// Period is how often frames are planned, and Horizon how far.
-	Period  time.Duration `yaml:"period"`
-	Horizon time.Duration `yaml:"horizon"`
-	// DropRate is the accuracy that clients lose with each frame which do not say it.
-	DropRate float64 `yaml:"drop_rate"`
-	// Clients bounds the connections, MaxFrame what a frame has, and Idle how long a client may say nothing.
-	Clients  int           `yaml:"clients"`
-	MaxFrame Bytes         `yaml:"max_frame"`
-	Idle     time.Duration `yaml:"idle"`
-	// Input is the tensor that engines take frames as.
-	Input StreamInput `yaml:"input"`
-}
-
-// StreamInput is a tensor of frames.
-type StreamInput struct {
-	Tensor   string           `yaml:"tensor"`
-	Encoding streams.Encoding `yaml:"encoding"`
-	Width    int              `yaml:"width"`
-	Height   int              `yaml:"height"`
-}
-
-func streamsSection() registered {
-	return section[Streams]{
-		key: "serving.streams",
-		initial: func() Streams {
-			return Streams{
-				FPS: 60, Policy: offload.Gearshift, Grace: 2, Margin: 15, Period: 200 * time.Millisecond, Horizon: time.Second, DropRate: 0.006,
-				Clients: 4096, MaxFrame: 256 << 10, Idle: 2 * time.Minute, Input: StreamInput{Tensor: "pixel_values", Encoding: streams.Encodings[0], Width: 320, Height: 180},
-			}
-		},
-		check: (*checker).streams,
-	}
-}
-
-func (c *checker) streams(x *Streams) {
-	const key = "serving.streams"
-	if _, given := c.lines[key]; !given {
-		return
-	}
-	c.judgeIf(c.knownTasks() && c.sound(child(key, "task")) && !slices.Contains(c.s.taskNames(), x.Task), child(key, "task"), "unknown task %q; %s", x.Task, hint(x.Task, c.s.taskNames()))
-	c.judgeIf(!(x.FPS >= 1 && x.FPS <= 240), child(key, "fps"), "want a number from 1 to 240, not %v", x.FPS)
-	c.judgeIf(x.Policy != offload.Gearshift && x.Policy != offload.Arise, child(key, "policy"), "unknown policy %q; %s", x.Policy, hint(string(x.Policy), []string{string(offload.Gearshift), string(offload.Arise)}))
-	c.judgeIf(x.Period < 50*time.Millisecond || x.Period > 5*time.Second, child(key, "period"), "want a time from 50ms to 5s, not %v", x.Period)
-	c.judgeIf(x.Horizon < x.Period || x.Horizon > 10*time.Second, child(key, "horizon"), "want a time from the period, %v, to 10s, not %v", x.Period, x.Horizon)
-	c.judgeIf(!(x.DropRate > 0 && x.DropRate <= 1), child(key, "drop_rate"), "want a number above 0 and at most 1, not %v", x.DropRate)
-	c.judgeIf(x.Clients < 1 || x.Clients > 1_000_000, child(key, "clients"), "want a number from 1 to 1000000, not %d", x.Clients)
-	c.judgeIf(x.MaxFrame < 1<<10 || x.MaxFrame > 16<<20, child(key, "max_frame"), "want a size from 1KiB to 16MiB, not %d bytes", x.MaxFrame)
-	c.judgeIf(x.Idle < time.Second || x.Idle > time.Hour, child(key, "idle"), "want a time from 1s to 1h, not %v", x.Idle)
-	in := child(key, "input")
-	c.judgeIf(x.Input.Tensor == "", child(in, "tensor"), "want the name of a tensor of the engines, such as pixel_values")
-	c.judgeIf(!slices.Contains(streams.Encodings, x.Input.Encoding), child(in, "encoding"), "unknown encoding %q; want one of %v", x.Input.Encoding, streams.Encodings)
-	for name, size := range sorted(map[string]int{"width": x.Input.Width, "height": x.Input.Height}) {
-		c.judgeIf(size < 8 || size > 4096, child(in, name), "want 8 to 4096 pixels, not %d", size)
-	}
-	names := c.s.variantNames()
-	for i, name := range x.Variants {
-		c.judgeIf(c.knownVariants() && !slices.Contains(names, name), item(child(key, "variants"), i), "unknown variant %q; %s", name, hint(name, names))
-	}
-	if c.sound(key) && c.sound("replicas") && c.sound("profiles") && c.sound("hosts") && c.knownTasks() && c.knownVariants() {
-		names := append(c.s.streamVariants(x), "")
-		c.judgeIf(len(names) > 1 && len(c.s.streamHosts(x)) == 0, child(key, "task"), "no host has %s, the best for %s, with times by batch; want a replica of it, and batch_ms in its profile", names[0], x.Task)
-	}
-}
-
-// streamVariants names the variants that answer frames, the best first.
-func (s *Scenario) streamVariants(x *Streams) (names []string) {
-	t := slices.IndexFunc(s.Tasks, func(t Task) bool { return t.Name == x.Task })
-	for _, v := range s.Variants {
-		if t >= 0 && s.Tasks[t].answers(v.Name) && (len(x.Variants) == 0 || slices.Contains(x.Variants, v.Name)) {
-			names = append(names, v.Name)
-		}
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(s.Tasks[t].Quality[b], s.Tasks[t].Quality[a]) })
-	return names
-}
-
-// streamHosts lists the hosts that answer frames: those that have the best of the variants, and of the others which
-// they have as well. Replicas are numbered as those of a table.
-func (s *Scenario) streamHosts(x *Streams) (list []streams.Host) {
-	variants := s.streamVariants(x)
-	t := slices.IndexFunc(s.Tasks, func(t Task) bool { return t.Name == x.Task })
-	for _, h := range s.Hosts {
-		host := streams.Host{Name: h.Name}
-		for _, name := range variants {
-			for replica, p := range s.placedReplicas() {
-				if p.variant < 0 || p.host < 0 || s.Variants[p.variant].Name != name || s.Hosts[p.host].Name != h.Name {
-					continue
-				}
-				size := streams.Size{Replica: replica, Gap: s.Tasks[t].Quality[variants[0]] - s.Tasks[t].Quality[name]}
-				if found := s.modelsFor(name, h.Name); len(found) > 0 && s.Models[found[0]].tabled() {
-					m := &s.Models[found[0]]
-					kind := max(0, m.Batches.Kind(s.Tasks[t].Kind))
-					for n := range min(m.Most(kind), s.Engine.MaxSequences) {
-						size.Latency = append(size.Latency, m.Batches.Time(kind, n+1))
-					}
-				}
-				if len(size.Latency) > 0 {
-					host.Sizes = append(host.Sizes, size)
-				}
-				break
-			}
-			if len(host.Sizes) == 0 { // SLAs relate to the best
-				break
-			}
-		}
-		if len(host.Sizes) > 0 {
-			list = append(list, host)
-		}
-	}
-	return list
-}
-
-// Streams returns how a router serves streaming clients, and whether it does.
-func (s *Scenario) Streams() (c streams.Config, on bool) {
-	x := Of[Streams](s)
-	if x.Task == "" {
-		return c, false
-	}
-	return streams.Config{
-		Task: indexOf(s.taskNames(), x.Task), FPS: x.FPS, Policy: x.Policy, Grace: x.Grace.Share(), Margin: x.Margin.Share(),
-		Period: x.Period, Horizon: x.Horizon, DropRate: x.DropRate, Clients: x.Clients, MaxFrame: int(x.MaxFrame), Idle: x.Idle,
-		Input: streams.Input{Tensor: x.Input.Tensor, Encoding: x.Input.Encoding, Width: x.Input.Width, Height: x.Input.Height},
-		Hosts: s.streamHosts(x),
-	}, true
 }
 
 // Busy returns a measurement of how busy the ledger's hosts are.

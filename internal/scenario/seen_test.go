@@ -37,7 +37,7 @@ func fleetThatIsSeen(t *testing.T) *scenario.Scenario {
 	return parse(t, string(text)+seeing)
 }
 
-// sight is what a policy sees of a variant at a decision, as it is encoded, and the view that it is of.
+// sight holds what a policy sees of a variant at a decision, as it is encoded, and the view of that.
 type sight struct {
 	at                               float64 // seconds
 	up, coming, readyIn, newer, busy []float32
@@ -53,17 +53,7 @@ func sights(t *testing.T, s *scenario.Scenario, workload string, requests int) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := s.Simulation()
-	if err != nil {
-		t.Fatal(err)
-	}
-	maker, err := s.Maker(config.Table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if config.Encoder, err = maker.Encoder(s.Spec()); err != nil {
-		t.Fatal(err)
-	}
+	config := observed(t, s)
 	config.Open = played[0].Open
 	if err := played[0].Perturb(&config); err != nil {
 		t.Fatal(err)

@@ -11,23 +11,30 @@ import (
 	"gearshift/workloads"
 )
 
+// observed returns the scenario's simulation, whose observations are those of its policies.
+func observed(t *testing.T, s *scenario.Scenario) env.Config {
+	t.Helper()
+	config, err := s.Simulation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	maker, err := s.Maker(config.Table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Encoder, err = maker.Encoder(s.Spec()); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
 // The built-in scenarios keep the environment's contract under every workload
 // that they are judged by, with the simulator's invariants checked at each event.
 func TestBuiltInScenariosKeepTheContract(t *testing.T) {
 	for _, name := range scenario.Fleets() {
 		for _, scheduler := range []string{engine.PrefillFirst, engine.ChunkedPrefill} {
 			s := load(t, name)
-			config, err := s.Simulation()
-			if err != nil {
-				t.Fatal(err)
-			}
-			maker, err := s.Maker(config.Table)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if config.Encoder, err = maker.Encoder(s.Spec()); err != nil {
-				t.Fatal(err)
-			}
+			config := observed(t, s)
 			config.Check, config.Engine.Scheduler = true, scheduler
 			list, err := s.Evaluated([]string{"u1", "u2", "stable:2"}, 150)
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 	"gearshift/router/profile"
 )
 
-// conditions are what clients and their server are like.
+// conditions describe clients and their server.
 type conditions struct {
 	name        string
 	server      server
@@ -30,7 +30,7 @@ func (s server) String() string {
 	return fmt.Sprintf("%.4g + %.4g·n ms for a batch of n", s.fixed, s.each)
 }
 
-// paper has what the paper gives its baselines and states of ARISE; 0 is nothing.
+// paper holds what the paper gives its baselines and states of ARISE; 0 is nothing.
 type paper struct {
 	static   offload.Setting
 	interval int // of the Clipper-like
@@ -39,7 +39,7 @@ type paper struct {
 	states                 figures
 }
 
-// figures are what a row of a table may have from the paper.
+// figures hold what a row of a table may have from the paper.
 type figures struct{ clients, interval, batch, idle, late, estimate float64 }
 
 // testbedServer takes the 28.5 ms for a batch of 3.1 that follow from 32 batches a second. It runs at 1200 MHz, the

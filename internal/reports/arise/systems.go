@@ -10,7 +10,7 @@ import (
 	"gearshift/router/offload"
 )
 
-// setting is what a run is played under: conditions, and how clients are managed there.
+// setting holds what a run is played under: conditions, and how clients are managed there.
 type setting struct {
 	conditions
 	streams.System
