@@ -54,7 +54,7 @@ func TestMakingBoxesRepeats(t *testing.T) {
 func TestExportedBoxesEqualTheNetwork(t *testing.T) {
 	findONNX(t)
 	if err := onnxruntime.Available(); err != nil {
-		t.Skipf("no ONNX Runtime to run the exported file: %v", err)
+		t.Skipf("no ONNX Runtime to run the exported file; `make onnxruntime` fetches it: %v", err)
 	}
 	n := learnBoxes(t, 1, 40)
 	d, by, end, err := n.detector(map[string][]byte{"model.onnx": boxesONNX(n), "config.json": boxesConfig()})
@@ -92,7 +92,7 @@ func TestExportedBoxesEqualTheNetwork(t *testing.T) {
 func TestOpenDetectorRefuses(t *testing.T) {
 	findONNX(t)
 	if err := onnxruntime.Available(); err != nil {
-		t.Skipf("no ONNX Runtime to open a model with: %v", err)
+		t.Skipf("no ONNX Runtime to open a model with; `make onnxruntime` fetches it: %v", err)
 	}
 	dir := t.TempDir()
 	images := models.Options{Sizes: []models.Size{{Name: "images", Layers: 1, Width: 16}}, Seed: 1}
@@ -213,7 +213,7 @@ func TestBoxesSamples(t *testing.T) {
 func TestEstimatesOfDrop(t *testing.T) {
 	folder := os.Getenv("BOXES")
 	if folder == "" {
-		t.Skip("BOXES names no model")
+		t.Skip("a measurement of minutes, of a detector that models make has made: BOXES=its folder asks for it")
 	}
 	findONNX(t)
 	d, err := onnxruntime.OpenDetector(folder, 1)

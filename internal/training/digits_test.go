@@ -98,7 +98,7 @@ func TestMakingRepeats(t *testing.T) {
 func TestExportEqualsTheNetwork(t *testing.T) {
 	findONNX(t)
 	if err := onnxruntime.Available(); err != nil {
-		t.Skipf("no ONNX Runtime to run the exported file: %v", err)
+		t.Skipf("no ONNX Runtime to run the exported file; `make onnxruntime` fetches it: %v", err)
 	}
 	tr := learn(t, models.Size{Name: "m", Layers: 3, Width: 24}, 1, 5)
 	dir := t.TempDir()
