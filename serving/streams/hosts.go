@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"gearshift/router/fleet"
 	"gearshift/router/offload"
 )
@@ -52,7 +50,7 @@ func (m *Module) dismiss() {
 	m.running = false
 	for x := range m.connected {
 		x.say(Down{Type: KindError, Code: "shutting_down", Message: "the router is ending"})
-		x.closing = websocket.StatusGoingAway
+		x.closing = statusEnding
 	}
 }
 

@@ -9,15 +9,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"gearshift/router/offload"
 )
 
 // session is a client's connection. What the module's mutex protects begins with stream.
 type session struct {
 	module *Module
-	conn   *websocket.Conn
+	conn   connection
 	idle   *time.Timer
 	// finished is closed once a client that is sent away has been.
 	finished chan struct{}
@@ -42,7 +40,7 @@ type session struct {
 
 	out     []Down // what is to be sent
 	writing bool
-	closing websocket.StatusCode // once out is sent; 0: it is not
+	closing status // once out is sent; 0: it is not
 }
 
 // The bounds on what clients do.
@@ -58,53 +56,50 @@ const (
 	firstReading  = 4 << 10
 )
 
-// run reads what the client says until it goes or is sent away.
-func (x *session) run(conn *websocket.Conn) {
+// run takes in what the client says until it goes or is sent away.
+func (x *session) run(conn connection) {
 	m := x.module
 	x.conn = conn
-	conn.SetReadLimit(-1) // it is looked at below, and the client hears of it
 	x.idle = time.AfterFunc(m.Idle, func() {
-		x.end(websocket.StatusPolicyViolation, "idle", fmt.Sprintf("nothing has come for %v (serving.streams.idle)", m.Idle))
+		x.end(statusWrong, "idle", fmt.Sprintf("nothing has come for %v (serving.streams.idle)", m.Idle))
 	})
 	m.enter(x)
 	defer m.leave(x)
 	defer x.idle.Stop()
-	for {
-		kind, r, err := conn.Reader(context.Background())
-		if err != nil {
-			return
-		}
-		x.idle.Reset(m.Idle)
-		most := m.MaxFrame + headerBytes
-		if kind == websocket.MessageText {
-			most = mostText
-		}
-		b, err := x.receive(r, most)
-		if err == nil {
-			if kind == websocket.MessageText {
-				err = m.hear(x, b)
-				m.buffers().Give(int64(cap(b)))
-			} else {
-				m.frame(x, b)
-			}
-		}
-		var bad *fault
-		if errors.As(err, &bad) {
-			x.end(bad.status, bad.code, bad.message)
-			select {
-			case <-x.finished:
-			case <-time.After(2 * writeTime):
-			}
-		}
-		if err != nil {
-			return
+	conn.listen(x.take)
+}
+
+// take takes in a message. A fault ends the session; other errors are those of reading.
+func (x *session) take(text bool, r io.Reader) error {
+	m := x.module
+	x.idle.Reset(m.Idle)
+	most := m.MaxFrame + headerBytes
+	if text {
+		most = mostText
+	}
+	b, err := x.receive(r, most)
+	if err == nil {
+		if text {
+			err = m.hear(x, b)
+			m.buffers().Give(int64(cap(b)))
+		} else {
+			m.frame(x, b)
 		}
 	}
+	var bad *fault
+	if errors.As(err, &bad) {
+		x.end(bad.status, bad.code, bad.message)
+		select {
+		case <-x.finished:
+		case <-time.After(2 * writeTime):
+		}
+	}
+	return err
 }
 
 // fault is why a session ends.
 type fault struct {
-	status        websocket.StatusCode
+	status        status
 	code, message string
 }
 
@@ -118,7 +113,7 @@ func (x *session) receive(r io.Reader, most int) (b []byte, err error) {
 		if len(b) == cap(b) {
 			size := min(max(2*cap(b), firstReading), most+1)
 			if !budget.Take(int64(size)) {
-				err = &fault{websocket.StatusTryAgainLater, "out_of_memory", "the router has no memory for what is sent; try again later"}
+				err = &fault{statusFull, "out_of_memory", "the router has no memory for what is sent; try again later"}
 				break
 			}
 			budget.Give(int64(cap(b)))
@@ -127,7 +122,7 @@ func (x *session) receive(r io.Reader, most int) (b []byte, err error) {
 		var n int
 		n, err = r.Read(b[len(b):cap(b)])
 		if b = b[:len(b)+n]; len(b) > most {
-			err = &fault{websocket.StatusMessageTooBig, "too_large", fmt.Sprintf("a message of more than %d bytes (serving.streams.max_frame)", most)}
+			err = &fault{statusTooLarge, "too_large", fmt.Sprintf("a message of more than %d bytes (serving.streams.max_frame)", most)}
 		}
 		if err != nil {
 			break
@@ -140,18 +135,12 @@ func (x *session) receive(r io.Reader, most int) (b []byte, err error) {
 	return nil, err
 }
 
-// pinged notes that the client is there.
-func (x *session) pinged(context.Context, []byte) bool {
-	x.idle.Reset(x.module.Idle)
-	return true
-}
-
 // end sends the client away.
-func (x *session) end(status websocket.StatusCode, code, message string) {
+func (x *session) end(s status, code, message string) {
 	x.module.mu.Lock()
 	defer x.module.mu.Unlock()
 	x.say(Down{Type: KindError, Code: code, Message: message})
-	x.closing = status
+	x.closing = s
 }
 
 // say has a message sent. The module's mutex is held.
@@ -164,7 +153,7 @@ func (x *session) say(d Down) {
 	}
 	if x.out = append(x.out, d); len(x.out) > mostOut {
 		x.gone, x.out = true, nil // it does not read
-		go func() { _ = x.conn.CloseNow() }()
+		go x.conn.abort()
 		return
 	}
 	if !x.writing {
@@ -199,17 +188,17 @@ func (x *session) write() {
 			text, err := json.Marshal(&list[i])
 			if err == nil {
 				ctx, cancel := context.WithTimeout(context.Background(), writeTime)
-				err = x.conn.Write(ctx, websocket.MessageText, text)
+				err = x.conn.send(ctx, &list[i], text)
 				cancel()
 			}
 			if err != nil {
-				_ = x.conn.CloseNow() // its reader ends
+				x.conn.abort() // its reader ends
 				return
 			}
 		}
 		if len(list) == 0 {
 			if closing != 0 {
-				_ = x.conn.Close(closing, "")
+				x.conn.close(closing)
 				close(x.finished)
 			}
 			return
@@ -237,7 +226,7 @@ func (m *Module) leave(x *session) {
 	x.stream.Serve(false, m.frames())
 	x.forget()
 	m.mu.Unlock()
-	_ = x.conn.CloseNow()
+	x.conn.abort()
 	m.poke()
 }
 
@@ -245,7 +234,7 @@ func (m *Module) leave(x *session) {
 func (m *Module) hear(x *session, text []byte) error {
 	var u Up
 	if err := u.read(text); err != nil {
-		return &fault{websocket.StatusPolicyViolation, "invalid_message", err.Error()}
+		return &fault{statusWrong, "invalid_message", err.Error()}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -254,13 +243,13 @@ func (m *Module) hear(x *session, text []byte) error {
 		x.window, x.messages = now, 0
 	}
 	if x.messages++; x.messages > mostMessages {
-		return &fault{websocket.StatusPolicyViolation, "too_many_messages", fmt.Sprintf("more than %d messages in a second beside frames", mostMessages)}
+		return &fault{statusWrong, "too_many_messages", fmt.Sprintf("more than %d messages in a second beside frames", mostMessages)}
 	}
 	if u.Type == KindHello {
 		return m.hello(x, &u)
 	}
 	if !x.said {
-		return &fault{websocket.StatusPolicyViolation, "invalid_message", errFirst.Error()}
+		return &fault{statusWrong, "invalid_message", errFirst.Error()}
 	}
 	x.measured(&u)
 	return nil
@@ -280,7 +269,7 @@ func (x *session) measured(u *Up) {
 func (m *Module) hello(x *session, u *Up) error {
 	task := m.Ledger.Table().Tasks[m.Task].Name
 	wrong := func(format string, args ...any) error {
-		return &fault{websocket.StatusPolicyViolation, "invalid_message", fmt.Sprintf(format, args...)}
+		return &fault{statusWrong, "invalid_message", fmt.Sprintf(format, args...)}
 	}
 	if u.Task != "" && u.Task != task {
 		return wrong("task: %q has no streams; want %s", u.Task, task)

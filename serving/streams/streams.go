@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/fleet"
@@ -143,7 +142,7 @@ func (m *Module) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := &session{module: m, host: -1, finished: make(chan struct{})}
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{OnPingReceived: x.pinged}) // which answers what is wrong, and keeps pages of other sites out
+	conn, err := acceptWebSocket(w, r, func() { x.idle.Reset(m.Idle) })
 	if err != nil {
 		return
 	}
