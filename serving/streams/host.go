@@ -23,6 +23,7 @@ type host struct {
 	failed   float64 // until when it counts as failed
 	full     float64 // until when nobody more is served, since there was no room for all
 	next     float64 // when it is planned again
+	recent   batches
 }
 
 func newHost(c *Config, h *Host, index int) *host {
@@ -76,6 +77,7 @@ func (h *host) ran(model, n int, took time.Duration) {
 // begin has a host run a batch.
 func (m *Module) begin(h *host, frames []*offload.Frame, model int, late, now float64) {
 	h.running = true
+	h.recent.begin(begun{at: now, late: late, model: model, frames: len(frames)})
 	m.counts.batches[h.index]++
 	if late > 1 {
 		m.counts.late[h.index]++
@@ -109,6 +111,7 @@ func (m *Module) run(b *batch, frames []*offload.Frame, began, late float64, wit
 	defer m.mu.Unlock()
 	defer m.poke()
 	h.running = false
+	h.recent.ended(took.Seconds() * m.FPS)
 	var refused *proxy.BatchRefused
 	switch failed := len(sent.Failed) > 0; {
 	case failed || err != nil && !errors.As(err, &refused) && !errors.Is(err, proxy.ErrMemory):
@@ -120,6 +123,10 @@ func (m *Module) run(b *batch, frames []*offload.Frame, began, late float64, wit
 	if err == nil {
 		m.server.Batches().Answered(m.Task, sent.Replica, len(frames), took)
 	}
+	name, ended := "", m.frames()
+	if err == nil {
+		name = m.Ledger.Table().Variants[m.Ledger.Table().Replicas[sent.Replica].Variant].Name
+	}
 	for i, f := range frames {
 		x, p := sessionOf(f.Stream), b.frames[i]
 		if err != nil {
@@ -128,10 +135,11 @@ func (m *Module) run(b *batch, frames []*offload.Frame, began, late float64, wit
 			continue
 		}
 		x.say(Down{
-			Type: KindResult, Frame: p.number, Captured: p.captured, Model: m.Ledger.Table().Variants[m.Ledger.Table().Replicas[sent.Replica].Variant].Name, Batch: len(frames),
+			Type: KindResult, Frame: p.number, Captured: p.captured, Model: name, Batch: len(frames),
 			QueueMS: m.milliseconds(began - f.Arrived), InferenceMS: m.milliseconds(took.Seconds() * m.FPS), LateMS: m.milliseconds(max(0, late)), Outputs: b.rows[i],
 		})
 		x.results++
+		x.sees(p.number, name, h.Sizes[b.model].Gap, late > 1, ended)
 		m.release(f, outcomeAnswered)
 	}
 	m.buffers().Give(b.held)

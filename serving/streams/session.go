@@ -14,6 +14,7 @@ import (
 
 // session is a client's connection. What the module's mutex protects begins with stream.
 type session struct {
+	identity
 	module *Module
 	conn   connection
 	idle   *time.Timer
@@ -37,6 +38,7 @@ type session struct {
 	messages   int
 	received   int // frames
 	results    int
+	seen       seen
 
 	out     []Down // what is to be sent
 	writing bool
@@ -211,6 +213,8 @@ func (m *Module) enter(x *session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.connected[x] = true
+	m.counts.sessions++
+	x.id = m.counts.sessions
 	if !m.running {
 		m.running = true
 		go m.loop()

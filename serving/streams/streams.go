@@ -82,6 +82,7 @@ type counts struct {
 	frames        map[string]uint64 // by outcome
 	batches, late []uint64          // by host
 	evicted       uint64
+	sessions      uint64
 }
 
 // The outcomes of frames.
@@ -107,7 +108,10 @@ func New(o Options) *Module {
 func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.server = s
 	return serving.Parts{
-		Routes:  []serving.Route{{Method: http.MethodGet, Path: Path, Access: serving.ClientKey, About: "frames of a streaming client over a WebSocket, and its schedule and results", Handler: m.serve}},
+		Routes: []serving.Route{
+			{Method: http.MethodGet, Path: Path, Access: serving.ClientKey, About: "frames of a streaming client over a WebSocket, and its schedule and results", Handler: m.serve},
+			{Method: http.MethodGet, Path: StatePath, Access: serving.AdminRead, About: "streaming clients with their SLA and drop, and the last batches of hosts", Handler: m.serveState},
+		},
 		Metrics: []prometheus.Collector{m.collector()},
 	}
 }
@@ -141,7 +145,7 @@ func (m *Module) serve(w http.ResponseWriter, r *http.Request) {
 		serving.Fail(w, r, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "too_many_streams", Message: "the router has " + strconv.Itoa(m.Clients) + " streaming clients (serving.streams.clients); try again later"})
 		return
 	}
-	x := &session{module: m, host: -1, finished: make(chan struct{})}
+	x := &session{identity: identity{tenant: serving.Tenant(r), address: r.RemoteAddr}, module: m, host: -1, finished: make(chan struct{})}
 	conn, err := acceptWebSocket(w, r, func() { x.idle.Reset(m.Idle) })
 	if err != nil {
 		return
@@ -152,7 +156,7 @@ func (m *Module) serve(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	frames, results := x.received, x.results
 	m.mu.Unlock()
-	m.Log.Info("stream", "tenant", serving.Tenant(r), "client", r.RemoteAddr, "seconds", math.Round((clock()-begun).Seconds()*10)/10, "frames", frames, "results", results)
+	m.Log.Info("stream", "id", x.id, "tenant", x.tenant, "client", x.address, "seconds", math.Round((clock()-begun).Seconds()*10)/10, "frames", frames, "results", results)
 }
 
 var (
@@ -167,23 +171,18 @@ func (m *Module) collector() prometheus.Collector {
 	return scrape.New(func(out scrape.Metrics) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		served := 0
-		for _, x := range m.sessions {
-			if x.stream.Served {
-				served++
-			}
-		}
-		out.Gauge(clientsDesc, float64(len(m.connected)), "connected")
-		out.Gauge(clientsDesc, float64(served), "served")
-		out.Gauge(clientsDesc, float64(len(m.sessions)-served), "waiting")
-		for _, outcome := range []string{outcomeAnswered, outcomeDropped, outcomeRefused, outcomeFailed} {
-			out.Counter(framesDesc, float64(m.counts.frames[outcome]), outcome)
+		c := m.counted()
+		out.Gauge(clientsDesc, float64(c.Connected), "connected")
+		out.Gauge(clientsDesc, float64(c.Served), "served")
+		out.Gauge(clientsDesc, float64(c.Waiting), "waiting")
+		for outcome, n := range c.Frames {
+			out.Counter(framesDesc, float64(n), outcome)
 		}
 		for i, h := range m.Hosts {
 			out.Counter(batchesDesc, float64(m.counts.late[i]), h.Name, "true")
 			out.Counter(batchesDesc, float64(m.counts.batches[i]-m.counts.late[i]), h.Name, "false")
 		}
-		out.Counter(evictedDesc, float64(m.counts.evicted))
+		out.Counter(evictedDesc, float64(c.Evicted))
 	}, clientsDesc, framesDesc, batchesDesc, evictedDesc)
 }
 
