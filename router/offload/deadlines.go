@@ -142,12 +142,16 @@ func (p *Planner) urgent(clients []Client, start, horizon float64, most, smaller
 			t = max(t, float64(p.book[d.client].Last+1)+p.lag[d.client])
 		}
 		first, n, model := len(p.requests), len(p.batch), p.batch[0].model
-		took := p.model(model).Latency[n-1]
+		took := (1 + p.spare) * p.model(model).Latency[n-1]
 		for _, d := range p.batch {
 			c, lag := &p.book[d.client], p.lag[d.client]
 			frame := int(math.Floor(t - lag + Same))
 			p.requests = append(p.requests, Request{Client: d.client, Frame: frame, Arrival: t})
+			forgiven := p.forgives && c.Last == clients[d.client].Last
 			p.Serve(c, frame, frames(t-lag+c.Network+took), model)
+			if forgiven {
+				c.Credit = max(0, c.Credit)
+			}
 			kept = kept && (c.Credit >= -Same || c.Credit >= clients[d.client].Credit)
 			p.deadline(&d)
 			k, _ := slices.BinarySearchFunc(p.queue, d, due.compare)

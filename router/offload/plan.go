@@ -57,7 +57,14 @@ type Planner struct {
 	book  []Client // as the plan leaves them
 	queue []due
 	batch []due
+	spare float64 // part of a batch's time that it may take longer
+	// forgives has what clients have lost beyond what is allowed, up to their first batch, count as nothing.
+	forgives bool
 }
+
+// spare is what has to be left where somebody is added by deadlines: rates and times vary, and who was added to a server
+// that is full to the brim would soon cost another his place.
+const spare = 0.05
 
 // progress follows a client's results as a plan is gone through.
 type progress struct {
@@ -89,20 +96,27 @@ func (p *Planner) Plan(clients []Client, start, horizon float64) (batches []Batc
 		}
 	}
 	full := false
-	for !p.fits(clients, start, horizon) {
+	for p.spare, p.forgives = 0, false; !p.fits(clients, start, horizon); {
+		// What a stall has cost all at once needs no room for good: nobody goes for that, but nobody comes either.
+		if full = true; p.Policy == Gearshift && !p.forgives {
+			p.forgives = true
+			continue
+		}
 		last := len(p.kept) - 1
 		if p.Policy == Gearshift {
 			last = p.costliest(clients)
 		}
-		p.kept, full = slices.Delete(p.kept, last, last+1), true
+		p.kept = slices.Delete(p.kept, last, last+1)
 	}
 	for i := range clients {
 		if full || !clients[i].Waiting || p.settings[i].Interval < 1 {
 			continue
 		}
-		p.kept = append(p.kept, i)
+		p.kept, p.spare = append(p.kept, i), spare
 		if full = !p.fits(clients, start, horizon); full {
 			p.kept = p.kept[:len(p.kept)-1]
+		}
+		if p.spare = 0; full || p.Policy == Gearshift {
 			p.fits(clients, start, horizon)
 		}
 	}

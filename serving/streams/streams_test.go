@@ -37,6 +37,7 @@ import (
 type engine struct {
 	ms    float64
 	off   atomic.Bool
+	stall atomic.Int64 // ms that the next batch takes longer
 	last  atomic.Pointer[inference.Tensor]
 	mu    sync.Mutex
 	stops chan struct{}
@@ -70,7 +71,7 @@ func (e *engine) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	select {
-	case <-time.After(time.Duration((e.ms + 5*float64(n)) * float64(time.Millisecond))):
+	case <-time.After(time.Duration((e.ms + 5*float64(n) + float64(e.stall.Swap(0))) * float64(time.Millisecond))):
 	case <-e.stops:
 		return nil, syscall.ECONNRESET
 	case <-r.Context().Done():
@@ -424,6 +425,30 @@ func TestAHostIsLost(t *testing.T) {
 		c.stop()
 		time.Sleep(3 * time.Second)
 		g.released(t)
+	})
+}
+
+// An engine that stalls for a moment costs its clients that moment and nobody their place, of a host that carries 17: what
+// is lost is lost, and the room is as before.
+func TestAStallEvictsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, func(c *streams.Config) { c.Hosts = c.Hosts[:1] })
+		defer g.stop()
+		c := g.stream(15, 0.03, nil)
+		time.Sleep(10 * time.Second)
+		full := g.metric(t, "gearshift_stream_clients", `place="served"`)
+		before := g.metric(t, "gearshift_stream_evictions_total", "")
+		for range 3 {
+			g.engines[0].stall.Store(400)
+			time.Sleep(3 * time.Second)
+		}
+		if n := g.metric(t, "gearshift_stream_evictions_total", "") - before; n > 0 {
+			t.Errorf("%v of %v clients were evicted by three stalls of 400 ms", n, full)
+		}
+		if n := g.metric(t, "gearshift_stream_clients", `place="served"`); n < full {
+			t.Errorf("%v are served in the end, %v before", n, full)
+		}
+		c.stop()
 	})
 }
 
