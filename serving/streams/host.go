@@ -19,10 +19,11 @@ type host struct {
 	most     int       // frames in a batch, of whatever size
 	slow     []float64 // how many times as long as by the profile batches take, by size
 	running  bool      // a batch
-	down     bool
-	failed   float64 // until when it counts as failed
-	full     float64 // until when nobody more is served, since there was no room for all
-	next     float64 // when it is planned again
+	down     bool      // its first size is
+	failed   []float64 // until when each size counts as failed
+	up       []bool    // sizes that answer
+	full     float64   // until when nobody more is served, since there was no room for all
+	next     float64   // when it is planned again
 	recent   batches
 }
 
@@ -35,14 +36,19 @@ func newHost(c *Config, h *Host, index int) *host {
 	x.most = len(h.Sizes[0].Latency)
 	for _, s := range h.Sizes {
 		x.slow, x.most = append(x.slow, 1), min(x.most, len(s.Latency))
+		x.up, x.failed = append(x.up, true), append(x.failed, 0)
 	}
 	x.calibrate(c.FPS)
 	return x
 }
 
-// calibrate has plans count with the times that batches really take.
+// calibrate has plans count with the times that batches really take, and with the smaller sizes that answer.
 func (h *host) calibrate(fps float64) {
 	for i, s := range h.Sizes {
+		if i > 0 && !h.up[i] {
+			h.schedule.Smaller[i-1].Latency = nil
+			continue
+		}
 		list := make([]float64, h.most)
 		for n, ms := range s.Latency[:h.most] {
 			list[n] = ms * h.slow[i] * fps / 1000
@@ -71,6 +77,15 @@ func (h *host) ran(model, n int, took time.Duration) {
 		h.slow[model] += slowerWeight * off
 	} else {
 		h.slow[model] += fastWeight * off
+	}
+}
+
+// fail notes that a size counts as failed until then, and if it was silent all of them: their host may be cut off.
+func (h *host) fail(model int, silent bool, until float64) {
+	for i := range h.failed {
+		if i == model || silent {
+			h.failed[i] = until
+		}
 	}
 }
 
@@ -115,8 +130,8 @@ func (m *Module) run(b *batch, frames []*offload.Frame, began, late float64, wit
 	var refused *proxy.BatchRefused
 	switch failed := len(sent.Failed) > 0; {
 	case failed || err != nil && !errors.As(err, &refused) && !errors.Is(err, proxy.ErrMemory):
-		h.failed = m.frames() + failureTime.Seconds()*m.FPS
-		m.Log.Warn("a host failed to answer frames", "host", h.Name, "frames", len(frames), "answered_elsewhere", err == nil)
+		h.fail(b.model, took >= within, m.frames()+failureTime.Seconds()*m.FPS)
+		m.Log.Warn("a host failed to answer frames", "host", h.Name, "variant", m.variantOf(h.Sizes[b.model].Replica), "frames", len(frames), "answered_elsewhere", err == nil)
 	case err == nil:
 		h.ran(b.model, len(frames), took)
 	}
@@ -143,6 +158,12 @@ func (m *Module) run(b *batch, frames []*offload.Frame, began, late float64, wit
 		m.release(f, outcomeAnswered)
 	}
 	m.buffers().Give(b.held)
+}
+
+// variantOf names the variant of a replica.
+func (m *Module) variantOf(replica int) string {
+	t := m.Ledger.Table()
+	return t.Variants[t.Replicas[replica].Variant].Name
 }
 
 // milliseconds returns a time in frames in milliseconds, to a tenth.

@@ -105,18 +105,26 @@ func (m *Module) room(h *host) float64 {
 	return room
 }
 
-// turned notes that a host has failed, or is back. Its clients are to be served elsewhere, at once.
+// turned notes that a size of a host has failed, or is back. Without a smaller one the host is planned again; without the
+// first, to which SLAs relate, its clients are to be served elsewhere, at once.
 func (m *Module) turned(h *host, now float64) {
-	down := now < h.failed || slices.ContainsFunc(h.Sizes, func(s Size) bool { return m.Ledger.State(s.Replica) != fleet.Up })
-	if down == h.down {
+	changed := false
+	for i, s := range h.Sizes {
+		up := now >= h.failed[i] && m.Ledger.State(s.Replica) == fleet.Up
+		changed = changed || up != h.up[i]
+		h.up[i] = up
+	}
+	if !changed {
 		return
 	}
-	h.down, m.considered = down, 0
-	if !down {
-		h.next = now
-		return
+	h.next = min(h.next, now)
+	if down := !h.up[0]; down != h.down {
+		h.down, m.considered = down, 0
 	}
 	h.schedule.Forget()
+	if !h.down {
+		return
+	}
 	for _, x := range m.sessions {
 		if x.host != h.index {
 			continue
@@ -129,7 +137,7 @@ func (m *Module) turned(h *host, now float64) {
 		x.host = -1
 	}
 	for _, o := range m.hosts {
-		o.next = min(o.next, now)
+		o.next, o.full = min(o.next, now), 0
 	}
 }
 

@@ -97,7 +97,7 @@ func readHeader(b []byte) (frame int, captured int64, picture []byte, err error)
 const (
 	mostNumber    = 1 << 40 // of a frame
 	mostRate      = 1.0
-	mostNetworkMS = 250
+	mostNetworkMS = 150 // the longest makes plans rigid for all
 	mostAgeMS     = 1000
 	mostText      = 4 << 10 // bytes of a message in JSON
 )

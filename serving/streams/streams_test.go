@@ -428,6 +428,38 @@ func TestAHostIsLost(t *testing.T) {
 	})
 }
 
+// Without its smaller size a host goes on with the first; its clients keep their places there.
+func TestASmallerSizeIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, func(c *streams.Config) {
+			c.Hosts = c.Hosts[:1]
+			c.Hosts[0].Sizes = append(c.Hosts[0].Sizes, streams.Size{Replica: 2, Latency: latency(1), Gap: 0.01})
+		})
+		defer g.stop()
+		var mu sync.Mutex
+		last := map[int]string{}
+		c := g.stream(6, 0.06, func(i int, d *streams.Down) {
+			mu.Lock()
+			defer mu.Unlock()
+			if d.Type == streams.KindResult {
+				last[i] = d.Model
+			}
+		})
+		time.Sleep(3 * time.Second)
+		g.engines[2].stop()
+		time.Sleep(3 * time.Second)
+		for i, x := range c.list {
+			mu.Lock()
+			model := last[i]
+			mu.Unlock()
+			if m := x.Measured(); model != "detector" || m.Away > 0 || m.Gap > 400*time.Millisecond {
+				t.Errorf("client %d: results by %s, without a place for %v, longest gap %v", i, model, m.Away, m.Gap)
+			}
+		}
+		c.stop()
+	})
+}
+
 // An engine that stalls for a moment costs its clients that moment and nobody their place, of a host that carries 17: what
 // is lost is lost, and the room is as before.
 func TestAStallEvictsNobody(t *testing.T) {
