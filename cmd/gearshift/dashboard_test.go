@@ -77,7 +77,7 @@ func TestDashboard(t *testing.T) {
 	if browser == "" {
 		t.Skip("there is no Chromium to open the dashboard in (Debian: apt-get install chromium; elsewhere: CHROMIUM=its path)")
 	}
-	dir := filepath.Join("..", "..", "serving", "dashboard", "browser")
+	dir := filepath.Join("..", "..", "serving", "admin", "dashboard", "browser")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", "playwright-core", "package.json")); err != nil {
 		t.Skipf("there is no playwright-core to drive Chromium with (make setup): %v", err)
 	}

@@ -180,7 +180,7 @@ func (x *assembly) controllers() (key string, err error) {
 		return "serving.tiers", err
 	}
 	if c, on := x.s.Streams(); on {
-		modules = append(modules, streams.New(streams.Options{Config: c, Ledger: l, Log: x.log}))
+		modules = withStreams(modules, streams.New(streams.Options{Config: c, Ledger: l, Log: x.log}))
 	}
 	if x.o.State != "" && len(files) == 0 {
 		return "", fmt.Errorf("--state %s: %s has no controller that keeps a state; want a section failover, rollout or serving.replicas, or no such flag", x.o.State, x.o.Scenario)

@@ -17,6 +17,7 @@ const StatePath = "/admin/streams"
 
 // State is how streams are served, the body of GET /admin/streams.
 type State struct {
+	FPS    float64     `json:"fps"`
 	Counts Counts      `json:"counts"`
 	Hosts  []HostState `json:"hosts"`
 	// Clients are the ones that are served, those first that have least of their SLA left, and then those that wait.
@@ -169,7 +170,7 @@ func (m *Module) modelOf(h *host, model int) string {
 // State returns how streams are served, with so many clients at most.
 func (m *Module) State(limit int) State {
 	m.mu.Lock()
-	s := State{Counts: m.counted(), Limit: limit, Total: len(m.sessions), Clients: make([]ClientState, 0, len(m.sessions))}
+	s := State{FPS: m.FPS, Counts: m.counted(), Limit: limit, Total: len(m.sessions), Clients: make([]ClientState, 0, len(m.sessions))}
 	now := m.frames()
 	served := make([]int, len(m.hosts))
 	for _, x := range m.sessions {
@@ -179,7 +180,7 @@ func (m *Module) State(limit int) State {
 		s.Clients = append(s.Clients, x.state(now))
 	}
 	for _, h := range m.hosts {
-		o := HostState{Name: h.Name, Up: !h.down, Clients: served[h.index], Room: math.Round(1000*max(0, m.room(h))) / 1000, Batches: []BatchState{}}
+		o := HostState{Name: h.Name, Up: !h.down, Clients: served[h.index], Room: rounded(max(0, m.room(h))), Batches: []BatchState{}}
 		for _, b := range h.recent.since(now - m.FPS) {
 			o.Batches = append(o.Batches, BatchState{m.milliseconds(now - b.at), b.frames, m.modelOf(h, b.model), m.milliseconds(max(0, b.late)), m.milliseconds(b.took)})
 		}
@@ -209,7 +210,7 @@ func (x *session) state(now float64) ClientState {
 	m := x.module
 	c := ClientState{
 		ID: x.id, Tenant: x.tenant, Address: x.address, Served: x.stream.Served,
-		SLA: x.stream.SLA, DropRate: x.stream.Rate, NetworkMS: m.milliseconds(x.stream.Network),
+		SLA: x.stream.SLA, DropRate: rounded(x.stream.Rate), NetworkMS: m.milliseconds(x.stream.Network),
 	}
 	if !c.Served {
 		c.Why = x.why
@@ -220,12 +221,17 @@ func (x *session) state(now float64) ClientState {
 	last := &x.seen.last
 	c.Host, c.Model, c.Results, c.Late = h.Name, x.seen.model, last.results, last.late
 	if last.tracked > 0 {
-		c.Stride, c.Interval = float64(last.strides)/float64(last.tracked), float64(last.tracked)/float64(last.results)
-		drop := h.schedule.Server.Drop(&offload.Client{Rate: x.stream.Rate, Network: x.stream.Network}, c.Stride) + last.gaps/float64(last.tracked)
+		tracked := float64(last.tracked)
+		stride := float64(last.strides) / tracked
+		drop := rounded(h.schedule.Server.Drop(&offload.Client{Rate: x.stream.Rate, Network: x.stream.Network}, stride) + last.gaps/tracked)
+		c.Stride, c.Interval = rounded(stride), rounded(tracked/float64(last.results))
 		c.Drop = &drop
 	}
 	return c
 }
+
+// rounded rounds what is shown to five decimals.
+func rounded(x float64) float64 { return math.Round(1e5*x) / 1e5 }
 
 // counted sums up what is counted.
 func (m *Module) counted() Counts {

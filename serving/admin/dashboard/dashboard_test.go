@@ -128,6 +128,18 @@ func TestTheTailIsShown(t *testing.T) {
 	}
 }
 
+// The page shows streaming clients, where there can be any.
+func TestStreamsAreShown(t *testing.T) {
+	g := newRig(t, "")
+	if text := g.admin("GET", "/admin/dashboard").Body.String(); strings.Contains(text, `"streams"`) {
+		t.Errorf("without streams: %s", text)
+	}
+	g.page.Streams = func() any { return map[string]int{"total": 3} }
+	if text := g.admin("GET", "/admin/dashboard").Body.String(); !strings.Contains(text, `"streams":{"total":3}`) {
+		t.Errorf("with streams: %s", text)
+	}
+}
+
 // shown is what the page gets, as far as the tests look.
 type shown struct {
 	Boot    int64

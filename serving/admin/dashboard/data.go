@@ -32,8 +32,10 @@ type data struct {
 	// Failover is how applications stand; left out where none survives its host.
 	Failover any `json:"failover,omitempty"`
 	// Tail is how busy the busiest hosts are.
-	Tail   any              `json:"tail,omitempty"`
-	Limits map[string]int64 `json:"limits"`
+	Tail any `json:"tail,omitempty"`
+	// Streams is how streaming clients are served; left out where none can be.
+	Streams any              `json:"streams,omitempty"`
+	Limits  map[string]int64 `json:"limits"`
 }
 
 type taskData struct {
@@ -56,6 +58,9 @@ func (d *Dashboard) Data(status overview.Status, policies trial.Policies, query 
 	}
 	if d.Tail != nil {
 		out.Tail = d.Tail()
+	}
+	if d.Streams != nil {
+		out.Streams = d.Streams()
 	}
 	for _, h := range d.table.Hosts {
 		out.Hosts = append(out.Hosts, h.Name)

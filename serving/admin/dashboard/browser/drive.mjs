@@ -279,6 +279,36 @@ await step("the busiest hosts are shown with what capacity they ask for, moves a
   await page.unroute(feed);
 });
 
+await step("streaming clients are shown with what they lose, and the last batches of hosts", async () => {
+  const client = (id, more) => ({ id, address: "10.0.0.9:1", served: true, host: "h1", model: "large", sla: 0.06, drop_rate: 0.0061, drop: 0.0412, mean_stride: 9, mean_interval: 11.2, network_ms: 18.3, results_per_second: 6, late_per_second: 0, ...more });
+  const batch = (ago_ms, more) => ({ ago_ms, frames: 4, model: "small", took_ms: 33.1, ...more });
+  const streams = {
+    fps: 60, counts: { connected: 2000, served: 3, waiting: 1200, frames: {}, batches: 5000, late: 50, evicted: 7 }, limit: 50, total: 1203,
+    hosts: [
+      { name: "h1", up: true, clients: 3, room: 0.083, batches: [batch(1010), batch(900, { late_ms: 3 }), batch(800, { late_ms: 21.5, model: "large", frames: 8, took_ms: 101 }), batch(12, { took_ms: undefined })] },
+      { name: "a-host-of-a-rather-long-name.rack-7.example.org", up: false, clients: 0, room: 1, batches: [] },
+    ],
+    clients: [client(7, { drop: 0.0712, late_per_second: 2, tenant: "warehouse <b>cameras</b>" }), client(9, {}), client(4, { drop: undefined, mean_interval: undefined, results_per_second: 0 }),
+      client(11, { served: false, host: undefined, model: undefined, drop: undefined, mean_interval: undefined, why: "host h1 has no room for it any more" })],
+  };
+  await disguise((text) => JSON.stringify({ ...JSON.parse(text), streams }));
+  await page.getByText("3 clients served, 1,200 waiting; so far 5,000 batches, 1.0 % late, 7 evictions").waitFor();
+  assert.deepEqual(await page.locator("#streams-panel tbody th").allInnerTexts(), ["7, warehouse <b>cameras</b>", "9", "4", "11"]);
+  assert.match(await page.locator("#streams-panel").innerText(), /the least left of their SLA first, 4 of 1,203[\s\S]*large@h1\s+0\.06\s+0\.071\s+0\.0061\s+11\.2\s+18\.3 ms\s+6\s+2[\s\S]*no room for it any more/);
+  assert.deepEqual(await page.locator("#streams-panel td.warn").allInnerTexts(), ["0.071", "2", "host h1 has no room for it any more"]);
+  assert.deepEqual(await page.locator(".lane p").allInnerTexts().then((l) => l.map((s) => s.replaceAll("\n", " "))),
+    ["a-host-of-a-rather-long-name.rack-7.example.org takes no frames no batches", "h1 3 clients, 8.3 % free 4 batches of 5.00 frames, 1 late"]);
+  const bars = await page.locator('[data-host="h1"] rect').evaluateAll((list) => list.map((r) => [r.className.baseVal, ...["x", "width", "height"].map((n) => Math.round(r.getAttribute(n)))]));
+  assert.deepEqual(bars, [["", 0, 22, 14], ["", 100, 32, 14], ["late", 200, 100, 28], ["", 988, 11, 14]]);
+  await whole();
+  await accessible();
+  await page.emulateMedia({ colorScheme: "dark" });
+  await accessible();
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.unroute(feed);
+  await page.locator("#streams").waitFor({ state: "hidden" });
+});
+
 await step("jobs, long names and an empty fleet are shown whole", async () => {
   const jobs = [{ model: "audio-visual-classifier", worker: "gpu0", waiting: 12, running: true, backlog_ms: 1234.5, slowness: 1.21, last: "3 x image-and-audio, 2 x audio", last_quality: 0.8712 }];
   await disguise((text) => {

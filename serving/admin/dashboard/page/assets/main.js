@@ -9,6 +9,7 @@ import { Feed } from './feed.js';
 import { Fleet, condition } from './fleet.js';
 import { History } from './history.js';
 import { policy } from './policy.js';
+import { streams } from './streams.js';
 import { tail } from './tail.js';
 import { totals } from './totals.js';
 
@@ -136,6 +137,7 @@ const feed = new Feed({
     policy(data);
     failover(data.failover, give);
     tail(data, give);
+    streams(data);
     text($('heard'), '');
   },
   gone(seconds) {
