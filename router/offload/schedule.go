@@ -17,9 +17,16 @@ type Stream struct {
 	// Of is the driver's.
 	Of any
 
+	// Host is that of a [Fleet] which serves the stream, or is to; nil: none. Silent has it not be served, whatever room
+	// there is.
+	Host   *ScheduledHost
+	Silent bool
+
 	Served  bool
 	Since   float64 // when it began to be served, or was evicted
 	Setting Setting
+
+	tried float64 // when a plan had no room for it
 
 	last int    // the newest frame that it is to send
 	done int    // the newest of which the batch has begun

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/router/offload"
 	"gearshift/serving/admission/limits"
 	"gearshift/serving/jobs"
 	"gearshift/serving/openai/inference"
@@ -137,7 +138,7 @@ var floats = func() (list [256]uint32) {
 
 // batch is frames that an engine answers together.
 type batch struct {
-	host   *host
+	host   *offload.ScheduledHost
 	model  int
 	frames []*payload
 	rows   []map[string]json.RawMessage // once they are answered
@@ -173,7 +174,7 @@ func (m *Module) send(b *batch, within time.Duration) (sent jobs.Sent, err error
 			return err
 		},
 	}
-	replica := b.host.Sizes[b.model].Replica
+	replica := b.host.Of.(*host).Sizes[b.model].Replica
 	return m.server.Batches().Ask(context.Background(), replica, m.Task, "streams", m.server.Clock()()+within, &q)
 }
 

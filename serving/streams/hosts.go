@@ -1,9 +1,7 @@
 package streams
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -28,7 +26,7 @@ func (m *Module) loop() {
 		now := m.frames()
 		again := now + m.Period.Seconds()*m.FPS
 		m.reconsider(now)
-		for _, h := range m.hosts {
+		for _, h := range m.fleet.Hosts {
 			again = min(again, m.advance(h, now))
 		}
 		m.mu.Unlock()
@@ -54,204 +52,74 @@ func (m *Module) dismiss() {
 	}
 }
 
-// reconsider ends to serve clients of which nothing comes, and gives those that wait the host with the most room.
+// reconsider notes which sizes have failed, ends to serve clients of which nothing comes, and gives those that wait a host.
 func (m *Module) reconsider(now float64) {
-	for _, h := range m.hosts {
-		m.turned(h, now)
+	for _, h := range m.fleet.Hosts {
+		x := h.Of.(*host)
+		for i, s := range x.Sizes {
+			m.fleet.Turn(h, i, now >= x.failed[i] && m.Ledger.State(s.Replica) == fleet.Up, now)
+		}
 	}
-	if m.considered > 0 && now < m.considered+m.Period.Seconds()*m.FPS {
+	if now >= m.looked+m.Period.Seconds()*m.FPS {
+		m.looked = now
+		for _, s := range m.fleet.Streams {
+			if s.Served && now-sessionOf(s).heard > silence.Seconds()*m.FPS {
+				s.Silent = true
+				m.fleet.Evict(s, now, fmt.Sprintf("no frame has come for %v", silence))
+			}
+		}
+	}
+	m.fleet.Assign(now)
+}
+
+// advance does what there is to do on a host, and returns when to look again.
+func (m *Module) advance(h *offload.ScheduledHost, now float64) (again float64) {
+	frames, model, late, again := m.fleet.Advance(h, now)
+	if len(frames) > 0 {
+		m.begin(h, frames, model, late, now)
+	}
+	return again
+}
+
+// driver has sessions hear what the fleet decides. It implements [offload.Driver].
+type driver struct{ *Module }
+
+// Placed implements [offload.Driver].
+func (m driver) Placed(s *offload.Stream) {
+	x := sessionOf(s)
+	if !s.Served {
+		m.counts.evicted++
 		return
 	}
-	m.considered = now
-	var best *host
-	most := math.Inf(-1)
-	for _, h := range m.hosts {
-		if h.down {
-			continue
-		}
-		if room := m.room(h); room > most {
-			best, most = h, room
-		}
-	}
-	for _, x := range m.sessions {
-		if x.stream.Served && now-x.heard > silence.Seconds()*m.FPS {
-			x.silent = true
-			m.evict(x, now, fmt.Sprintf("no frame has come for %v", silence))
-		}
-		if x.stream.Served {
-			continue
-		}
-		if best == nil {
-			x.forget()
-			x.host = -1
-			x.waits("no host that answers frames is up")
-		} else if x.host != best.index && !x.silent {
-			x.forget()
-			x.host, best.next = best.index, min(best.next, now)
-		}
+	x.why, x.heard = "", m.frames()
+	x.say(Down{Type: KindPlace, Served: true, Host: s.Host.Name})
+}
+
+// Waits implements [offload.Driver].
+func (driver) Waits(s *offload.Stream, why string) {
+	if x := sessionOf(s); x.why != why {
+		x.why = why
+		x.say(Down{Type: KindPlace, Why: why})
 	}
 }
 
-// room is the part of a host that is free.
-func (m *Module) room(h *host) float64 {
-	room := 1.0
-	for _, x := range m.sessions {
-		if x.host == h.index && x.stream.Served {
-			known := h.schedule.Known(&x.stream)
-			share, _, _ := h.schedule.Share(&known)
-			room -= min(share, 1)
-		}
-	}
-	return room
-}
-
-// turned notes that a size of a host has failed, or is back. Without a smaller one the host is planned again; without the
-// first, to which SLAs relate, its clients are to be served elsewhere, at once.
-func (m *Module) turned(h *host, now float64) {
-	changed := false
-	for i, s := range h.Sizes {
-		up := now >= h.failed[i] && m.Ledger.State(s.Replica) == fleet.Up
-		changed = changed || up != h.up[i]
-		h.up[i] = up
-	}
-	if !changed {
-		return
-	}
-	h.next = min(h.next, now)
-	if down := !h.up[0]; down != h.down {
-		h.down, m.considered = down, 0
-	}
-	h.schedule.Forget()
-	if !h.down {
-		return
-	}
-	for _, x := range m.sessions {
-		if x.host != h.index {
-			continue
-		}
-		if x.stream.Served {
-			m.evict(x, now, "host "+h.Name+" takes no frames any more")
-			x.stream.Since = 0 // it need not rest
-		}
-		x.forget()
-		x.host = -1
-	}
-	for _, o := range m.hosts {
-		o.next, o.full = min(o.next, now), 0
-	}
-}
-
-// evict ends to serve a client.
-func (m *Module) evict(x *session, now float64, why string) {
-	x.stream.Serve(false, now)
-	m.counts.evicted++
-	x.forget()
-	x.waits(why)
-}
-
-// forget drops what the client was asked for.
-func (x *session) forget() {
-	if x.host >= 0 {
-		x.module.hosts[x.host].schedule.Drop(&x.stream)
-	}
+// Forget implements [offload.Driver].
+func (driver) Forget(s *offload.Stream) {
+	x := sessionOf(s)
 	for _, f := range x.held {
 		x.module.release(f, outcomeDropped)
 	}
 	x.held, x.asked = nil, nil
 }
 
-// waits has the client hear why it is not served, unless it knows.
-func (x *session) waits(why string) {
-	if x.why != why {
-		x.why = why
-		x.say(Down{Type: KindPlace, Why: why})
-	}
+// Ask implements [offload.Driver].
+func (driver) Ask(f *offload.Frame) {
+	x := sessionOf(f.Stream)
+	x.asked, x.last = append(x.asked, f), max(x.last, f.Number)
 }
 
-// advance does what there is to do on a host, and returns when to look again.
-func (m *Module) advance(h *host, now float64) (again float64) {
-	if h.down {
-		return math.Inf(1)
-	}
-	if now >= h.next {
-		if h.running {
-			h.schedule.Until = max(h.schedule.Until, now)
-		}
-		m.plan(h, now)
-		h.next = now + m.Period.Seconds()*m.FPS
-	}
-	if h.running {
-		return h.next
-	}
-	frames, model, late, again := h.schedule.Next(now)
-	if len(frames) > 0 {
-		m.begin(h, frames, model, late, now)
-	}
-	return min(again, h.next)
-}
-
-// plan plans a host, until nobody more can be served, and tells its clients.
-func (m *Module) plan(h *host, now float64) {
-	h.calibrate(m.FPS)
-	var served, waiting []*session
-	for _, x := range m.sessions {
-		switch {
-		case x.host != h.index || x.silent:
-		case x.stream.Served:
-			served = append(served, x)
-		default:
-			waiting = append(waiting, x)
-		}
-	}
-	if now < h.full {
-		waiting = nil
-	}
-	slices.SortStableFunc(waiting, func(a, b *session) int { return cmp.Compare(a.tried, b.tried) })
-	for more := true; more; {
-		n := min(len(waiting), offload.AtOnce)
-		tried := waiting[:n]
-		waiting = waiting[n:]
-		more = m.admit(h, append(served, tried...), now) && len(waiting) > 0
-		for _, x := range tried {
-			if x.stream.Served {
-				served = append(served, x)
-			} else {
-				x.tried = now
-				x.waits("no host has room for it")
-			}
-		}
-	}
-	for _, x := range served {
-		x.schedule(now)
-	}
-}
-
-// admit plans a host again for these sessions, and reports whether any of them is served that was not.
-func (m *Module) admit(h *host, sessions []*session, now float64) (more bool) {
-	streams := make([]*offload.Stream, len(sessions))
-	for i, x := range sessions {
-		streams[i] = &x.stream
-	}
-	added, changed := h.schedule.Replan(streams, now, m.FPS)
-	for _, c := range changed {
-		x := sessionOf(c)
-		if c.Served {
-			more, x.why, x.heard = true, "", now
-			x.say(Down{Type: KindPlace, Served: true, Host: h.Name})
-		} else {
-			m.counts.evicted++
-			h.full = now + m.FPS
-			x.waits("host " + h.Name + " has no room for it any more")
-		}
-	}
-	for _, p := range added {
-		for _, f := range p.Frames {
-			x := sessionOf(f.Stream)
-			x.asked, x.last = append(x.asked, f), max(x.last, f.Number)
-		}
-	}
-	return more
-}
+// Planned implements [offload.Driver].
+func (m driver) Planned(s *offload.Stream) { sessionOf(s).schedule(m.frames()) }
 
 // sessionOf returns the session of a stream.
 func sessionOf(s *offload.Stream) *session { return s.Of.(*session) }

@@ -24,11 +24,8 @@ type session struct {
 	stream     offload.Stream
 	said       bool // hello
 	gone       bool
-	host       int              // that serves it, or is to; −1: none
 	why        string           // it is not served
-	tried      float64          // when a plan had no room for it
 	heard      float64          // when it sent its last frame, or began to be served
-	silent     bool             // it was served, sent nothing, and has said nothing since
 	asked      []*offload.Frame // that it is to send
 	held       []*offload.Frame // that have arrived, and are not in a batch yet
 	newest     int              // frame that has come
@@ -226,9 +223,7 @@ func (m *Module) leave(x *session) {
 	m.mu.Lock()
 	x.gone, x.out = true, nil
 	delete(m.connected, x)
-	m.sessions = slices.DeleteFunc(m.sessions, func(o *session) bool { return o == x })
-	x.stream.Serve(false, m.frames())
-	x.forget()
+	m.fleet.Remove(&x.stream, m.frames())
 	m.mu.Unlock()
 	x.conn.abort()
 	m.poke()
@@ -242,7 +237,7 @@ func (m *Module) hear(x *session, text []byte) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	x.silent = false
+	x.stream.Silent = false
 	if now := m.frames(); now-x.window > m.FPS {
 		x.window, x.messages = now, 0
 	}
@@ -284,8 +279,8 @@ func (m *Module) hello(x *session, u *Up) error {
 	now := m.frames()
 	if !x.said {
 		x.said = true
-		m.sessions = append(m.sessions, x)
 		x.stream = offload.Stream{Rate: m.DropRate, Network: usualNetwork.Seconds() * m.FPS, Of: x}
+		m.fleet.Add(&x.stream)
 		x.why = "it waits for the next plan"
 		x.say(Down{Type: KindPlace, Why: x.why})
 	}
@@ -293,7 +288,8 @@ func (m *Module) hello(x *session, u *Up) error {
 	x.stream.SLA, x.stream.Arrivals = u.SLA, offload.Arrivals{}
 	x.stream.Phase = now - u.AgeMS*m.FPS/1000 - float64(u.Frame) - x.stream.Network/2
 	x.newest = u.Frame - 1
-	x.heard, m.considered = now, 0
+	x.heard = now
+	m.fleet.Hurry()
 	m.poke()
 	return nil
 }
@@ -303,7 +299,7 @@ func (m *Module) frame(x *session, b []byte) {
 	number, captured, picture, err := readHeader(b)
 	p := &payload{number: number, captured: captured, jpeg: picture, held: int64(cap(b))}
 	var f *offload.Frame
-	host := -1
+	var host *offload.ScheduledHost
 	if err == nil {
 		if f, host = m.due(x, number); f == nil {
 			m.buffers().Give(p.held)
@@ -317,13 +313,13 @@ func (m *Module) frame(x *session, b []byte) {
 	case err != nil:
 		x.complain("invalid_frame", number, "%v", err)
 		m.buffers().Give(p.held)
-	case x.gone || f.Void || x.host != host: // meanwhile
+	case x.gone || f.Void || x.stream.Host != host: // meanwhile
 		f.Of = p
 		m.release(f, outcomeDropped)
 	default:
 		f.Of = p
 		x.held = append(x.held, f)
-		if m.hosts[host].schedule.Arrive(f, m.frames()) && m.Policy != offload.Gearshift {
+		if host.Arrive(f, m.frames()) && m.Policy != offload.Gearshift {
 			x.drop(f)
 		}
 		m.poke()
@@ -331,17 +327,17 @@ func (m *Module) frame(x *session, b []byte) {
 }
 
 // due returns the frame of the schedule that a frame is which comes now, and the host that it is for; nil if it is none.
-func (m *Module) due(x *session, number int) (f *offload.Frame, host int) {
+func (m *Module) due(x *session, number int) (f *offload.Frame, host *offload.ScheduledHost) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.expected(x, number), x.host
+	return m.expected(x, number), x.stream.Host
 }
 
 // expected returns the frame of the schedule that a frame is which comes now; nil if there is none. A client that has a
 // newer one than it was asked for may send that.
 func (m *Module) expected(x *session, number int) *offload.Frame {
 	x.received++
-	if !x.said || x.host < 0 {
+	if x.stream.Host == nil {
 		x.complain("not_served", number, "frame %d of a client that is not served; want none until its place says so", number)
 		return nil
 	}

@@ -170,17 +170,18 @@ func (m *Module) modelOf(h *host, model int) string {
 // State returns how streams are served, with so many clients at most.
 func (m *Module) State(limit int) State {
 	m.mu.Lock()
-	s := State{FPS: m.FPS, Counts: m.counted(), Limit: limit, Total: len(m.sessions), Clients: make([]ClientState, 0, len(m.sessions))}
+	s := State{FPS: m.FPS, Counts: m.counted(), Limit: limit, Total: len(m.fleet.Streams), Clients: make([]ClientState, 0, len(m.fleet.Streams))}
 	now := m.frames()
-	served := make([]int, len(m.hosts))
-	for _, x := range m.sessions {
-		if x.stream.Served {
-			served[x.host]++
+	served := make([]int, len(m.fleet.Hosts))
+	for _, x := range m.fleet.Streams {
+		if x.Served {
+			served[x.Host.Of.(*host).index]++
 		}
-		s.Clients = append(s.Clients, x.state(now))
+		s.Clients = append(s.Clients, sessionOf(x).state(now))
 	}
-	for _, h := range m.hosts {
-		o := HostState{Name: h.Name, Up: !h.down, Clients: served[h.index], Room: rounded(max(0, m.room(h))), Batches: []BatchState{}}
+	for _, planned := range m.fleet.Hosts {
+		h := planned.Of.(*host)
+		o := HostState{Name: h.Name, Up: planned.Up[0], Clients: served[h.index], Room: rounded(max(0, m.fleet.Room(planned))), Batches: []BatchState{}}
 		for _, b := range h.recent.since(now - m.FPS) {
 			o.Batches = append(o.Batches, BatchState{m.milliseconds(now - b.at), b.frames, m.modelOf(h, b.model), m.milliseconds(max(0, b.late)), m.milliseconds(b.took)})
 		}
@@ -216,14 +217,14 @@ func (x *session) state(now float64) ClientState {
 		c.Why = x.why
 		return c
 	}
-	h := m.hosts[x.host]
+	h := x.stream.Host
 	x.seen.turn(int(now / m.FPS))
 	last := &x.seen.last
 	c.Host, c.Model, c.Results, c.Late = h.Name, x.seen.model, last.results, last.late
 	if last.tracked > 0 {
 		tracked := float64(last.tracked)
 		stride := float64(last.strides) / tracked
-		drop := rounded(h.schedule.Server.Drop(&offload.Client{Rate: x.stream.Rate, Network: x.stream.Network}, stride) + last.gaps/tracked)
+		drop := rounded(h.Server.Drop(&offload.Client{Rate: x.stream.Rate, Network: x.stream.Network}, stride) + last.gaps/tracked)
 		c.Stride, c.Interval = rounded(stride), rounded(tracked/float64(last.results))
 		c.Drop = &drop
 	}
@@ -236,12 +237,12 @@ func rounded(x float64) float64 { return math.Round(1e5*x) / 1e5 }
 // counted sums up what is counted.
 func (m *Module) counted() Counts {
 	c := Counts{Connected: len(m.connected), Frames: map[string]uint64{}, Evicted: m.counts.evicted}
-	for _, x := range m.sessions {
-		if x.stream.Served {
+	for _, x := range m.fleet.Streams {
+		if x.Served {
 			c.Served++
 		}
 	}
-	c.Waiting = len(m.sessions) - c.Served
+	c.Waiting = len(m.fleet.Streams) - c.Served
 	for _, outcome := range []string{outcomeAnswered, outcomeDropped, outcomeRefused, outcomeFailed} {
 		c.Frames[outcome] = m.counts.frames[outcome]
 	}

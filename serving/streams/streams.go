@@ -67,14 +67,12 @@ type Module struct {
 	server *serving.Server
 	wake   chan struct{} // something may be to be done
 
-	mu        sync.Mutex // protects all below, and what hosts and sessions say
-	hosts     []*host
+	mu        sync.Mutex    // protects all below, and what hosts and sessions say
+	fleet     offload.Fleet // with those of the connected that have said hello
 	connected map[*session]bool
-	sessions  []*session // of those, the ones that have said hello, in that order
-	running   bool       // the loop
-	// considered tells when sessions were given hosts last; 0: they are to be given some now.
-	considered float64
-	counts     counts
+	running   bool    // the loop
+	looked    float64 // when it looked for clients of which nothing comes
+	counts    counts
 }
 
 // counts count what happens.
@@ -97,8 +95,9 @@ const (
 func New(o Options) *Module {
 	m := &Module{Options: o, wake: make(chan struct{}, 1), connected: map[*session]bool{}}
 	m.counts = counts{frames: map[string]uint64{}, batches: make([]uint64, len(o.Hosts)), late: make([]uint64, len(o.Hosts))}
+	m.fleet = offload.Fleet{Driver: driver{m}, Period: o.Period.Seconds() * o.FPS, Rest: o.FPS}
 	for i := range o.Hosts {
-		m.hosts = append(m.hosts, newHost(&m.Config, &o.Hosts[i], i))
+		m.fleet.Hosts = append(m.fleet.Hosts, newHost(&m.Config, &o.Hosts[i], i))
 	}
 	o.Ledger.OnRoom(m.poke)
 	return m
@@ -145,7 +144,8 @@ func (m *Module) serve(w http.ResponseWriter, r *http.Request) {
 		serving.Fail(w, r, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "too_many_streams", Message: "the router has " + strconv.Itoa(m.Clients) + " streaming clients (serving.streams.clients); try again later"})
 		return
 	}
-	x := &session{identity: identity{tenant: serving.Tenant(r), address: r.RemoteAddr}, module: m, host: -1, finished: make(chan struct{})}
+	x := &session{identity: identity{tenant: serving.Tenant(r), address: r.RemoteAddr}, module: m, finished: make(chan struct{})}
+	x.stream.Of = x
 	conn, err := acceptWebSocket(w, r, func() { x.idle.Reset(m.Idle) })
 	if err != nil {
 		return
