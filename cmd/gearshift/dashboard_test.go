@@ -78,6 +78,9 @@ func TestDashboard(t *testing.T) {
 		t.Skip("there is no Chromium to open the dashboard in (Debian: apt-get install chromium; elsewhere: CHROMIUM=its path)")
 	}
 	dir := filepath.Join("..", "..", "serving", "admin", "dashboard", "browser")
+	if _, err := os.Stat(filepath.Join(dir, "drive.mjs")); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", "playwright-core", "package.json")); err != nil {
 		t.Skipf("there is no playwright-core to drive Chromium with (make setup): %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -192,9 +193,9 @@ func deadlinesOf(s *scenario.Scenario) []deadline {
 	return list
 }
 
-// capacityTable shows each variant, once for the hosts where it does the same.
+// capacityTable shows each variant that answers one of the tasks, once for the hosts where it does the same.
 func capacityTable(out io.Writer, s *scenario.Scenario, d deadline) error {
-	what := fmt.Sprintf("a deadline of %v ms per token", d.ms)
+	what := fmt.Sprintf("a deadline of %v ms per token", math.Round(100*d.ms)/100)
 	switch {
 	case d.none:
 		what = "no deadline but that to the first token, which is not counted here"
@@ -202,7 +203,7 @@ func capacityTable(out io.Writer, s *scenario.Scenario, d deadline) error {
 		what = fmt.Sprintf("a deadline of %v ms for the answer", d.ms)
 	}
 	fmt.Fprintf(out, "\nIn time, with %s (%s):\n", what, strings.Join(d.tasks, ", "))
-	rows := capacityRows(s, d.ms)
+	rows := capacityRows(s, d)
 	width, cached := len("replica"), false
 	for _, r := range rows {
 		width, cached = max(width, len(r.name)), cached || r.KVTokens > 0
@@ -237,10 +238,16 @@ type capacityRow struct {
 	scenario.Capacity
 }
 
-func capacityRows(s *scenario.Scenario, deadlineMS float64) []capacityRow {
-	table, caps := s.Table(), s.Capacities(deadlineMS)
+func capacityRows(s *scenario.Scenario, d deadline) []capacityRow {
+	table, caps := s.Table(), s.Capacities(d.ms)
 	var rows []capacityRow
 	for v := range table.Variants {
+		if !slices.ContainsFunc(s.Tasks, func(t scenario.Task) bool {
+			_, answers := t.Quality[table.Variants[v].Name]
+			return answers && slices.Contains(d.tasks, t.Name)
+		}) {
+			continue
+		}
 		first := len(rows)
 		for _, r := range table.ReplicasOf(v) {
 			if s.Second(r) {

@@ -30,6 +30,10 @@ func (c *checker) applications(f *Failover) {
 	if len(c.faults) > before || !c.sound("tasks") || !c.sound("hosts") || !c.sound("variants") || !c.sound("models") || !c.sound("profiles") || !c.lengthsSound() {
 		return
 	}
+	models := c.s.modelNames()
+	if slices.ContainsFunc(c.s.Variants, func(v Variant) bool { return v.Model != "" && !slices.Contains(models, v.Model) }) {
+		return // which is said of the variant
+	}
 	if len(c.s.Replicas) > 0 && !c.modelled() {
 		return
 	}

@@ -326,6 +326,9 @@ func (c *checker) rule(key, ref string) {
 		c.judge(key, "%q is not a rule; want %s", ref, policy.RuleForms)
 		return
 	}
+	if !c.sound("replicas") { // there are none to build a fleet of
+		return
+	}
 	for _, f := range c.faults {
 		if !strings.HasPrefix(f.Key, "training") && !strings.HasPrefix(f.Key, "serving") && !strings.HasPrefix(f.Key, "evaluation.rules") && !c.registered(f.Key) {
 			return // the fleet cannot be built

@@ -182,11 +182,12 @@ func (c *checker) locals() {
 	for name, l := range sorted(s.Models) {
 		c.local(child(key, name), l)
 	}
-	if !c.sound("replicas") {
+	replicas := c.s.placedReplicas()
+	if !c.sound("replicas") || slices.ContainsFunc(replicas, func(p placedReplica) bool { return p.variant < 0 }) {
 		return
 	}
 	var known, without []string
-	for _, p := range c.s.placedReplicas() {
+	for _, p := range replicas {
 		name := c.s.engineName(p)
 		if slices.Contains(known, name) {
 			continue

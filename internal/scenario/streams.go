@@ -110,7 +110,7 @@ func (s *Scenario) streamHosts(x *Streams) (list []streams.Host) {
 					continue
 				}
 				size := streams.Size{Replica: replica, Gap: s.Tasks[t].Quality[variants[0]] - s.Tasks[t].Quality[name]}
-				if found := s.modelsFor(name, h.Name); len(found) > 0 && s.Models[found[0]].tabled() {
+				if found := s.modelsFor(name, h.Name); len(found) > 0 && s.Models[found[0]].Batches != nil {
 					m := &s.Models[found[0]]
 					kind := max(0, m.Batches.Kind(s.Tasks[t].Kind))
 					for n := range min(m.Most(kind), s.Engine.MaxSequences) {

@@ -78,7 +78,7 @@ func TestSitesAndExclusions(t *testing.T) {
 	s = problem([]int{0, 1}, 4000, 4000)
 	f = newFake(t, s, failover.Options{Term: 1, SiteIndependent: true})
 	f.advance(20 * time.Second)
-	if a := f.c.Status().Applications[0]; a.Unprotected != "no server is on another site than site0" {
+	if a := f.c.Status().Applications[0]; a.Unprotected != "no host is on another site than site0" {
 		t.Errorf("the only site: %+v", a)
 	}
 }
@@ -92,7 +92,7 @@ func TestNoRoom(t *testing.T) {
 	}
 	f := newFake(t, s, failover.Options{Term: 1})
 	f.advance(20 * time.Second)
-	if a := f.c.Status().Applications; a[1].Unprotected != "no variant fits any server, were it empty" || a[0].Unprotected != "" {
+	if a := f.c.Status().Applications; a[1].Unprotected != "no variant fits what any host has free without other backups" || a[0].Unprotected != "" {
 		t.Errorf("%+v", a)
 	}
 	s.Applications[1].MaxLatency = 20 * time.Millisecond

@@ -57,13 +57,13 @@ func (p *Problem) why(empty, left *ledger, application int) string {
 	}
 	switch {
 	case !bin && p.SiteIndependent && a.Site != "":
-		return fmt.Sprintf("no server is on another site than %s", a.Site)
+		return fmt.Sprintf("no host is on another site than %s", a.Site)
 	case !bin && len(a.Excluded) > 0:
-		return "every server is its primary's or excluded"
+		return "every host is its primary's or excluded"
 	case !bin:
-		return "no server is left but its primary's"
+		return "no host is left but its primary's"
 	case !ever:
-		return "no variant fits any server, were it empty"
+		return "no variant fits what any host has free without other backups"
 	case now:
 		return fmt.Sprintf("what is left of all free capacity is kept for loads after a failure (alpha %v)", p.Alpha)
 	}

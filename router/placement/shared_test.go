@@ -129,7 +129,7 @@ func TestExcluded(t *testing.T) {
 		if got := written(p, x); got != "S@S2 -" {
 			t.Errorf("%s, want S@S2 -", got)
 		}
-		if why := p.Reasons(x)(1); why != "every server is its primary's or excluded" || why != p.Why(x, 1) {
+		if why := p.Reasons(x)(1); why != "every host is its primary's or excluded" || why != p.Why(x, 1) {
 			t.Errorf("reason: %q", why)
 		}
 	}

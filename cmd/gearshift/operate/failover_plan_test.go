@@ -66,7 +66,7 @@ func TestPlanOfThree(t *testing.T) {
 func TestUnprotected(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{`"primary": "S1", "rate": 1, "critical": true, "max_latency_ms": 50, ` + convnext, `"max_latency_ms": 4, "variants": [{"name": "T", "quality": 1, "demand": {"memory": 158}, "latency_ms": 5}]`, "no variant answers within 4 ms"},
-		{convnext, `"variants": [{"name": "L", "quality": 1, "demand": {"memory": 806}}]`, "no variant fits any server, were it empty"},
+		{convnext, `"variants": [{"name": "L", "quality": 1, "demand": {"memory": 806}}]`, "no variant fits what any host has free without other backups"},
 		{`"alpha": 0.1`, `"alpha": 0.7`, "what is left of all free capacity is kept for loads after a failure (alpha 0.7)"},
 		{
 			`"free": {"memory": 400}}, {"name": "S2", "site": "b", "free": {"memory": 300}}, {"name": "S3", "site": "b", "free": {"memory": 500}}`,
@@ -80,7 +80,7 @@ func TestUnprotected(t *testing.T) {
 		}
 	}
 	alone := strings.NewReplacer(`"site": "b"`, `"site": "a"`, `"alpha": 0.1`, `"alpha": 0.1, "site_independent": true`).Replace(three)
-	if p := planned(t, alone); len(p.Unprotected) != 3 || p.Unprotected[0].Why != "no server is on another site than a" {
+	if p := planned(t, alone); len(p.Unprotected) != 3 || p.Unprotected[0].Why != "no host is on another site than a" {
 		t.Errorf("one site: %+v", p)
 	}
 }
