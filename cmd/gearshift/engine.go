@@ -101,6 +101,7 @@ func (o *engineOptions) flags(c *cobra.Command) {
 	f.StringArrayVar(&o.local.paths, "model", nil, "`DIR` of a model to serve; may be repeated")
 	f.IntVar(&o.local.threads, "threads", 1, "of a model's: that compute a step together")
 	f.IntVar(&o.local.maxSequences, "max-sequences", 16, "of a model's running batch")
+	f.StringToStringVar(&o.local.batchMS, "batch-ms", nil, "`SIZE=MS,…`: times that batches of a classifier take at least, to emulate an accelerator (default: as computed)")
 	f.IntVar(&o.local.kv, "kv-tokens", 0, "of a model's cache (default: all that its batch may come to)")
 	f.IntVar(&o.local.length, "context", 0, "of a model, in tokens (default: its own)")
 	f.StringVar(&o.local.provider, "execution-provider", scenario.CPU, "of models: cpu or cuda")

@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"runtime"
 	"slices"
+	"strconv"
 
 	"gearshift/internal/onnxruntime"
 	"gearshift/internal/scenario"
+	"gearshift/router/profile"
 	"gearshift/serving/engineserver"
 )
 
@@ -20,6 +23,7 @@ type localOptions struct {
 	paths                             []string
 	threads, maxSequences, kv, length int
 	provider                          string
+	batchMS                           map[string]string
 }
 
 // any says that real models are to be served.
@@ -36,11 +40,36 @@ func (o localOptions) check() error {
 	return nil
 }
 
+// times reads --batch-ms; nil if it is not given.
+func (o localOptions) times() (*profile.Batches, error) {
+	if len(o.batchMS) == 0 {
+		return nil, nil
+	}
+	listed := map[int]float64{}
+	for size, text := range o.batchMS {
+		n, err := strconv.Atoi(size)
+		ms, err2 := strconv.ParseFloat(text, 64)
+		if errors.Join(err, err2) != nil {
+			return nil, fmt.Errorf("--batch-ms %s=%s: want the size of a batch and its time in ms, such as 1=12,8=37", size, text)
+		}
+		listed[n] = ms
+	}
+	b, err := profile.NewBatches(map[string]map[int]float64{"": listed})
+	if err != nil {
+		return nil, fmt.Errorf("--batch-ms: %w", err)
+	}
+	return b, nil
+}
+
 // serveModels serves the models of folders, each by its folder's name.
 func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 	c, err := o.server()
 	if err == nil {
 		err = o.local.check()
+	}
+	var least *profile.Batches
+	if err == nil {
+		least, err = o.local.times()
 	}
 	if err != nil {
 		return err
@@ -52,6 +81,7 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 	}
 	source, err := onnxruntime.NewRepository(onnxruntime.Repository{
 		Dir: o.local.repository, Folders: o.local.paths, Seed: o.seed, Filled: o.agent.router != "",
+		AtLeast: least,
 		Options: scenario.Local{
 			Threads: o.local.threads, Provider: o.local.provider, Context: o.local.length,
 			MaxSequences: o.local.maxSequences, KVTokens: o.local.kv,
@@ -88,7 +118,7 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 // onlyModels refuses the flags of a scenario's engines together with those of models, and
 // the reverse.
 func (o engineOptions) onlyModels(changed func(string) bool) error {
-	others, why := []string{"threads", "max-sequences", "kv-tokens", "context", "execution-provider"}, "is for --model and --repository"
+	others, why := []string{"threads", "max-sequences", "kv-tokens", "context", "execution-provider", "batch-ms"}, "is for --model and --repository"
 	if o.local.any() {
 		others, why = []string{"scenario", "host", "replica"}, "is for a scenario's engines, not for --model and --repository"
 	}

@@ -15,11 +15,7 @@ type client struct {
 	leaves         time.Duration
 	random         *rand.Rand
 	rate           rate
-	link           struct {
-		rate, delay float64 // standard deviations from the mean
-		step        int
-	}
-	recorded time.Duration // where in a recording of its link it began
+	link           Path
 
 	// What it loses, from its first result on.
 	before  int     // the frame of its request before
@@ -57,43 +53,10 @@ func (r *run) at(c *client, frame int) float64 {
 	return c.rate.mean * math.Exp(c.rate.x-r.Content.Spread*r.Content.Spread/2)
 }
 
-// link returns what the client's link carries now, in Mbit/s, and its time one way in milliseconds. A link that is not
-// recorded varies as slowly as [Link.Memory] has it.
-func (r *run) link(c *client) (up, down, ms float64) {
-	l, random := &r.Link, c.random.NormFloat64
-	jitter := l.Jitter.Seconds() * 1000 * math.Abs(random())
-	if l.Recorded != nil {
-		up, down, roundTrip := l.Recorded.At(r.now + c.recorded)
-		return up, down, roundTrip.Seconds()*1000/2 + jitter
-	}
-	if step := int(r.now.Seconds() * rateSteps); c.link.step < step {
-		keep := math.Exp(-float64(step-c.link.step) / (l.Memory.Seconds() * rateSteps))
-		c.link.rate = keep*c.link.rate + math.Sqrt(1-keep*keep)*random()
-		c.link.delay = keep*c.link.delay + math.Sqrt(1-keep*keep)*random()
-		c.link.step = step
-	}
-	ms = max(0, l.RoundTrip.Seconds()*1000/2+l.Varying.Seconds()*1000/2*c.link.delay) + jitter
-	return l.Up + l.UpSpread*c.link.rate, l.Down + l.DownSpread*c.link.rate, ms
-}
-
-// slowest is the rate of a link that carries nothing for a while, in Mbit/s.
-const slowest = 0.1
-
-// delay returns how long so many bytes take at the rate, after so many milliseconds, in frames.
-func (r *run) delay(bytes int, mbits, ms float64) float64 {
-	return (ms + float64(8*bytes)/max(slowest, mbits)/1000) * r.FPS / 1000
-}
-
 // uplink and downlink draw how long a frame takes to the server, and a result back, in frames.
-func (r *run) uplink(c *client) float64 {
-	up, _, ms := r.link(c)
-	return r.delay(r.FrameBytes, up, ms)
-}
+func (r *run) uplink(c *client) float64 { return c.link.Up(r.now, r.FrameBytes) * r.FPS / 1000 }
 
-func (r *run) downlink(c *client) float64 {
-	_, down, ms := r.link(c)
-	return r.delay(r.ResultBytes, down, ms)
-}
+func (r *run) downlink(c *client) float64 { return c.link.Down(r.now, r.ResultBytes) * r.FPS / 1000 }
 
 // result follows a result that has reached the client, which tracks it from the next frame on.
 func (r *run) result(c *client, of int, at, gap float64) {

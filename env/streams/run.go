@@ -150,9 +150,10 @@ func (r *run) come() {
 	id := len(r.clients)
 	c := &client{id: id, random: rand.New(rand.NewPCG(splitmix.Mix(r.Seed), 1000+uint64(id))), tracked: -1, leaves: r.now + r.Session}
 	c.Of = c
+	c.link = Path{Link: &r.Link, Random: c.random}
 	c.Phase = c.random.Float64()
 	if l := r.Link.Recorded; l != nil {
-		c.recorded = time.Duration(c.random.Float64() * float64(l.Length()))
+		c.link.Recorded = time.Duration(c.random.Float64() * float64(l.Length()))
 	}
 	c.SLA = r.SLA[0] + (r.SLA[1]-r.SLA[0])*c.random.Float64()
 	c.rate = rate{mean: r.Content.Rate * (1 + r.Content.Apart*(2*c.random.Float64()-1)), x: r.Content.Spread * c.random.NormFloat64(), step: int(r.now.Seconds() * rateSteps)}

@@ -12,11 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"gearshift/checkpoints"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
 	"gearshift/router/fleet"
+	"gearshift/router/profile"
 	"gearshift/serving/backend"
 	"gearshift/serving/backend/classifier"
 	"gearshift/serving/backend/decoder"
@@ -46,6 +48,7 @@ type Config struct {
 	Seed    uint64
 	Memory  int64 // bytes; 0 is no bound
 	Observe func(backend.Span)
+	AtLeast *profile.Batches // see [Repository]
 }
 
 // Engines starts the models of the scenario, one engine for each replica.
@@ -243,9 +246,13 @@ func (o *openedClassifier) close() { o.model.Model.Close() }
 
 func (o *openedClassifier) start() (Engine, error) {
 	c, folder := o.config, o.folder
+	var least func(n int) time.Duration
+	if c.AtLeast != nil {
+		least = func(n int) time.Duration { return profile.Duration(c.AtLeast.Time(0, n)) }
+	}
 	e, err := classifier.New(o.model, folder.Tokenizer, classifier.Config{
 		Name: c.Name, Labels: folder.Labels, Context: min(cmp.Or(c.Context, folder.Context), folder.Context),
-		SamplingRate: folder.SamplingRate, MaxBatch: c.MaxSequences, Observe: c.Observe,
+		SamplingRate: folder.SamplingRate, MaxBatch: c.MaxSequences, Observe: c.Observe, AtLeast: least,
 	})
 	if err != nil {
 		o.close()

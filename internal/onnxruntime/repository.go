@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"gearshift/internal/scenario"
+	"gearshift/router/profile"
 	"gearshift/serving/backend"
 	"gearshift/serving/backend/models"
 	"gearshift/serving/config/files"
@@ -40,6 +41,8 @@ type Repository struct {
 	// Options of all models; Path is not used.
 	Options scenario.Local
 	Seed    uint64
+	// AtLeast has the times that batches of classifiers take at least; nil adds none.
+	AtLeast *profile.Batches
 }
 
 // NewRepository says why there are no models in the folders, or nothing to compute them
@@ -258,7 +261,7 @@ func (r *Repository) open(ctx context.Context, f folder, index uint64, observe f
 	}
 	c := Config{
 		Local: r.Options, Name: f.name, Seed: workloads.Seed(workloads.Serving, 1+r.Seed+index<<32),
-		Memory: int64(declared.Memory), Observe: observe,
+		Memory: int64(declared.Memory), Observe: observe, AtLeast: r.AtLeast,
 	}
 	c.Path = f.path
 	l := &loaded{config: c}

@@ -40,6 +40,8 @@ type StreamInput struct {
 	Encoding streams.Encoding `yaml:"encoding"`
 	Width    int              `yaml:"width"`
 	Height   int              `yaml:"height"`
+	// Range has the numbers of black and of full colour as floats.
+	Range []float64 `yaml:"range,flow"`
 }
 
 func streamsSection() registered {
@@ -48,7 +50,7 @@ func streamsSection() registered {
 		initial: func() Streams {
 			return Streams{
 				FPS: 60, Policy: offload.Gearshift, Grace: 2, Margin: 15, Period: 200 * time.Millisecond, Horizon: time.Second, DropRate: 0.006,
-				Clients: 4096, MaxFrame: 256 << 10, Idle: 2 * time.Minute, Input: StreamInput{Tensor: "pixel_values", Encoding: streams.Encodings[0], Width: 320, Height: 180},
+				Clients: 4096, MaxFrame: 256 << 10, Idle: 2 * time.Minute, Input: StreamInput{Tensor: "pixel_values", Encoding: streams.Encodings[0], Width: 320, Height: 180, Range: []float64{0, 1}},
 			}
 		},
 		check: (*checker).streams,
@@ -75,6 +77,7 @@ func (c *checker) streams(x *Streams) {
 	for name, size := range sorted(map[string]int{"width": x.Input.Width, "height": x.Input.Height}) {
 		c.judgeIf(size < 8 || size > 4096, child(in, name), "want 8 to 4096 pixels, not %d", size)
 	}
+	c.judgeIf(len(x.Input.Range) != 2 || !(x.Input.Range[0] >= -1e6 && x.Input.Range[0] < x.Input.Range[1] && x.Input.Range[1] <= 1e6), child(in, "range"), "want the numbers of black and of full colour, the lower first, such as [0, 1] or [-1, 1], not %v", x.Input.Range)
 	names := c.s.variantNames()
 	for i, name := range x.Variants {
 		c.judgeIf(c.knownVariants() && !slices.Contains(names, name), item(child(key, "variants"), i), "unknown variant %q; %s", name, hint(name, names))
@@ -142,7 +145,7 @@ func (s *Scenario) Streams() (c streams.Config, on bool) {
 	return streams.Config{
 		Task: indexOf(s.taskNames(), x.Task), FPS: x.FPS, Policy: x.Policy, Grace: x.Grace.Share(), Margin: x.Margin.Share(),
 		Period: x.Period, Horizon: x.Horizon, DropRate: x.DropRate, Clients: x.Clients, MaxFrame: int(x.MaxFrame), Idle: x.Idle,
-		Input: streams.Input{Tensor: x.Input.Tensor, Encoding: x.Input.Encoding, Width: x.Input.Width, Height: x.Input.Height},
+		Input: streams.Input{Tensor: x.Input.Tensor, Encoding: x.Input.Encoding, Width: x.Input.Width, Height: x.Input.Height, Range: [2]float64(x.Input.Range)},
 		Hosts: s.streamHosts(x),
 	}, true
 }

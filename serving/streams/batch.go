@@ -30,7 +30,7 @@ type Encoding string
 const (
 	JPEG  Encoding = "jpeg"  // BYTES of shape [n, 1], as clients send them
 	Uint8 Encoding = "uint8" // UINT8 of shape [n, height, width, 3]
-	Float Encoding = "float" // FP32 of shape [n, 3, height, width], from 0 to 1
+	Float Encoding = "float" // FP32 of shape [n, 3, height, width], within the range
 )
 
 // Encodings are all of them; the first is the default.
@@ -41,6 +41,8 @@ type Input struct {
 	Tensor        string
 	Encoding      Encoding
 	Width, Height int
+	// Range has the numbers of black and of full colour as [Float].
+	Range [2]float64
 }
 
 // payload is a frame that has arrived.
@@ -82,6 +84,14 @@ func (p *payload) decode(in *Input, budget *limits.Answers) error {
 func pixelsOf(picture image.Image, size int) []byte {
 	out := make([]byte, 0, size)
 	b := picture.Bounds()
+	if gray, ok := picture.(*image.Gray); ok {
+		for row := range b.Dy() {
+			for _, v := range gray.Pix[row*gray.Stride:][:b.Dx()] {
+				out = append(out, v, v, v)
+			}
+		}
+		return out
+	}
 	y, fast := picture.(*image.YCbCr)
 	for row := b.Min.Y; row < b.Max.Y; row++ {
 		for column := b.Min.X; column < b.Max.X; column++ {
@@ -117,6 +127,7 @@ func (in *Input) tensor(frames []*payload) inference.Tensor {
 	default:
 		t.Datatype, t.Shape = "FP32", []int64{n, 3, h, w}
 		t.Data = make([]byte, 0, 4*n*3*h*w)
+		floats := in.floats()
 		for _, p := range frames {
 			for channel := range 3 {
 				for i := channel; i < len(p.pixels); i += 3 {
@@ -128,13 +139,13 @@ func (in *Input) tensor(frames []*payload) inference.Tensor {
 	return t
 }
 
-// floats has the bits of each value of a pixel from 0 to 1.
-var floats = func() (list [256]uint32) {
+// floats returns the bits of each value of a pixel, as a number within the range.
+func (in *Input) floats() (list [256]uint32) {
 	for i := range list {
-		list[i] = math.Float32bits(float32(i) / 255)
+		list[i] = math.Float32bits(float32(in.Range[0] + (in.Range[1]-in.Range[0])*float64(i)/255))
 	}
 	return list
-}()
+}
 
 // batch is frames that an engine answers together.
 type batch struct {

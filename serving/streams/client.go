@@ -4,24 +4,31 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
+	"golang.org/x/sync/errgroup"
 )
 
 // Scene holds what a client streams, and its tracker.
 type Scene interface {
 	// Frame returns a frame as a JPEG. It is called in the order of their numbers.
 	Frame(number int) []byte
-	// Track takes in the result of a frame, which is tracked from now on, and returns the accuracy that the tracker of the
-	// result before, of the frame tracked, had lost on it; negative if that is not known.
-	Track(result *Down, tracked int) (drop float64)
+	// Track takes in a result, which the client has from the frame ready on, or nil where it is not served any more from
+	// there on. It returns the accuracy that the tracker is found to lose with each frame; negative if that is not known.
+	// A server for the client alone would have a result after r.First frames, every r.Every frames. Results come
+	// in the order of their frames; Frame may be called meanwhile.
+	Track(result *Down, ready int, r Reference) (rate float64)
 }
+
+// Reference is the setup to which an SLA relates: batches of one, as often as those take, on a server for the client alone.
+type Reference struct{ First, Every int }
 
 // Client streams a scene.
 type Client struct {
@@ -34,18 +41,25 @@ type Client struct {
 	// DropRate is what it loses with each frame until it has measured that.
 	DropRate float64
 	Scene    Scene
+	// Link delays what is sent and received; nil does not.
+	Link Link
+	// Warmup sets what is not measured, from the begin of Run on.
+	Warmup time.Duration
 	// Heard, if not nil, hears what the router says. It must not wait.
 	Heard func(d *Down)
+
+	rate atomic.Uint64 // the bits of what its tracker is found to lose
 
 	mu       sync.Mutex // protects all below
 	begun    time.Time
 	schedule []Due
 	changed  chan struct{}
-	tracked  int // the frame whose result is tracked; −1: none
-	counted  int // the newest frame whose stride is counted
-	sent     int // the newest frame that was sent; −1: none
-	rate     float64
+	tracked  int     // the frame whose result is tracked; −1: none
+	counted  int     // the newest frame whose stride is counted
+	sent     int     // the newest frame that was sent; −1: none
 	network  float64 // ms
+	alone    float64 // ms that a batch of one takes
+	tracks   chan track
 	measured Measured
 	since    time.Time // served
 	heard    time.Time // of the last result
@@ -68,9 +82,19 @@ type Measured struct {
 	Errors   map[string]int  // by code
 	Why      string          // it is not served
 	Host     string          // that serves it
+	DropRate float64         // that its tracker is found to have
+	Network  float64         // ms that a frame to the router and its result back take
 }
 
-// The weight of one result in what a client estimates, and how often it reports that.
+// track is a result that is to be tracked.
+type track struct {
+	*Down
+	ready int
+	Reference
+}
+
+// The weight of one result in the time that the network is taken to take, and how often a client reports what it has
+// estimated.
 const (
 	weight  = 0.25
 	reports = time.Second
@@ -82,8 +106,9 @@ func (c *Client) Measured() Measured {
 	defer c.mu.Unlock()
 	m := c.measured
 	if !c.since.IsZero() {
-		m.Served += time.Since(c.since)
+		m.Served += c.counting(c.since, time.Now())
 	}
+	m.DropRate, m.Network = math.Float64frombits(c.rate.Load()), c.network
 	m.EndToEnd = slices.Clone(m.EndToEnd)
 	return m
 }
@@ -100,45 +125,61 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(16 << 20)
+	c.rate.Store(math.Float64bits(c.DropRate))
 	c.mu.Lock()
-	c.begun, c.changed, c.tracked, c.sent, c.rate = time.Now(), make(chan struct{}, 1), -1, -1, c.DropRate
-	c.measured.Errors = map[string]int{}
+	c.begun, c.changed, c.tracked, c.sent = time.Now(), make(chan struct{}, 1), -1, -1
+	c.tracks, c.measured.Errors = make(chan track, mostOut), map[string]int{}
 	c.mu.Unlock()
-	if err := c.say(ctx, conn, &Up{Type: KindHello, SLA: c.SLA, FPS: c.FPS, Task: c.Task, DropRate: c.DropRate}); err != nil {
-		return err
+	link, up, down := &shared{link: c.Link}, newDelayed(), newDelayed()
+	parts, streaming := errgroup.WithContext(ctx)
+	write := func(kind websocket.MessageType, b []byte) error {
+		return up.add(streaming, link.delay(c.begun, len(b), Link.Up), func() error { return conn.Write(streaming, kind, b) })
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var sender sync.WaitGroup
-	sender.Go(func() { cancel(c.send(ctx, conn)) })
-	defer sender.Wait()
-	defer cancel(nil)
-	for {
-		_, text, err := conn.Read(ctx)
-		if err != nil {
-			if context.Cause(ctx) == nil || ctx.Err() == nil {
+	parts.Go(func() error { return up.run(streaming) })
+	parts.Go(func() error { return down.run(streaming) })
+	parts.Go(func() error { return c.send(streaming, write) })
+	parts.Go(func() error { return c.follow(streaming) })
+	parts.Go(func() error {
+		for {
+			_, text, err := conn.Read(streaming)
+			if err != nil {
 				return fmt.Errorf("the stream has ended: %w", err)
 			}
-			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
-				return cause
+			at := link.delay(c.begun, len(text), Link.Down)
+			if err := down.add(streaming, at, func() error { return c.read(text) }); err != nil {
+				return err
 			}
-			_ = conn.Close(websocket.StatusNormalClosure, "")
-			return nil
 		}
-		var d Down
-		if err := json.Unmarshal(text, &d); err != nil {
-			return fmt.Errorf("the router said what is no JSON: %w", err)
+	})
+	if err := parts.Wait(); ctx.Err() == nil {
+		return err
+	}
+	_ = conn.Close(websocket.StatusNormalClosure, "")
+	return nil
+}
+
+// follow has results tracked, apart from what has to be on time.
+func (c *Client) follow(ctx context.Context) error {
+	for {
+		select {
+		case x := <-c.tracks:
+			if rate := c.Scene.Track(x.Down, x.ready, x.Reference); rate >= 0 {
+				c.rate.Store(math.Float64bits(rate))
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
-		c.hear(&d)
 	}
 }
 
-func (c *Client) say(ctx context.Context, conn *websocket.Conn, u *Up) error {
-	text, err := json.Marshal(u)
-	if err == nil {
-		err = conn.Write(ctx, websocket.MessageText, text)
+// read takes in a message of the router.
+func (c *Client) read(text []byte) error {
+	var d Down
+	if err := json.Unmarshal(text, &d); err != nil {
+		return fmt.Errorf("the router said what is no JSON: %w", err)
 	}
-	return err
+	c.hear(&d)
+	return nil
 }
 
 // hear takes in what the router says.
@@ -155,15 +196,16 @@ func (c *Client) hear(d *Down) {
 		if d.Served && c.host != "" && c.host != d.Host {
 			m.Moves++
 		}
-		c.host = cmp.Or(d.Host, c.host)
+		c.host, c.alone = cmp.Or(d.Host, c.host), cmp.Or(d.AloneMS, c.alone)
 		if m.Why, m.Host = d.Why, d.Host; d.Served && c.since.IsZero() {
 			if c.since = now; !c.lost.IsZero() {
 				m.Away, c.lost = max(m.Away, now.Sub(c.lost)), time.Time{}
 			}
 		} else if !d.Served && !c.since.IsZero() {
-			m.Served += now.Sub(c.since)
+			m.Served += c.counting(c.since, now)
 			c.lost = now
 			c.count(now)
+			c.track(nil, now)
 			c.since, c.schedule, c.tracked = time.Time{}, nil, -1
 		}
 	case KindSchedule:
@@ -179,37 +221,44 @@ func (c *Client) hear(d *Down) {
 	}
 }
 
+// counting returns the part of a time that is measured.
+func (c *Client) counting(from, to time.Time) time.Duration {
+	if begin := c.begun.Add(c.Warmup); from.Before(begin) {
+		from = begin
+	}
+	return max(0, to.Sub(from))
+}
+
 // result takes in a result.
 func (c *Client) result(d *Down, now time.Time) {
-	m := &c.measured
-	m.Results++
-	if !c.heard.IsZero() {
-		m.Gap = max(m.Gap, now.Sub(c.heard))
+	took := now.Sub(c.begun) - time.Duration(d.Captured)*time.Microsecond
+	if m := &c.measured; c.counting(c.begun, now) > 0 {
+		m.Results++
+		m.EndToEnd = append(m.EndToEnd, took)
+		if !c.heard.IsZero() {
+			m.Gap = max(m.Gap, now.Sub(c.heard))
+		}
+		if d.LateMS > 1000/c.FPS {
+			m.Late++
+		}
 	}
 	c.heard = now
-	if d.LateMS > 1000/c.FPS {
-		m.Late++
-	}
-	took := now.Sub(c.begun) - time.Duration(d.Captured)*time.Microsecond
-	m.EndToEnd = append(m.EndToEnd, took)
 	network := max(0, took.Seconds()*1000-d.QueueMS-d.InferenceMS)
 	if c.network == 0 {
 		c.network = network
 	}
 	c.network += weight * (network - c.network)
-	if d.Frame <= c.tracked {
-		return
+	if d.Frame > c.tracked && !c.since.IsZero() { // what comes after its place is gone does not count
+		c.count(now)
+		c.track(d, now)
+		c.tracked = d.Frame
 	}
-	c.count(now)
-	if c.tracked >= 0 {
-		stride := d.Frame - c.tracked
-		if drop := c.Scene.Track(d, c.tracked); drop >= 0 {
-			c.rate += weight * (drop/float64(stride) - c.rate)
-		}
-	} else {
-		c.Scene.Track(d, d.Frame)
-	}
-	c.tracked = d.Frame
+}
+
+// track has a result tracked that has come.
+func (c *Client) track(d *Down, now time.Time) {
+	frames := func(ms float64) int { return int(math.Ceil(ms*c.FPS/1000 - 1e-6)) }
+	c.tracks <- track{d, c.newest(now) + 1, Reference{frames(c.network + c.alone), max(1, frames(c.alone))}}
 }
 
 // at returns when the client has a frame.
@@ -223,7 +272,7 @@ func (c *Client) newest(now time.Time) int { return int(now.Sub(c.begun).Seconds
 // count counts the strides of the frames until now.
 func (c *Client) count(now time.Time) {
 	newest := c.newest(now)
-	if n := newest - c.counted; c.tracked >= 0 && n > 0 {
+	if n := newest - c.counted; c.tracked >= 0 && n > 0 && c.counting(c.begun, now) > 0 {
 		c.measured.Strides += n*(c.counted+1-c.tracked) + n*(n-1)/2
 		c.measured.Tracked += n
 	}
@@ -249,12 +298,24 @@ func (c *Client) next(now time.Time) (frame int, wait time.Duration) {
 	}
 	c.schedule = c.schedule[k:]
 	c.sent = newest
-	c.measured.Sent++
+	if c.counting(c.begun, now) > 0 {
+		c.measured.Sent++
+	}
 	return newest, 0
 }
 
 // send sends frames by the schedule, and reports what the client has measured.
-func (c *Client) send(ctx context.Context, conn *websocket.Conn) error {
+func (c *Client) send(ctx context.Context, write func(websocket.MessageType, []byte) error) error {
+	say := func(u *Up) error {
+		text, err := json.Marshal(u)
+		if err == nil {
+			err = write(websocket.MessageText, text)
+		}
+		return err
+	}
+	if err := say(&Up{Type: KindHello, SLA: c.SLA, FPS: c.FPS, Task: c.Task, DropRate: c.DropRate}); err != nil {
+		return err
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	report := time.NewTicker(reports)
@@ -263,7 +324,7 @@ func (c *Client) send(ctx context.Context, conn *websocket.Conn) error {
 		frame, wait := c.next(time.Now())
 		if frame >= 0 {
 			b := AppendHeader(nil, frame, c.at(frame).Sub(c.begun).Microseconds())
-			if err := conn.Write(ctx, websocket.MessageBinary, append(b, c.Scene.Frame(frame)...)); err != nil {
+			if err := write(websocket.MessageBinary, append(b, c.Scene.Frame(frame)...)); err != nil {
 				return err
 			}
 			continue
@@ -275,9 +336,9 @@ func (c *Client) send(ctx context.Context, conn *websocket.Conn) error {
 		case <-report.C:
 			c.mu.Lock()
 			c.count(time.Now())
-			u := Up{Type: KindReport, DropRate: min(c.rate, mostRate), NetworkMS: min(c.network, mostNetworkMS)}
+			u := Up{Type: KindReport, DropRate: min(math.Float64frombits(c.rate.Load()), mostRate), NetworkMS: min(c.network, mostNetworkMS)}
 			c.mu.Unlock()
-			if err := c.say(ctx, conn, &u); err != nil {
+			if err := say(&u); err != nil {
 				return err
 			}
 		case <-ctx.Done():

@@ -92,7 +92,7 @@ func (m driver) Placed(s *offload.Stream) {
 		return
 	}
 	x.why, x.heard = "", m.frames()
-	x.say(Down{Type: KindPlace, Served: true, Host: s.Host.Name})
+	x.say(Down{Type: KindPlace, Served: true, Host: s.Host.Name, AloneMS: m.milliseconds(s.Host.Schedule.Latency[0])})
 }
 
 // Waits implements [offload.Driver].

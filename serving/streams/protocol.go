@@ -41,10 +41,11 @@ type Up struct {
 type Down struct {
 	Type string `json:"type"`
 
-	// Of a place: whether the client is served, on which host, or why it is not.
-	Served bool   `json:"served,omitempty"`
-	Host   string `json:"host,omitempty"`
-	Why    string `json:"why,omitempty"`
+	// Of a place: whether the client is served, on which host, and how long that takes for a frame alone; or why it is not.
+	Served  bool    `json:"served,omitempty"`
+	Host    string  `json:"host,omitempty"`
+	AloneMS float64 `json:"alone_ms,omitempty"`
+	Why     string  `json:"why,omitempty"`
 
 	// Of a schedule, which replaces the one before.
 	Frames []Due `json:"frames,omitempty"`

@@ -118,7 +118,7 @@ func newRig(t testing.TB, change ...func(*streams.Config)) *rig {
 	}
 	c := streams.Config{
 		FPS: 60, Policy: offload.Gearshift, Grace: 0.02, Margin: 0.15, Period: 200 * time.Millisecond, Horizon: time.Second, DropRate: 0.006,
-		Clients: 1000, MaxFrame: 32 << 10, Idle: time.Minute, Input: streams.Input{Tensor: "image", Encoding: streams.Uint8, Width: 32, Height: 16},
+		Clients: 1000, MaxFrame: 32 << 10, Idle: time.Minute, Input: streams.Input{Tensor: "image", Encoding: streams.Uint8, Width: 32, Height: 16, Range: [2]float64{-1, 1}},
 	}
 	for i, name := range []string{"a", "b"} {
 		c.Hosts = append(c.Hosts, streams.Host{Name: name, Sizes: []streams.Size{{Replica: i, Latency: latency(13)}}})
@@ -199,13 +199,8 @@ type scene struct {
 	frame []byte
 }
 
-func (s scene) Frame(int) []byte { return s.frame }
-func (s scene) Track(d *streams.Down, tracked int) float64 {
-	if d.Frame == tracked {
-		return -1
-	}
-	return s.rate * float64(d.Frame-tracked)
-}
+func (s scene) Frame(int) []byte                                    { return s.frame }
+func (s scene) Track(*streams.Down, int, streams.Reference) float64 { return s.rate }
 
 // clients are some that stream until stopped.
 type clients struct {
@@ -312,7 +307,7 @@ func TestEncodings(t *testing.T) {
 		streams.Uint8: {"UINT8", []int64{16, 32, 3}, 16 * 32 * 3, func(row []byte) bool { return row[0] < 3 && row[1] > 130 && row[2] < 3 && row[4] > 130 }},
 		streams.Float: {"FP32", []int64{3, 16, 32}, 4 * 16 * 32 * 3, func(row []byte) bool {
 			at := func(i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(row[4*i:])) }
-			return at(0) < 0.02 && at(16*32) > 0.51 && at(16*32) < 0.56 && at(2*16*32) < 0.02
+			return at(0) < -0.96 && at(16*32) > 0.02 && at(16*32) < 0.12 && at(2*16*32) < -0.96
 		}},
 		streams.JPEG: {"BYTES", []int64{1}, 4 + len(picture(32, 16)), func(row []byte) bool { return bytes.Equal(row[4:], picture(32, 16)) }},
 	} {

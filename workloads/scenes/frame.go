@@ -40,6 +40,17 @@ func Decode(file []byte) (*image.Gray, error) {
 	return nil, fmt.Errorf("the frame has the colours of %T; want gray or YCbCr", picture)
 }
 
+// Shrunk returns a frame as a detector sees it, as a JPEG file: what a client sends that scales its frames itself.
+func Shrunk(frame *image.Gray) ([]byte, error) {
+	var input [Side * Side]float32
+	Input(input[:], frame)
+	small := image.NewGray(image.Rect(0, 0, Side, Side))
+	for i, v := range input {
+		small.Pix[i] = byte((v+1)*127.5 + 0.5)
+	}
+	return Encode(small)
+}
+
 // share is a pixel's part in the mean that makes up a pixel of a smaller picture.
 type share struct {
 	from   int

@@ -1,23 +1,22 @@
 package measure
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"image"
-	"image/jpeg"
 	"io"
-	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gearshift/cmd/gearshift/cli"
+	simulated "gearshift/env/streams"
 	"gearshift/internal/output"
 	"gearshift/internal/splitmix"
 	"gearshift/serving/streams"
@@ -29,7 +28,11 @@ type streamOptions struct {
 	clients, width, height    int
 	sla, fps, rate            float64
 	duration, apart           time.Duration
+	warmup                    time.Duration
 	seed                      uint64
+	scenes, arise, processes  bool
+	link, simulate            string
+	child                     child
 }
 
 // NewStreamCommand returns the command that emulates streaming clients.
@@ -44,13 +47,36 @@ rate on those in between. It prints how many clients are served, results per sec
 many batches began later than planned by more than a frame, and times from the capture of
 a frame to its result.
 
-Frames are drawn, and drop rates are made up: each client has one between .7 and 1.3 of
---drop-rate, and measures it with noise.`,
+Frames show a square that moves, and drop rates are made up: each client has one between
+.7 and 1.3 of --drop-rate, and measures it with noise. With --scenes, frames are of drawn
+scenes whose boxes are known, scaled to 128×128 pixels, for engines that serve a model of
+"gearshift models make --family boxes". Clients then track the boxes that come back,
+estimate from them what they lose, and measure what they really lose in each whole second
+beyond what a server of their own would:
+
+  gearshift stream --url http://127.0.0.1:8080 --scenes --clients 16 --processes --link lte
+
+--link delays frames and results by what a network takes, as the simulator draws it: 5g,
+lte, or a CSV file of speed tests (time_s, up_mbps, down_mbps, ping_ms). With --simulate,
+the report has what the simulator predicts for the router's scenario, from the drop
+rates, the times of batches and of the network that the clients have measured.`,
 		Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+			var given []string
+			c.Flags().Visit(func(f *pflag.Flag) {
+				if !slices.Contains([]string{"processes", "simulate", "format"}, f.Name) {
+					given = append(given, "--"+f.Name+"="+f.Value.String())
+				}
+			})
+			return o.run(c.Context(), given, c.OutOrStdout())
 		},
 	}
+	o.flags(c)
+	return c
+}
+
+// flags adds the flags of the command.
+func (o *streamOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.url, "url", "", "`URL` of the router (required)")
 	f.IntVar(&o.clients, "clients", 8, "how `MANY`")
@@ -64,11 +90,18 @@ Frames are drawn, and drop rates are made up: each client has one between .7 and
 	f.StringVar(&o.task, "task", "", "of the frames (default: the router's)")
 	f.StringVar(&o.keyEnv, "api-key-env", "", "`VARIABLE` of the environment with the router's key (default: none)")
 	f.Uint64Var(&o.seed, "seed", 0, "of drop rates")
+	f.DurationVar(&o.warmup, "warmup", 0, "at the begin of which nothing is measured")
+	f.BoolVar(&o.scenes, "scenes", false, "stream scenes whose boxes are known, and measure the true drop")
+	f.BoolVar(&o.arise, "arise-estimate", false, "estimate drop rates by the last result alone, as ARISE does")
+	f.BoolVar(&o.processes, "processes", false, "emulate each client in a process of its own")
+	f.StringVar(&o.link, "link", "", "`LINK` to the router: 5g, lte, or a CSV FILE (default: as it is)")
+	f.StringVar(&o.simulate, "simulate", "", "`FILE` of the router's scenario, to simulate the same beside it")
 	f.StringVar(&o.format, "format", "table", "table or json")
+	f.Var(&o.child, "child", "which client to emulate, and when the first begins")
+	_ = f.MarkHidden("child") // it is defined above
 	if err := c.MarkFlagRequired("url"); err != nil {
 		panic(err) // the flag is defined above
 	}
-	return c
 }
 
 func (o *streamOptions) validate() error {
@@ -79,67 +112,48 @@ func (o *streamOptions) validate() error {
 		cli.FaultIf(!(o.fps >= 1 && o.fps <= 240), "--fps %v: want a number from 1 to 240", o.fps),
 		cli.FaultIf(!(o.rate > 0 && o.rate <= 0.5), "--drop-rate %v: want a number above 0 and at most 0.5", o.rate),
 		cli.FaultIf(o.duration <= 0 || o.apart < 0, "--duration %v --apart %v: want a time above 0, and one that is not negative", o.duration, o.apart),
+		cli.FaultIf(o.warmup < 0 || o.warmup >= o.duration, "--warmup %v: want a time that is less than --duration %v", o.warmup, o.duration),
+		cli.FaultIf(o.arise && !o.scenes, "--arise-estimate is for --scenes: without it drop rates are made up"),
 		cli.FaultIf(min(o.width, o.height) < 8 || max(o.width, o.height) > 4096, "--width %d --height %d: want 8 to 4096", o.width, o.height),
 	)
 }
 
-// streamed is the report on streaming clients.
-type streamed struct {
-	Clients int     `json:"clients"`
-	Served  float64 `json:"served"` // in the mean
-	Seconds float64 `json:"seconds"`
-	Sent    int     `json:"frames_sent"`
-	Results int     `json:"results"`
-	Rate    float64 `json:"results_per_second"`
-	// Late is the share of results from batches that began more than a frame interval later than planned.
-	Late       float64 `json:"late"`
-	MeanStride float64 `json:"mean_stride"`
-	P50        float64 `json:"end_to_end_p50_ms"`
-	P99        float64 `json:"end_to_end_p99_ms"`
-	// Gap is the longest time between two results of a client, and Away without a place. Moves counts changes of hosts.
-	Gap     float64        `json:"longest_gap_ms"`
-	Away    float64        `json:"longest_away_ms"`
-	Moves   int            `json:"moves"`
-	Hosts   map[string]int `json:"hosts"`   // clients that each serves at the end
-	Waiting map[string]int `json:"waiting"` // clients by why they are not served at the end
-	Errors  map[string]int `json:"errors"`  // by code, also of connections
-}
-
-func (o *streamOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
+func (o *streamOptions) run(ctx context.Context, given []string, stdout io.Writer) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	key, err := cli.KeyFrom(o.keyEnv)
+	link, err := linkOf(o.link)
 	if err != nil {
 		return err
 	}
-	pictures := drawn(o.width, o.height)
-	running, stop := context.WithTimeout(ctx, o.duration)
-	defer stop()
-	clients, failed := make([]*streams.Client, o.clients), make([]error, o.clients)
-	var all sync.WaitGroup
-	for i := range clients {
-		random := rand.New(rand.NewPCG(splitmix.Mix(o.seed), uint64(i)))
-		scene := &drawing{pictures: pictures, offset: i, rate: o.rate * (0.7 + 0.6*random.Float64()), random: random}
-		clients[i] = &streams.Client{URL: strings.TrimSuffix(o.url, "/"), Key: key, SLA: o.sla, FPS: o.fps, Task: o.task, DropRate: o.rate, Scene: scene}
-		all.Go(func() {
-			select {
-			case <-time.After(time.Duration(i) * o.apart):
-				failed[i] = clients[i].Run(running)
-			case <-running.Done():
-			}
-		})
+	var simulated *streamedSim
+	if o.simulate != "" {
+		if simulated, err = newStreamedSim(o.simulate); err != nil {
+			return err
+		}
 	}
-	measured := make([]streams.Measured, len(clients))
-	<-running.Done()
-	for i, c := range clients {
-		measured[i] = c.Measured()
+	if o.child.begin > 0 {
+		m, err := o.stream(ctx, o.child.index, time.UnixMilli(o.child.begin), link)
+		if err != nil {
+			return err
+		}
+		return output.JSON(stdout, m)
 	}
-	all.Wait()
-	if err := ctx.Err(); err != nil {
+	var measured []*clientMeasured
+	if o.processes {
+		measured, err = o.inProcesses(ctx, append([]string{"stream"}, given...))
+	} else {
+		measured, err = o.together(ctx, link)
+	}
+	if err != nil {
 		return err
 	}
-	report := o.sum(measured, failed)
+	report := o.sum(measured)
+	if simulated != nil && report.Results > 0 {
+		if report.Simulated, err = simulated.run(o, report, link); err != nil {
+			return err
+		}
+	}
 	if o.format == "json" {
 		err = output.JSON(stdout, report)
 	} else {
@@ -151,97 +165,88 @@ func (o *streamOptions) run(ctx context.Context, stdout, stderr io.Writer) error
 	return err
 }
 
-// sum sums up what clients have measured.
-func (o *streamOptions) sum(measured []streams.Measured, failed []error) *streamed {
-	r := &streamed{Clients: len(measured), Seconds: o.duration.Seconds(), Hosts: map[string]int{}, Waiting: map[string]int{}, Errors: map[string]int{}}
-	var times []time.Duration
-	var strides, tracked, late int
-	for i, m := range measured {
-		r.Served += m.Served.Seconds() / r.Seconds
-		r.Sent, r.Results, late = r.Sent+m.Sent, r.Results+m.Results, late+m.Late
-		r.Gap, r.Away, r.Moves = max(r.Gap, m.Gap.Seconds()*1000), max(r.Away, m.Away.Seconds()*1000), r.Moves+m.Moves
-		strides, tracked, times = strides+m.Strides, tracked+m.Tracked, append(times, m.EndToEnd...)
-		if m.Host != "" {
-			r.Hosts[m.Host]++
-		} else if m.Why != "" {
-			r.Waiting[m.Why]++
-		}
-		for code, n := range m.Errors {
-			r.Errors[code] += n
-		}
-		if failed[i] != nil {
-			r.Errors[failed[i].Error()]++
-		}
+// linkOf returns the link of that name, or of a file; nil for none.
+func linkOf(name string) (*simulated.Link, error) {
+	switch name {
+	case "":
+		return nil, nil
+	case "5g":
+		return &simulated.FiveG, nil
+	case "lte":
+		return &simulated.LTE, nil
 	}
-	r.Rate, r.Late, r.MeanStride = float64(r.Results)/r.Seconds, float64(late)/float64(max(1, r.Results)), float64(strides)/float64(max(1, tracked))
-	slices.Sort(times)
-	if n := len(times); n > 0 {
-		r.P50, r.P99 = times[n/2].Seconds()*1000, times[n*99/100].Seconds()*1000
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("--link %s: want 5g, lte, or a file of speed tests: %w", name, err)
 	}
-	return r
-}
-
-func (r *streamed) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "clients %d, served %.1f in the mean of %.0f s\nresults %d of %d frames, %.1f/s, %.1f%% of batches begun later than planned\nmean stride %.1f frames, end to end p50 %.1f ms, p99 %.1f ms\nlongest time between two results of a client %.0f ms, without a place %.0f ms; %d moves to another host\nserved at the end: %s\nwaiting: %s\nerrors: %s\n",
-		r.Clients, r.Served, r.Seconds, r.Results, r.Sent, r.Rate, 100*r.Late, r.MeanStride, r.P50, r.P99, r.Gap, r.Away, r.Moves, listed(r.Hosts), listed(r.Waiting), listed(r.Errors))
-	return err
-}
-
-// listed writes counts on one line.
-func listed(counts ...map[string]int) string {
-	var list []string
-	for _, m := range counts {
-		for _, name := range slices.Sorted(maps.Keys(m)) {
-			list = append(list, fmt.Sprintf("%s: %d", name, m[name]))
-		}
+	defer f.Close()
+	recorded, err := simulated.ReadSpeedTest(f)
+	if err != nil {
+		return nil, fmt.Errorf("--link %s: %w", name, err)
 	}
-	return cmp.Or(strings.Join(list, "; "), "none")
+	return &simulated.Link{Name: name, Recorded: recorded}, nil
 }
 
-// drawing is a scene that is drawn ahead, with a drop rate in place of a tracker.
-type drawing struct {
-	pictures [][]byte
-	offset   int
-	rate     float64
-	random   *rand.Rand
-}
-
-// Frame implements [streams.Scene].
-func (d *drawing) Frame(number int) []byte {
-	return d.pictures[(number+d.offset)%len(d.pictures)]
-}
-
-// Track implements [streams.Scene].
-func (d *drawing) Track(result *streams.Down, tracked int) float64 {
-	if result.Frame == tracked {
-		return -1
+// together has all clients emulated in this process.
+func (o *streamOptions) together(ctx context.Context, link *simulated.Link) ([]*clientMeasured, error) {
+	measured, failed := make([]*clientMeasured, o.clients), make([]error, o.clients)
+	begin := time.Now()
+	var all sync.WaitGroup
+	for i := range o.clients {
+		all.Go(func() { measured[i], failed[i] = o.stream(ctx, i, begin, link) })
 	}
-	return d.rate * float64(result.Frame-tracked) * max(0, 1+0.1*d.random.NormFloat64())
+	all.Wait()
+	return measured, cmp.Or(failed...)
 }
 
-// drawn are some frames with a square that moves.
-func drawn(width, height int) (list [][]byte) {
-	const frames = 16
-	for k := range frames {
-		picture := image.NewYCbCr(image.Rect(0, 0, width, height), image.YCbCrSubsampleRatio420)
-		for y := range height {
-			for x := range width {
-				picture.Y[picture.YOffset(x, y)] = byte(40 + 120*x/width)
+// stream emulates a client, of which the first begins then.
+func (o *streamOptions) stream(ctx context.Context, i int, begin time.Time, link *simulated.Link) (*clientMeasured, error) {
+	key, err := cli.KeyFrom(o.keyEnv)
+	if err != nil {
+		return nil, err
+	}
+	own := begin.Add(time.Duration(i) * o.apart)
+	m := &clientMeasured{Ran: batchTimes{}}
+	random := rand.New(rand.NewPCG(splitmix.Mix(o.seed), uint64(i)))
+	c := &streams.Client{
+		URL: strings.TrimSuffix(o.url, "/"), Key: key, SLA: o.sla, FPS: o.fps, Task: o.task, DropRate: o.rate,
+		Warmup: max(0, begin.Add(o.warmup).Sub(own)),
+		Heard: func(d *streams.Down) {
+			if d.Type == streams.KindResult {
+				m.Ran.add(d.Batch, 1, d.InferenceMS)
 			}
-		}
-		for i := range picture.Cb {
-			picture.Cb[i], picture.Cr[i] = 128, 128
-		}
-		side := height / 4
-		left := (width - side) * k / frames
-		for y := side; y < 2*side; y++ {
-			for x := left; x < left+side; x++ {
-				picture.Y[picture.YOffset(x, y)] = 230
-			}
-		}
-		var b bytes.Buffer
-		_ = jpeg.Encode(&b, picture, nil) // a buffer takes it
-		list = append(list, b.Bytes())
+		},
 	}
-	return list
+	if link != nil {
+		path := &simulated.Path{Link: link, Random: rand.New(rand.NewPCG(splitmix.Mix(o.seed)+1, uint64(i)))}
+		if link.Recorded != nil {
+			path.Recorded = time.Duration(random.Float64() * float64(link.Recorded.Length()))
+		}
+		c.Link = path
+	}
+	var drawn *scene
+	if o.scenes {
+		drawn = newScene(splitmix.Mix(o.seed), i, o.rate)
+		drawn.Arise, drawn.From = o.arise, int(c.Warmup.Seconds()*o.fps)
+		c.Scene = drawn
+	} else {
+		c.Scene = &square{pictures: squares(o.width, o.height), offset: i, rate: o.rate * (0.7 + 0.6*random.Float64()), random: random, estimate: o.rate}
+	}
+	running, stop := context.WithDeadline(ctx, begin.Add(o.duration))
+	defer stop()
+	select {
+	case <-time.After(time.Until(own)):
+		if err := c.Run(running); err != nil {
+			m.Failed = err.Error()
+		}
+	case <-running.Done():
+	}
+	m.Measured = c.Measured()
+	if drawn != nil {
+		m.Drops, m.Loss, m.Stride = drawn.Drops, drawn.Loss, drawn.Stride
+		if drawn.err != nil {
+			m.Failed = drawn.err.Error()
+		}
+	}
+	return m, ctx.Err()
 }

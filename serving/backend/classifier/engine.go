@@ -61,6 +61,9 @@ type Config struct {
 	// MaxBatch bounds how many are computed together; the rest wait, first come
 	// first served.
 	MaxBatch int
+	// AtLeast returns the least time that a batch of so many takes; nil adds none. It makes an engine as slow as an
+	// accelerator whose times are known.
+	AtLeast func(n int) time.Duration
 	// Observe, if set, is called with each answer as it ends. It must neither wait
 	// nor call the engine.
 	Observe func(backend.Span)
@@ -156,9 +159,13 @@ func (e *Engine) run() {
 		for i, j := range batch {
 			inputs[i] = j.Input
 		}
+		began := time.Now()
 		logits, err := e.model.Classify(inputs)
 		if err != nil {
 			err = fmt.Errorf("the model %s fails: %w", e.config.Name, err)
+		}
+		if e.config.AtLeast != nil {
+			time.Sleep(time.Until(began.Add(e.config.AtLeast(len(batch)))))
 		}
 		e.mu.Lock()
 		e.running = 0
