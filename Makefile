@@ -59,6 +59,10 @@ demo: ## Train, evaluate, store, serve and replay a recorded trace: everything, 
 demo-modality: build ## Plan which inputs jobs use, and compare policies of inputs in the simulator (some minutes)
 	@scripts/demo-modality.sh
 
+.PHONY: demo-offload
+demo-offload: build ## Serve 20 streaming clients, kill one of two engines under them, and compare ARISE, its baselines and ours (a minute)
+	@scripts/demo-offload.sh
+
 .PHONY: demo-failover
 demo-failover: setup ## Kill, stop and cut off engines under load, and see who answers: for real, KILLS=3 times (minutes; models first)
 	@KILLS='$(or $(KILLS),3)' BUSY='$(BUSY)' scripts/failover.sh

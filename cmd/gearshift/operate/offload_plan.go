@@ -77,10 +77,11 @@ const (
 
 // NewOffloadCommand returns the command group `gearshift offload`.
 func NewOffloadCommand() *cobra.Command {
-	group := cli.Group("offload", "Plan which frames streaming clients send, and in which batches", newOffloadPlan())
+	group := cli.Group("offload", "Plan which frames streaming clients send, and see how a router serves them", newOffloadPlan(), newOffloadStatus(), newOffloadWatch())
 	group.Long = `A streaming client sends some of its frames to a server, and tracks the last result by
 itself meanwhile. These commands plan which frames it sends and when, so that a server
-carries as many clients as its batches allow, and each keeps its accuracy.`
+carries as many clients as its batches allow, and each keeps its accuracy; and show how a
+running router serves such clients.`
 	return group
 }
 
