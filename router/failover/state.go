@@ -180,6 +180,7 @@ func (c *Controller) named(application string, x *AssignmentName) *assignment {
 // no time had passed between the runs. It is called between Resume and the first Wake.
 func (c *Controller) Rebase(zero time.Duration) {
 	c.rebased = true
+	zero = min(zero, -c.taken) // the state is of the past, even where the wall clock was set back since
 	for i := range c.steps {
 		c.steps[i].At += zero
 	}
