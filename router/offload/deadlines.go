@@ -152,7 +152,11 @@ func (p *Planner) urgent(clients []Client, start, horizon float64, most, smaller
 			if forgiven {
 				c.Credit = max(0, c.Credit)
 			}
-			kept = kept && (c.Credit >= -Same || c.Credit >= clients[d.client].Credit)
+			least := min(-Same, clients[d.client].Credit)
+			if p.forgives { // a batch may be late by part of a frame; a second has many
+				least -= p.Allowed(c, model)
+			}
+			kept = kept && c.Credit >= least
 			p.deadline(&d)
 			k, _ := slices.BinarySearchFunc(p.queue, d, due.compare)
 			p.queue = slices.Insert(p.queue, k, d)

@@ -58,8 +58,9 @@ type Planner struct {
 	queue []due
 	batch []due
 	spare float64 // part of a batch's time that it may take longer
-	// forgives has what clients have lost beyond what is allowed, up to their first batch, count as nothing.
-	forgives bool
+	// lenient has nobody go for what is lost already, nor for a little. For that forgives has what clients have lost up to
+	// their first batch count as nothing.
+	lenient, forgives bool
 }
 
 // spare is what has to be left where somebody is added by deadlines: rates and times vary, and who was added to a server
@@ -98,7 +99,7 @@ func (p *Planner) Plan(clients []Client, start, horizon float64) (batches []Batc
 	full := false
 	for p.spare, p.forgives = 0, false; !p.fits(clients, start, horizon); {
 		// What a stall has cost all at once needs no room for good: nobody goes for that, but nobody comes either.
-		if full = true; p.Policy == Gearshift && !p.forgives {
+		if full = true; p.lenient && p.Policy == Gearshift && !p.forgives {
 			p.forgives = true
 			continue
 		}

@@ -175,6 +175,7 @@ func (s *Schedule) Replan(streams []*Stream, now, rest float64) (added []*Schedu
 		}
 	}
 	list, of := s.Candidates(streams, now, rest)
+	s.lenient = true
 	batches, admitted := s.Plan(list, start, s.Horizon)
 	for i, c := range of {
 		if in := slices.Contains(admitted, i); c.Served != in {
