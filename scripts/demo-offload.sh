@@ -56,7 +56,8 @@ export GEARSHIFT_ADMIN_TOKEN
 bin/gearshift serve --scenario "$out/served.yaml" --store "$out/policies.db" --addr 127.0.0.1:$port --admin-addr 127.0.0.1:$((port + 1)) 2>"$out/serve.log" &
 pids+=($!)
 until bin/gearshift offload status --admin "$admin" 2>/dev/null | grep -q '^h2 *yes'; do
-	kill -0 "${pids[@]}" 2>/dev/null && ((SECONDS < 60)) || fail "the router or an engine does not start"
+	for pid in "${pids[@]}"; do kill -0 "$pid" 2>/dev/null || fail "the router or an engine has ended"; done
+	((SECONDS < 60)) || fail "the router and its engines take too long to start"
 	sleep 0.2
 done
 bin/gearshift stream --url http://127.0.0.1:$port --clients 20 --sla 0.06 --duration 22s >"$out/clients.txt" 2>&1 &

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Executes the notebooks: decision_surface on the report in the folder given, modality, failover and
-# tail on those that GEARSHIFT_MODALITY_REPORT, GEARSHIFT_FAILOVER_REPORT and GEARSHIFT_TAIL_REPORT
-# name, or on quick ones that are made first. Copies with outputs go to notebooks-out; the notebooks themselves stay as they are.
+# Executes the notebooks: decision_surface on the report in the folder given, modality, failover, tail and
+# streams on those that GEARSHIFT_MODALITY_REPORT, GEARSHIFT_FAILOVER_REPORT, GEARSHIFT_TAIL_REPORT and
+# GEARSHIFT_STREAMS_REPORT name, or on quick ones that are made first. Copies with outputs go to notebooks-out; the notebooks themselves stay as they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -51,6 +51,12 @@ if [ ! -f "$tail/csv/replica-cases.csv" ]; then
 fi
 GEARSHIFT_TAIL_REPORT=$(cd "$tail" && pwd)
 export GEARSHIFT_TAIL_REPORT
+streams=${GEARSHIFT_STREAMS_REPORT:-$out/arise}
+if [ ! -f "$streams/csv/clients-served.csv" ]; then
+	bin/gearshift paper arise --quick --seeds 2 --only clients,ours,rates --out "$streams"
+fi
+GEARSHIFT_STREAMS_REPORT=$(cd "$streams" && pwd)
+export GEARSHIFT_STREAMS_REPORT
 for notebook in notebooks/*.ipynb; do
 	echo "notebooks: $notebook"
 	"$python" -m nbconvert --log-level=ERROR --to notebook --execute --ExecutePreprocessor.kernel_name=python3 \

@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
 	"gearshift/env/streams"
 	"gearshift/internal/reports"
@@ -51,18 +50,8 @@ func (s *study) clients(ctx context.Context, p *reports.Part) error {
 	if err != nil {
 		return err
 	}
-	f := report.Figure{ID: "clients-figure", Title: "Clients served", X: report.Axis{Label: "network and SLA"}, Y: report.Axis{Label: "clients"}}
-	for k, g := range groups {
-		f.X.Categories = append(f.X.Categories, g[0].name)
-		for i, r := range g {
-			if k == 0 {
-				f.Series = append(f.Series, report.Series{Name: r.Name, Style: report.Bars})
-			}
-			y, v := &f.Series[i], evaluation.Bootstrap(reports.Values(r.runs, clients))
-			y.X, y.Y, y.Lo, y.Hi = append(y.X, float64(k)), append(y.Y, v.Mean), append(y.Lo, v.Lo), append(y.Hi, v.Hi)
-		}
-	}
-	p.Tables, p.Figures = append(p.Tables, alpha(groups[:4]), trends(groups)), []report.Figure{f}
+	p.Tables = append(p.Tables, alpha(groups[:4]), trends(groups))
+	p.Figures = []report.Figure{served("clients-figure", groups), lost("drop-figure", groups)}
 	return nil
 }
 
@@ -123,11 +112,14 @@ func (s *study) kept(ctx context.Context, p *reports.Part) error {
 		}
 		groups = append(groups, g)
 	}
-	err := s.show(ctx, p, "clients-kept", groups)
+	if err := s.show(ctx, p, "clients-kept", groups); err != nil {
+		return err
+	}
+	p.Figures = []report.Figure{served("kept-figure", groups)}
 	for _, g := range groups {
 		head(p, g)
 	}
-	return err
+	return nil
 }
 
 // ours compares ARISE with what is beyond it: clients served by deadlines, with one model and with two.
@@ -154,11 +146,14 @@ func (s *study) ours(ctx context.Context, p *reports.Part) error {
 		}
 		groups = append(groups, g)
 	}
-	err := s.show(ctx, p, "ours-served", groups)
+	if err := s.show(ctx, p, "ours-served", groups); err != nil {
+		return err
+	}
+	p.Figures = []report.Figure{served("ours-figure", groups)}
 	for _, g := range groups {
 		head(p, g)
 	}
-	return err
+	return nil
 }
 
 // frames compares ARISE with ARISE-α by the time that the network takes, which whole frames round.
@@ -176,6 +171,7 @@ func (s *study) frames(ctx context.Context, p *reports.Part) error {
 	if err := s.show(ctx, p, "by-network", groups); err != nil {
 		return err
 	}
+	p.Figures = []report.Figure{byRoundTrip(groups[:8])}
 	low, high := math.Inf(1), 0.0
 	for _, g := range groups[:8] {
 		x := g[0].times(g[1]).Mean
@@ -229,7 +225,10 @@ func (s *study) rates(ctx context.Context, p *reports.Part) error {
 		w.paper.states = figures{}
 		all = append(all, w)
 	}
-	_, err := s.alone(ctx, p, "by-rate", all...)
+	g, err := s.alone(ctx, p, "by-rate", all...)
+	if err == nil {
+		p.Figures = []report.Figure{byRate(g)}
+	}
 	return err
 }
 
