@@ -26,6 +26,9 @@ const (
 	planDue
 )
 
+// quiet sets how long no request may have waited for another batch until a client is added (ARISE-19).
+const quiet = 400 * time.Millisecond
+
 // run is one under way. It is the follower of its simulator.
 type run struct {
 	Config
@@ -76,6 +79,7 @@ func newRun(c Config) (*run, error) {
 	if !c.planned() {
 		r.schedule.Grace = 0
 	}
+	r.schedule.Verified, r.schedule.Places, r.schedule.Removed, r.schedule.Quiet = c.Verified, c.Clients, c.Removed, quiet.Seconds()*c.FPS
 	for _, x := range c.Smaller {
 		r.schedule.Smaller = append(r.schedule.Smaller, offload.Size{Latency: c.latency(x.Profile), Gap: x.Gap})
 	}
@@ -240,7 +244,6 @@ func (r *run) Turned(int) {
 			r.serve(r.clients[id], false)
 		}
 		r.schedule.Forget()
-		r.server.waiting = nil
 	}
 }
 

@@ -14,11 +14,7 @@ type server struct {
 	running [256]*offload.Frame // of the batch under way
 	left    int                 // of them, those that have not ended
 	batches uint64
-	waiting []*offload.Frame // that have arrived, of clients that send by themselves
-
-	pushed time.Duration // when a request has waited last for so long that its client loses by it
-	added  time.Duration // when a client was added last
-	due    time.Duration // when it looks at the schedule again
+	due     time.Duration // when it looks at the schedule again
 }
 
 // plan decides who is served, and where clients send by it, makes the schedule that follows the present one (ARISE-9).
@@ -27,8 +23,14 @@ func (r *run) plan() {
 		return
 	}
 	if !r.planned() {
-		r.admit()
-		r.settings()
+		for _, s := range r.schedule.Admit(r.streams(), r.frames(), r.FPS) {
+			c := clientOf(s)
+			if r.turned(c); c.Served {
+				r.sim.Schedule(env.Item{At: r.moment(c.Captured(c.Newest(r.frames()) + 1)), Kind: frameCaptured, Index: c.id})
+			} else {
+				r.res.Evicted++
+			}
+		}
 		return
 	}
 	added, changed := r.schedule.Replan(r.streams(), r.frames(), r.FPS)
@@ -93,14 +95,8 @@ func (r *run) arrive(k int) {
 	if down, _ := r.sim.Down(0); f.Void || down {
 		return
 	}
-	if r.planned() {
-		if r.schedule.Arrive(f, r.frames()) {
-			r.res.Missed++ // its batch has begun without it
-		}
-	} else {
-		f.Arrived = r.frames()
-		f.Stream.Arrivals.Add(f.Number, f.Arrived)
-		r.server.waiting = append(r.server.waiting, f)
+	if r.schedule.Arrive(f, r.frames()) {
+		r.res.Missed++ // its batch has begun without it
 	}
 	r.dispatch()
 }
@@ -109,10 +105,6 @@ func (r *run) arrive(k int) {
 func (r *run) dispatch() {
 	s := &r.server
 	if s.left > 0 {
-		return
-	}
-	if !r.planned() {
-		r.react()
 		return
 	}
 	batch, model, late, again := r.schedule.Next(r.frames())
@@ -125,32 +117,6 @@ func (r *run) dispatch() {
 		s.due = at
 		r.sim.Schedule(env.Item{At: at, Kind: batchDue})
 	}
-}
-
-// react begins a batch of what has arrived, as large as all in it tolerate.
-func (r *run) react() {
-	s, server := &r.server, &r.schedule.Server
-	n, most := 0, len(server.Latency)
-	for n < min(len(s.waiting), most) {
-		if most = min(most, max(1, s.waiting[n].Stream.Setting.Batch)); n >= most {
-			break
-		}
-		n++
-	}
-	if n == 0 {
-		return
-	}
-	batch := slices.Clone(s.waiting[:n])
-	s.waiting = slices.Delete(s.waiting, 0, n)
-	for _, f := range batch {
-		c := f.Stream
-		x := offload.Client{Network: c.Network + r.frames() - f.Arrived}
-		if server.EndToEnd(&x, n) > server.EndToEnd(&offload.Client{Network: c.Network}, max(1, c.Setting.Batch)) {
-			s.pushed = r.now
-		}
-	}
-	r.schedule.Begin(batch, 0, r.frames())
-	r.begin(batch, 0)
 }
 
 // begin begins a batch of a model.
@@ -172,76 +138,4 @@ func (r *run) begin(batch []*offload.Frame, model int) {
 	s.left = len(batch)
 	s.batches++
 	r.sim.BeginBatch(model, 0, len(batch), s.batches<<8, r.now)
-}
-
-// quiet sets how long no request may have waited for another batch until a client is added (ARISE-19).
-const quiet = 400 * time.Millisecond
-
-// admit adds and removes clients of a server that reacts.
-func (r *run) admit() {
-	list, of := r.schedule.Candidates(r.streams(), r.frames(), r.FPS)
-	switch {
-	case r.Clients > 0:
-		for _, c := range of {
-			if r.serving < r.Clients && !c.Served {
-				r.begins(clientOf(c))
-			}
-		}
-	case r.Verified:
-		_, kept := r.schedule.Plan(list, r.frames(), r.schedule.Horizon)
-		for i, c := range of {
-			r.change(clientOf(c), slices.Contains(kept, i))
-		}
-	case r.now-r.server.pushed < r.Period && r.serving > 0 && r.server.pushed > 0:
-		left := max(1, r.Removed)
-		for _, c := range slices.Backward(of) {
-			if c.Served && left > 0 {
-				r.change(clientOf(c), false)
-				left--
-			}
-		}
-	case r.now-max(r.server.pushed, r.server.added) >= quiet:
-		for _, c := range of {
-			if !c.Served && r.begins(clientOf(c)) {
-				r.server.added = r.now
-				break
-			}
-		}
-	}
-}
-
-func (r *run) change(c *client, in bool) {
-	if c.Served && !in {
-		r.res.Evicted++
-		r.serve(c, false)
-	} else if !c.Served && in {
-		r.begins(c)
-	}
-}
-
-// begins has a client that sends by itself begin to, and reports whether it does: nothing may keep its SLA.
-func (r *run) begins(c *client) bool {
-	x := r.schedule.Known(&c.Stream)
-	if c.Setting = r.schedule.Best(&x); c.Setting.Interval == 0 {
-		return false
-	}
-	r.serve(c, true)
-	r.sim.Schedule(env.Item{At: r.moment(c.Captured(c.Newest(r.frames()) + 1)), Kind: frameCaptured, Index: c.id})
-	return true
-}
-
-// settings gives clients that send by themselves what suits them now.
-func (r *run) settings() {
-	for _, id := range r.active {
-		c := r.clients[id]
-		if !c.Served {
-			continue
-		}
-		x := r.schedule.Known(&c.Stream)
-		if s := r.schedule.Best(&x); s.Interval > 0 {
-			c.Setting = s
-		} else if r.Clients == 0 {
-			r.change(c, false)
-		}
-	}
 }

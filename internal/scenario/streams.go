@@ -17,6 +17,8 @@ type Streams struct {
 	// FPS counts the frames that clients have in a second.
 	FPS    float64        `yaml:"fps"`
 	Policy offload.Policy `yaml:"policy"`
+	// Admission is how arise-alpha decides who is served.
+	Admission string `yaml:"admission"`
 	// Grace is the part of a batch's time that is left free, and Margin by how much more than they say clients are
 	// taken to lose.
 	Grace  Part `yaml:"grace"`
@@ -44,12 +46,15 @@ type StreamInput struct {
 	Range []float64 `yaml:"range,flow"`
 }
 
+// admissions are by the accuracy that a plan expects, or by frames that had to wait for another batch (ARISE-18, 19).
+var admissions = []string{"verified", "waiting"}
+
 func streamsSection() registered {
 	return section[Streams]{
 		key: "serving.streams",
 		initial: func() Streams {
 			return Streams{
-				FPS: 60, Policy: offload.Gearshift, Grace: 2, Margin: 15, Period: 200 * time.Millisecond, Horizon: time.Second, DropRate: 0.006,
+				FPS: 60, Policy: offload.Gearshift, Admission: admissions[0], Grace: 2, Margin: 15, Period: 200 * time.Millisecond, Horizon: time.Second, DropRate: 0.006,
 				Clients: 4096, MaxFrame: 256 << 10, Idle: 2 * time.Minute, Input: StreamInput{Tensor: "pixel_values", Encoding: streams.Encodings[0], Width: 320, Height: 180, Range: []float64{0, 1}},
 			}
 		},
@@ -64,7 +69,8 @@ func (c *checker) streams(x *Streams) {
 	}
 	c.judgeIf(c.knownTasks() && c.sound(child(key, "task")) && !slices.Contains(c.s.taskNames(), x.Task), child(key, "task"), "unknown task %q; %s", x.Task, hint(x.Task, c.s.taskNames()))
 	c.judgeIf(!(x.FPS >= 1 && x.FPS <= 240), child(key, "fps"), "want a number from 1 to 240, not %v", x.FPS)
-	c.judgeIf(x.Policy != offload.Gearshift && x.Policy != offload.Arise, child(key, "policy"), "unknown policy %q; %s", x.Policy, hint(string(x.Policy), []string{string(offload.Gearshift), string(offload.Arise)}))
+	c.judgeIf(!slices.Contains(offload.Policies, x.Policy), child(key, "policy"), "unknown policy %q; want one of %v", x.Policy, offload.Policies)
+	c.judgeIf(!slices.Contains(admissions, x.Admission), child(key, "admission"), "unknown admission %q; %s", x.Admission, hint(x.Admission, admissions))
 	c.judgeIf(x.Period < 50*time.Millisecond || x.Period > 5*time.Second, child(key, "period"), "want a time from 50ms to 5s, not %v", x.Period)
 	c.judgeIf(x.Horizon < x.Period || x.Horizon > 10*time.Second, child(key, "horizon"), "want a time from the period, %v, to 10s, not %v", x.Period, x.Horizon)
 	c.judgeIf(!(x.DropRate > 0 && x.DropRate <= 1), child(key, "drop_rate"), "want a number above 0 and at most 1, not %v", x.DropRate)
@@ -143,7 +149,7 @@ func (s *Scenario) Streams() (c streams.Config, on bool) {
 		return c, false
 	}
 	return streams.Config{
-		Task: indexOf(s.taskNames(), x.Task), FPS: x.FPS, Policy: x.Policy, Grace: x.Grace.Share(), Margin: x.Margin.Share(),
+		Task: indexOf(s.taskNames(), x.Task), FPS: x.FPS, Policy: x.Policy, Verified: x.Admission == admissions[0], Grace: x.Grace.Share(), Margin: x.Margin.Share(),
 		Period: x.Period, Horizon: x.Horizon, DropRate: x.DropRate, Clients: x.Clients, MaxFrame: int(x.MaxFrame), Idle: x.Idle,
 		Input: streams.Input{Tensor: x.Input.Tensor, Encoding: x.Input.Encoding, Width: x.Input.Width, Height: x.Input.Height, Range: [2]float64(x.Input.Range)},
 		Hosts: s.streamHosts(x),

@@ -95,6 +95,7 @@ type Schedule struct {
 	Until float64
 	// Fixed is what all clients have in place of what suits them; a part of 0 is what suits them.
 	Fixed Setting
+	reacting
 
 	batches []*Scheduled // in order
 	late    []*Frame     // that missed their batches
@@ -147,6 +148,11 @@ func (s *Schedule) Replan(streams []*Stream, now, rest float64) (added []*Schedu
 	lead := 1.5
 	for _, c := range streams {
 		lead = max(lead, c.Network+1.5)
+	}
+	if s.Policy == Alpha {
+		s.settle(streams, now, lead)
+		changed = s.Admit(streams, now, rest)
+		return s.ask(streams, now), changed
 	}
 	free, kept := max(s.Until, now), 0
 	start := max(now+lead, free)
@@ -208,12 +214,16 @@ func (s *Schedule) Forget() {
 	for _, p := range s.batches {
 		p.void()
 	}
-	s.batches, s.late = nil, nil
+	s.batches, s.late, s.arrived = nil, nil, nil
 }
 
 // Drop drops what is planned for a stream that has gone.
 func (s *Schedule) Drop(c *Stream) {
-	s.late = slices.DeleteFunc(s.late, func(f *Frame) bool { return f.Stream == c })
+	own := func(f *Frame) bool { return f.Stream == c }
+	s.late, s.arrived = slices.DeleteFunc(s.late, own), slices.DeleteFunc(s.arrived, own)
+	if s.Policy == Alpha {
+		s.batches = slices.DeleteFunc(s.batches, func(p *Scheduled) bool { return own(p.Frames[0]) })
+	}
 	for _, p := range s.batches {
 		p.Frames = slices.DeleteFunc(p.Frames, func(f *Frame) bool { return f.Stream == c })
 	}
@@ -224,6 +234,10 @@ func (s *Schedule) Drop(c *Stream) {
 func (s *Schedule) Arrive(f *Frame, now float64) (missed bool) {
 	f.Arrived = now
 	f.Stream.Arrivals.Add(f.Number, now)
+	if s.Policy == Alpha {
+		s.arrived = append(s.arrived, f)
+		return false
+	}
 	if missed = !slices.Contains(s.batches, f.planned); missed && s.Policy == Gearshift {
 		s.late = append(s.late, f)
 	}
@@ -233,6 +247,9 @@ func (s *Schedule) Arrive(f *Frame, now float64) (missed bool) {
 // Next returns the batch that begins now, of frames that have arrived, and how much later than planned it does; without
 // frames, when to look again. A batch begins once all of it has arrived, or its grace is over.
 func (s *Schedule) Next(now float64) (frames []*Frame, model int, late, again float64) {
+	if s.Policy == Alpha {
+		return s.react(now), 0, 0, math.Inf(1)
+	}
 	for len(s.batches) > 0 {
 		p := s.batches[0]
 		var there []*Frame

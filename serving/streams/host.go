@@ -19,9 +19,15 @@ type host struct {
 	recent batches
 }
 
+// quiet sets how long no frame may have waited for another batch until [offload.Alpha] adds a client (ARISE-19).
+const quiet = 400 * time.Millisecond
+
 func newHost(c *Config, h *Host, index int) *offload.ScheduledHost {
 	s := offload.Schedule{Margin: c.Margin, Horizon: c.Horizon.Seconds() * c.FPS}
 	s.Policy, s.Grace, s.Longest = c.Policy, c.Grace, int(c.FPS)
+	if s.Verified, s.Quiet = c.Verified, quiet.Seconds()*c.FPS; c.Policy == offload.Alpha {
+		s.Grace = 0 // no batch waits
+	}
 	var latency [][]float64
 	var gaps []float64
 	for i, size := range h.Sizes {

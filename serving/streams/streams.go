@@ -26,6 +26,8 @@ type Config struct {
 	Task   int // of the fleet's table
 	FPS    float64
 	Policy offload.Policy
+	// Verified has [offload.Alpha] admit clients by their expected accuracy, in place of by frames that had to wait.
+	Verified bool
 	// Grace is the part of a batch's time that a schedule leaves free, and Margin by how much more than they say clients
 	// are taken to lose.
 	Grace, Margin float64

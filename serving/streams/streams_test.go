@@ -775,3 +775,31 @@ func TestClientsThatComeEverLater(t *testing.T) {
 		g.released(t)
 	})
 }
+
+// Clients that send by intervals of their own are served by either rule of admission, and keep their SLAs.
+func TestClientsOfAlpha(t *testing.T) {
+	for _, verified := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, func(c *streams.Config) { c.Policy, c.Verified = offload.Alpha, verified })
+			defer g.stop()
+			c := g.stream(8, 0.06, nil)
+			time.Sleep(10 * time.Second)
+			served := 0.0
+			for i, x := range c.list {
+				m := x.Measured()
+				if served += m.Served.Seconds() / 10; len(m.Errors) > 0 {
+					t.Errorf("verified %v: client %d: errors %v", verified, i, m.Errors)
+				}
+				if stride := float64(m.Strides) / float64(m.Tracked); m.Tracked > 0 && 0.006*(stride-2.5) > 0.06 {
+					t.Errorf("verified %v: client %d has strides of %v", verified, i, stride)
+				}
+			}
+			if served < 5 {
+				t.Errorf("verified %v: %.1f of 8 clients served in the mean", verified, served)
+			}
+			c.stop()
+			time.Sleep(time.Second)
+			g.released(t)
+		})
+	}
+}

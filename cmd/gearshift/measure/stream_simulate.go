@@ -74,7 +74,7 @@ const frameBytes, resultBytes = 5_000.0, 15_000.0
 // config returns what is simulated of a host.
 func (s *streamedSim) config(o *streamOptions, live *streamed, link *simulated.Link, sizes []streams.Size) (*simulated.Config, error) {
 	c, x := simulated.Default(), &s.served
-	c.System = simulated.System{Policy: x.Policy}
+	c.System = simulated.System{Policy: x.Policy, Verified: x.Verified}
 	c.FPS, c.Margin, c.Grace, c.Period, c.Horizon = x.FPS, x.Margin, x.Grace, x.Period, x.Horizon
 	c.SLA, c.Arrivals, c.Session = [2]float64{o.sla, o.sla}, 20, time.Hour
 	c.Length, c.Warmup = o.duration, o.warmup
