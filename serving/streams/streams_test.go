@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -28,6 +30,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/offload"
 	"gearshift/serving"
+	"gearshift/serving/access"
 	"gearshift/serving/config"
 	"gearshift/serving/openai/inference"
 	"gearshift/serving/streams"
@@ -105,6 +108,12 @@ func latency(ms float64) (list []float64) {
 
 func newRig(t testing.TB, change ...func(*streams.Config)) *rig {
 	t.Helper()
+	return keyedRig(t, "", change...)
+}
+
+// keyedRig is a rig that wants the keys of a file.
+func keyedRig(t testing.TB, keys string, change ...func(*streams.Config)) *rig {
+	t.Helper()
 	table, err := fleet.NewTable(
 		[]fleet.Task{{Name: "boxes", Total: time.Second, Pace: time.Millisecond, Weight: 1, Quality: []float64{1, 0.99}}}, []fleet.Variant{{Name: "detector"}, {Name: "small"}},
 		[]fleet.Host{{Name: "a"}, {Name: "b"}}, []fleet.Replica{{Name: "detector@a"}, {Name: "detector@b", Host: 1}, {Name: "small@a", Variant: 1}})
@@ -129,7 +138,7 @@ func newRig(t testing.TB, change ...func(*streams.Config)) *rig {
 	g := &rig{listener: memnet.Listen(), engines: []*engine{newEngine(13), newEngine(13), newEngine(1)}}
 	log := slog.New(slog.DiscardHandler)
 	settings := config.Default()
-	settings.Metrics = config.MetricsOpen
+	settings.Metrics, settings.KeysFile = config.MetricsOpen, keys
 	g.Server, err = serving.New(serving.Options{
 		Config: settings, Router: core, Log: log, Modules: []serving.Module{streams.New(streams.Options{Config: c, Ledger: ledger, Log: log})},
 		Backends: []serving.Backend{{Transport: g.engines[0]}, {Transport: g.engines[1]}, {Transport: g.engines[2]}},
@@ -679,6 +688,50 @@ func TestTooManyClients(t *testing.T) {
 		for _, x := range []*raw{first, second} {
 			_ = x.conn.CloseNow()
 			<-x.end
+		}
+	})
+}
+
+// A client needs a key where keys are set, and one for the variants that answer frames.
+func TestStreamsWantKeys(t *testing.T) {
+	var text strings.Builder
+	secrets := map[string]string{}
+	for name, models := range map[string][]string{"all": nil, "frames": {"detector"}, "other": {"small"}} {
+		k, secret, err := access.NewKey(name, access.Limits{}, time.Unix(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[name], k.Grants.Models = secret, models
+		text.Write(k.Line())
+	}
+	file := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		g := keyedRig(t, file)
+		defer g.stop()
+		for _, c := range []struct {
+			secret string
+			status int
+			code   string
+		}{{"", 401, "invalid_api_key"}, {"sk-wrong", 401, "invalid_api_key"}, {secrets["other"], 403, "model_not_allowed"}, {secrets["frames"], 101, ""}, {secrets["all"], 101, ""}} {
+			h := http.Header{}
+			if c.secret != "" {
+				h.Set("Authorization", "Bearer "+c.secret)
+			}
+			conn, response, err := websocket.Dial(context.Background(), "http://127.0.0.1"+streams.Path, &websocket.DialOptions{HTTPClient: g.listener.Client(), HTTPHeader: h})
+			if response == nil || response.StatusCode != c.status {
+				t.Errorf("%q: %v; want status %d", c.secret, err, c.status)
+				continue
+			}
+			if err == nil {
+				_ = conn.CloseNow()
+				continue
+			}
+			if body, _ := io.ReadAll(response.Body); !strings.Contains(string(body), c.code) {
+				t.Errorf("%q: %s; want %s", c.secret, body, c.code)
+			}
 		}
 	})
 }
