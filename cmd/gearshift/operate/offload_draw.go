@@ -99,6 +99,10 @@ func addBatch(list []report.Series, b streams.BatchState) []report.Series {
 		end = b.TookMS - b.AgoMS
 	}
 	s := &list[k]
-	s.X, s.Y = append(s.X, -b.AgoMS, min(end, 0)), append(s.Y, float64(b.Frames), 0)
+	begin := -b.AgoMS
+	if n := len(s.X); n > 0 {
+		begin = max(begin, s.X[n-1]) // the times are rounded
+	}
+	s.X, s.Y = append(s.X, begin, max(begin, min(end, 0))), append(s.Y, float64(b.Frames), 0)
 	return list
 }

@@ -18,7 +18,7 @@ import (
 func streaming(on1, on2, waiting int, up bool) streams.State {
 	s := streams.State{FPS: 60, Counts: streams.Counts{Served: on1 + on2, Waiting: waiting, Batches: uint64(10 * (on1 + on2)), Late: 2, Frames: map[string]uint64{"answered": 70}}}
 	s.Hosts = []streams.HostState{
-		{Name: "h1", Up: true, Clients: on1, Room: 0.25, Batches: []streams.BatchState{{AgoMS: 900, Frames: 2, Model: "small", TookMS: 20}, {AgoMS: 40, Frames: 4, Model: "large"}}},
+		{Name: "h1", Up: true, Clients: on1, Room: 0.25, Batches: []streams.BatchState{{AgoMS: 900, Frames: 2, Model: "small", TookMS: 20}, {AgoMS: 735.6, Frames: 1, Model: "large", TookMS: 38.4}, {AgoMS: 697.3, Frames: 3, Model: "large", TookMS: 30}, {AgoMS: 40, Frames: 4, Model: "large"}}},
 		{Name: "h2", Up: up, Clients: on2, Room: 1},
 	}
 	for i := range on1 + on2 {
@@ -86,7 +86,7 @@ func TestOffloadStatusAndWatch(t *testing.T) {
 		return out.String(), err
 	}
 	out, err := run("status")
-	for _, want := range []string{"4 clients served, 1 waiting; so far 40 batches, 5.0 % late", "h1    yes           2        25 %   2          3.0", "small@h1", "0.0300", "acme", "no host has room for it", "and 3 more"} {
+	for _, want := range []string{"4 clients served, 1 waiting; so far 40 batches, 5.0 % late", "h1    yes           2        25 %   4          2.5", "small@h1", "0.0300", "acme", "no host has room for it", "and 3 more"} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("status: %v; want %q in\n%s", err, want, out)
 		}
@@ -99,7 +99,7 @@ func TestOffloadStatusAndWatch(t *testing.T) {
 	if out, err = run("watch", "--for", "30ms", "--every", "10ms", "--out", dir); err != nil || !strings.Contains(out, "4 clients served, 1 waiting: 2 on h1, 2 on h2") || looks.Load() < 2 {
 		t.Errorf("watch: %v after %d looks\n%s", err, looks.Load(), out)
 	}
-	for name, want := range map[string]string{"clients.svg": "on h2", "loss.svg": "the SLA", "report.html": "Batches of h1", "csv/batches-1.csv": "large,-40,4"} {
+	for name, want := range map[string]string{"clients.svg": "on h2", "loss.svg": "the SLA", "report.html": "Batches of h1", "csv/batches-1.csv": "large,-40,4,,\nlarge,0,0"} {
 		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: %v; want %q", name, err, want)
 		}
