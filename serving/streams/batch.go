@@ -62,6 +62,8 @@ func (p *payload) decode(in *Input, budget *limits.Answers) error {
 		return fmt.Errorf("frame %d is no JPEG: %w", p.number, err)
 	case c.Width != in.Width || c.Height != in.Height:
 		return fmt.Errorf("frame %d has %d × %d pixels; want %d × %d", p.number, c.Width, c.Height, in.Width, in.Height)
+	case !baseline(p.jpeg):
+		return fmt.Errorf("frame %d is no baseline JPEG; want one that is not progressive", p.number)
 	case in.Encoding == JPEG:
 		return nil
 	}
@@ -78,6 +80,18 @@ func (p *payload) decode(in *Input, budget *limits.Answers) error {
 	budget.Give(int64(cap(p.jpeg) + headerBytes))
 	p.held, p.jpeg = size, nil
 	return nil
+}
+
+// baseline reports whether a JPEG has its picture in one pass. A progressive one may have thousands, each of a few bytes, and
+// take seconds to decode.
+func baseline(b []byte) bool {
+	const sequential, extended = 0xc0, 0xc1
+	for i := 2; i+4 <= len(b) && b[i] == 0xff; i += 2 + int(b[i+2])<<8 + int(b[i+3]) {
+		if b[i+1] == sequential || b[i+1] == extended {
+			return true
+		}
+	}
+	return false
 }
 
 // pixelsOf returns the picture as RGB, row by row.

@@ -202,6 +202,13 @@ func picture(width, height int) []byte {
 	return b.Bytes()
 }
 
+// progressive is the frame with the marker of a picture in many passes.
+func progressive(frame []byte) []byte {
+	b := bytes.Clone(frame)
+	b[bytes.Index(b, []byte{0xff, 0xc0})+1] = 0xc2
+	return b
+}
+
 // scene loses its rate with each frame.
 type scene struct {
 	rate  float64
@@ -586,6 +593,7 @@ func TestFaultsAreOfTheirSession(t *testing.T) {
 			"no frame at all":    {func(x *raw) { hello(x); _ = x.conn.Write(context.Background(), websocket.MessageBinary, []byte("x")) }, "invalid_frame", "a frame of 1 bytes", 0},
 			"garbage":            {func(x *raw) { x.frame(next(x), []byte("garbage")) }, "invalid_frame", "is no JPEG", 0},
 			"half a frame":       {func(x *raw) { x.frame(next(x), good[:len(good)-8]) }, "invalid_frame", "cannot be decoded", 0},
+			"many passes":        {func(x *raw) { x.frame(next(x), progressive(good)) }, "invalid_frame", "is no baseline JPEG", 0},
 			"another size":       {func(x *raw) { x.frame(next(x), picture(64, 64)) }, "invalid_frame", "64 × 64 pixels; want 32 × 16", 0},
 			"before its hello":   {func(x *raw) { x.frame(1, good) }, "not_served", "is not served", 0},
 			"of the future":      {func(x *raw) { x.frame(next(x)+1000, good) }, "early_frame", "is of the future", 0},
