@@ -97,8 +97,8 @@ func (r *run) estimate(c *client, x float64) {
 		truth := r.at(c, c.tracked)
 		r.res.EstimateError.Add((x - truth) * float64(c.Setting.Interval))
 	}
-	if c.Rate == 0 {
-		c.Rate = x
+	if r.Policy == offload.Gearshift {
+		r.schedule.Learn(&c.Stream, x)
 		return
 	}
 	c.Rate += (x - c.Rate) * r.Weight

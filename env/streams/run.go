@@ -74,7 +74,7 @@ func newRun(c Config) (*run, error) {
 		return nil, err
 	}
 	r := &run{Config: c, random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 61)), counted: c.Warmup}
-	r.schedule = &offload.Schedule{Margin: c.Margin, Horizon: c.Horizon.Seconds() * c.FPS, Fixed: c.Fixed}
+	r.schedule = &offload.Schedule{Margin: c.Margin, Weight: c.Weight, Horizon: c.Horizon.Seconds() * c.FPS, Fixed: c.Fixed}
 	r.schedule.Policy, r.schedule.Server = c.Policy, offload.Server{Grace: c.Grace, Longest: int(c.FPS), Latency: c.latency(c.Profile)}
 	if !c.planned() {
 		r.schedule.Grace = 0

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Gearshift serves who has to be served next: by when, follows from the strides that a client may still have, so that
-// its intervals are mixed and it uses up what its SLA leaves. Batches are of the size that carries most clients of the
-// kind of the most urgent one. Who costs most goes first.
+// Gearshift serves who has to be served next: by when, follows from the strides that a client may still have in its
+// present second, so that its intervals are mixed and it uses up what its SLA leaves. Batches are of the size that serves
+// the most urgent clients longest for its time. Who costs most goes first.
 const Gearshift Policy = "gearshift"
 
 // Gap returns the accuracy that results of a model lose beside those of the first.
@@ -56,21 +56,29 @@ func (s *Server) share(c *Client, smaller int) (share float64, model, batch int)
 }
 
 // Serve follows a request of the client that was put into a batch of a model: the result of the frame serves it from
-// the frame ready on. What the result before has gained or lost on the strides that are allowed is its credit.
-func (s *Server) Serve(c *Client, frame, ready, model int) {
-	allowed := s.Allowed(c, c.Model)
-	if m := float64(ready - c.Ready); c.Ready > 0 && m > 0 {
-		c.Credit += m * (allowed - float64(c.Ready-c.Last) - (m-1)/2)
-		c.Credit = min(max(c.Credit, -mostCredit*allowed), mostCredit*allowed)
+// the frame ready on. It returns what the client has lost beyond its SLA in the second that ended since the result
+// before, as a sum over its frames; −Inf if none did.
+func (s *Server) Serve(c *Client, frame, ready, model int) (over float64) {
+	over = math.Inf(-1)
+	if c.Ready <= 0 {
+		c.Began = ready
+	} else {
+		reference, gap := s.Reference(c), s.Gap(c.Model)
+		for from := c.Ready; from < ready; {
+			end := min(ready, c.Began+s.Longest)
+			n := float64(end - from)
+			c.Lost += n * (gap + c.Rate*(float64(from-c.Last)+(n-1)/2-reference))
+			if from = end; end == c.Began+s.Longest {
+				over = max(over, c.Lost-c.SLA*float64(s.Longest))
+				c.Began, c.Lost = end, 0
+			}
+		}
 	}
 	c.Last, c.Ready, c.Model = frame, ready, model
+	return over
 }
 
-// mostCredit bounds what a client may have gained or lost, as a multiple of the allowed stride: an SLA holds in each
-// second.
-const mostCredit = 4
-
-// lag returns how much later than its number a frame of the client arrives.
+// lag returns how much later than its number a frame of the client arrives, at the latest.
 func (c *Client) lag() float64 { return c.Arrival - float64(c.Last) + c.Late }
 
 // due is a client, by when its next batch has to start, and the model and size of that which cost it least.
@@ -78,6 +86,8 @@ type due struct {
 	client       int
 	at           float64
 	model, batch int
+	allowed      float64 // see [Server.Allowed]
+	share        float64 // see [Server.Share]
 }
 
 func (a due) compare(b due) int {
@@ -90,9 +100,43 @@ func (p *Planner) deadline(d *due) {
 	if d.at = math.Inf(-1); c.Ready <= 0 {
 		return
 	}
-	room := p.Allowed(c, c.Model) + 0.5 - float64(c.Ready-c.Last)
-	m := room + math.Sqrt(max(0, room*room+2*c.Credit))
-	d.at = float64(c.Ready) + math.Floor(max(1, m)+Same) + p.lag[d.client] - c.Network - p.model(d.model).Latency[d.batch-1]
+	d.at = float64(c.Ready) + math.Floor(p.interval(c)+Same) + p.lag[d.client] - c.Late - c.Network - p.model(d.model).Latency[d.batch-1]
+}
+
+// stretch bounds an interval, as a multiple of the one with which the client would lose what its SLA allows for ever:
+// what is left at the end of a second is not worth a long one, which hurts the next.
+const stretch = 1.1
+
+// interval returns in how many frames from Ready on the client needs its next result: as many as it can have again and
+// again until its second ends, so that it loses in that just what its SLA allows. What it has lost, at whatever rate and
+// by whatever delay, counts until then, and no longer.
+func (p *Planner) interval(c *Client) float64 {
+	if !(c.Rate > 0) {
+		return float64(p.Longest)
+	}
+	allowed, stride := p.Allowed(c, c.Model), float64(c.Ready-c.Last)
+	left := float64(c.Began + p.Longest - c.Ready)
+	// What may be lost until then, in strides beyond those of a result in each frame.
+	room := (c.SLA*(float64(p.Longest)-left)-c.Lost)/c.Rate + (allowed-stride)*left
+	usual := 2*(allowed-stride) + 1
+	return max(1, min(repeated(left, room, usual), stretch*usual+1))
+}
+
+// repeated returns the interval that is repeated until so many frames have passed, the last one cut off, and has just so
+// much room; one that is usual, or all that is left, if no other is needed.
+func repeated(left, room, usual float64) float64 {
+	if room >= left*(left-1)/2 {
+		return max(left, usual)
+	}
+	// k whole intervals of m, and the rest: (k·m·(m−1) + r·(r−1))/2 = room, where r = left − k·m.
+	for k := max(1, math.Floor(left/(2*max(0, room)/left+1))-1); k < left; k++ {
+		if x := left*left - (1+1/k)*(left*left-left-2*room); x >= 0 {
+			if m := (left + math.Sqrt(x)) / (k + 1); m >= left/(k+1)-Same && m <= left/k+Same {
+				return m
+			}
+		}
+	}
+	return 1
 }
 
 // parts bounds into how many batches those that are kept are divided.
@@ -130,8 +174,8 @@ func (p *Planner) urgent(clients []Client, start, horizon float64, most, smaller
 		p.lag = append(p.lag, clients[i].lag())
 	}
 	for _, i := range p.kept {
-		_, model, n := p.share(&clients[i], smaller)
-		p.queue = append(p.queue, due{client: i, model: model, batch: max(1, min(n, most))})
+		share, model, n := p.share(&clients[i], smaller)
+		p.queue = append(p.queue, due{client: i, model: model, batch: max(1, min(n, most)), allowed: p.Allowed(&clients[i], model), share: share})
 		p.deadline(&p.queue[len(p.queue)-1])
 	}
 	slices.SortFunc(p.queue, due.compare)
@@ -145,18 +189,11 @@ func (p *Planner) urgent(clients []Client, start, horizon float64, most, smaller
 		took := (1 + p.spare) * p.model(model).Latency[n-1]
 		for _, d := range p.batch {
 			c, lag := &p.book[d.client], p.lag[d.client]
+			last := c.Last
 			frame := int(math.Floor(t - lag + Same))
 			p.requests = append(p.requests, Request{Client: d.client, Frame: frame, Arrival: t})
-			forgiven := p.forgives && c.Last == clients[d.client].Last
-			p.Serve(c, frame, frames(t-lag+c.Network+took), model)
-			if forgiven {
-				c.Credit = max(0, c.Credit)
-			}
-			least := min(-Same, clients[d.client].Credit)
-			if p.forgives { // a batch may be late by part of a frame; a second has many
-				least -= p.Allowed(c, model)
-			}
-			kept = kept && c.Credit >= least
+			over := p.Serve(c, frame, frames(t-lag+c.Late+c.Network+took), model)
+			kept = p.keep(c, &clients[d.client], last, over) && kept
 			p.deadline(&d)
 			k, _ := slices.BinarySearchFunc(p.queue, d, due.compare)
 			p.queue = slices.Insert(p.queue, k, d)
@@ -164,28 +201,131 @@ func (p *Planner) urgent(clients []Client, start, horizon float64, most, smaller
 		p.batches = append(p.batches, Batch{Start: t, Requests: p.requests[first:len(p.requests):len(p.requests)], Model: model})
 		t += (1 + p.Grace) * took
 	}
+	for k := range p.queue { // whose second has not ended
+		d := &p.queue[k]
+		kept = kept && (d.at >= start+horizon-overdue || p.from(d) > start+horizon)
+	}
 	return kept
 }
+
+// keep reports whether a client keeps its SLA, of which a second has ended with so much over, if any, and which was so as
+// the plan began. With its first batch, before which its frame was the last, it may be forgiven.
+func (p *Planner) keep(c, was *Client, last int, over float64) bool {
+	if !p.forgives {
+		return over <= max(Same, was.over())
+	}
+	if debt := c.over(); last == was.Last && max(debt, over) > stall*c.SLA*float64(p.Longest) {
+		c.Lost -= max(0, debt)
+		return true
+	}
+	return over <= max(c.SLA, was.over()) // a frame's, of all in the second
+}
+
+// over returns what the client has lost in its present second beyond what its SLA allows until Ready.
+func (c *Client) over() float64 { return c.Lost - c.SLA*float64(c.Ready-c.Began) }
+
+// overdue is by how much a client may be past its deadline as a plan ends, in frames.
+const overdue = 2
+
+// from returns when the first frame that the client has not sent yet is there.
+func (p *Planner) from(d *due) float64 { return float64(p.book[d.client].Last+1) + p.lag[d.client] }
 
 // late bounds how long a batch waits for a client that has no frame for it yet, in frames, where others have.
 const late = 2
 
-// take moves the next batch out of the queue: the most urgent client, and the most urgent of those that the same model
-// suits. Those who would hold the others up, since what they send comes later than before, are left for the next.
+// take moves the next batch out of the queue: of the most urgent clients that the same model suits as the first, those
+// whom it serves best. Those who would hold the others up, since what they send comes later than before, are left for
+// the next.
 func (p *Planner) take(t float64) {
-	ready := func(d due) bool { return float64(p.book[d.client].Last+1)+p.lag[d.client] <= t+late }
-	head := p.queue[max(0, slices.IndexFunc(p.queue, ready))]
+	first := max(0, slices.IndexFunc(p.queue, func(d due) bool { return p.from(&d) <= t+late }))
+	head := p.queue[first]
+	t = max(t, p.from(&head))
+	p.choices = p.choices[:0]
+	for k := first; k < len(p.queue) && len(p.choices) < head.batch; k++ {
+		if d := &p.queue[k]; d.model == head.model && p.from(d) <= t+Same {
+			p.choices = append(p.choices, choice{place: k})
+		}
+	}
+	n := p.size(t, &head)
+	p.best(t, p.model(head.model).Latency[n-1], n)
+	slices.SortFunc(p.choices[:n], func(a, b choice) int { return cmp.Compare(a.place, b.place) })
 	p.batch = p.batch[:0]
-	rest := p.queue[:0]
-	for _, d := range p.queue {
-		if d.client == head.client || d.model == head.model && len(p.batch) < head.batch && ready(d) {
-			p.batch = append(p.batch, d)
+	rest, next := p.queue[:0], 0
+	for k, d := range p.queue {
+		if next < n && p.choices[next].place == k {
+			p.batch, next = append(p.batch, d), next+1
 		} else {
 			rest = append(rest, d)
 		}
 	}
 	p.queue = rest
 }
+
+// choice is a client that may be in the next batch.
+type choice struct {
+	place int     // in the queue
+	waits bool    // whether its deadline is after the next batch begins
+	worth float64 // see [Planner.worth]
+}
+
+// sizes bounds how many sizes of a batch are compared.
+const sizes = 4
+
+// size returns how many of the choices a batch has that serves its clients longest for its time: down to half of them,
+// but all who cannot wait.
+func (p *Planner) size(t float64, head *due) (size int) {
+	latency, most := p.model(head.model).Latency, math.Inf(-1)
+	for n := len(p.choices); n > 0 && 2*n > head.batch || n == len(p.choices); n -= max(1, head.batch/(2*sizes)) {
+		x := p.best(t, latency[n-1], n) / latency[n-1]
+		if n < len(p.choices) && !p.choices[n].waits {
+			break
+		}
+		if x > most {
+			size, most = n, x
+		}
+	}
+	return size
+}
+
+// best puts first those n of the choices whom a batch at t that takes so long serves longest, and before them those who
+// cannot wait for the next. It returns their worth.
+func (p *Planner) best(t, took float64, n int) (worth float64) {
+	for i := range p.choices {
+		x := &p.choices[i]
+		d := &p.queue[x.place]
+		x.waits, x.worth = d.at >= t+(1+p.Grace)*took, p.worth(d, t, took)
+	}
+	slices.SortFunc(p.choices, func(a, b choice) int {
+		switch {
+		case a.waits && b.waits:
+			return cmp.Or(cmp.Compare(b.worth, a.worth), cmp.Compare(a.place, b.place))
+		case a.waits:
+			return 1
+		case b.waits:
+			return -1
+		}
+		return cmp.Compare(a.place, b.place)
+	})
+	for _, x := range p.choices[:n] {
+		worth += x.worth
+	}
+	return worth
+}
+
+// worth returns the time of the server that a place in a batch at t, which takes so long, saves its client: how long
+// that needs no other, times its share. A frame that is new as the batch begins serves the client longer, by up to two
+// frames; and what comes early is partly lost.
+func (p *Planner) worth(d *due, t, took float64) float64 {
+	c, at := &p.book[d.client], t-p.lag[d.client]
+	stride := frames(at - math.Floor(at+Same) + c.Late + c.Network + took)
+	long := max(0.5, 2*(d.allowed-float64(stride))+1)
+	early := min(max(0, d.at-t), long)
+	return (long - early*early/long) * d.share
+}
+
+// stall is the part of what may be lost in a second that a client loses at once if its server stands still, and not where
+// there is too little room.
+const stall = 0.1
 
 // costliest returns the place in kept of the client that takes the largest part of the server.
 func (p *Planner) costliest(clients []Client) (place int) {

@@ -24,13 +24,14 @@ type Client struct {
 	// Last is the number of the frame that it has sent last, and Arrival when that arrived, see [Arrivals].
 	Last    int
 	Arrival float64
-	// Ready is the first frame that the result of Last serves; 0: it has none yet. Late is how much later than
-	// predicted its frames may arrive, and Credit what it has gained on the strides that are allowed, see [Client.Serve].
-	// Model is that of the result. They are of [Gearshift].
-	Ready  int
-	Model  int
-	Late   float64
-	Credit float64
+	// Ready is the first frame that the result of Last serves; 0: it has none yet. Model is that of the result, and Late
+	// how much later than predicted its frames may arrive. Began is the frame with which its present second began, and
+	// Lost the sum of what its frames from then to Ready have lost, see [Server.Serve]. They are of [Gearshift].
+	Ready int
+	Model int
+	Late  float64
+	Began int
+	Lost  float64
 	// Waiting marks a candidate that is not served yet.
 	Waiting bool
 	// Given fixes what is not zero of the setting. If it fixes both, the SLA has no say in it.

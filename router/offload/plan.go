@@ -54,10 +54,11 @@ type Planner struct {
 	counts   []int32   // of the sort, by digit
 
 	// Of [Gearshift].
-	book  []Client // as the plan leaves them
-	queue []due
-	batch []due
-	spare float64 // part of a batch's time that it may take longer
+	book    []Client // as the plan leaves them
+	queue   []due
+	batch   []due
+	choices []choice
+	spare   float64 // part of a batch's time that it may take longer
 	// lenient has nobody go for what is lost already, nor for a little. For that forgives has what clients have lost up to
 	// their first batch count as nothing.
 	lenient, forgives bool

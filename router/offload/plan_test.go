@@ -27,13 +27,14 @@ func drawn(r *randv2.Rand, n int) (clients []offload.Client) {
 
 // Whatever the clients are: the server runs one batch at a time and leaves the grace free; nobody is in a batch
 // twice, or in a larger one than it tolerates; frames of a client grow, are not of the future, and are as new as they
-// can be; and each that is kept keeps its SLA by strides that are counted frame by frame.
+// can be; and each that is kept keeps its SLA by strides that are counted frame by frame, over the plan or by deadlines
+// in each whole second.
 func TestPlansKeepTheirRules(t *testing.T) {
 	for seed := range uint64(400) {
 		r := rand(seed)
 		p := &offload.Planner{Server: synthetic(0.1), Policy: []offload.Policy{offload.Arise, offload.Gearshift}[seed%2]}
 		clients := drawn(r, 1+r.IntN(30))
-		batches, kept := p.Plan(clients, 10, 60)
+		batches, kept := p.Plan(clients, 10, 200)
 		settings := p.Settings(clients)
 		free := 10.0
 		last := map[int]int{}
@@ -56,15 +57,17 @@ func TestPlansKeepTheirRules(t *testing.T) {
 			}
 		}
 		for _, i := range kept {
-			if d := counted(p, clients, batches, i); d > clients[i].SLA+1e-9 {
-				t.Fatalf("seed %d: client %d is kept and loses %v of %v", seed, i, d, clients[i].SLA)
+			for _, d := range counted(p, clients, batches, i) {
+				if d > clients[i].SLA+1e-9 {
+					t.Fatalf("seed %d: client %d is kept and loses %v of %v", seed, i, d, clients[i].SLA)
+				}
 			}
 		}
 	}
 }
 
-// counted is the drop of a client by a walk over its frames.
-func counted(p *offload.Planner, clients []offload.Client, batches []offload.Batch, i int) float64 {
+// counted is what a client loses by a walk over its frames: in the plan, or by deadlines in each whole second.
+func counted(p *offload.Planner, clients []offload.Client, batches []offload.Batch, i int) (drops []float64) {
 	c := &clients[i]
 	settings := slices.Clone(p.Settings(clients))
 	ready := map[int]int{} // by frame, that of which the result has come
@@ -86,12 +89,15 @@ func counted(p *offload.Planner, clients []offload.Client, batches []offload.Bat
 		if x, ok := ready[f]; ok {
 			tracked = x
 		}
-		sum, n = sum+float64(f-tracked), n+1
+		if sum, n = sum+float64(f-tracked), n+1; n == 60 && p.Policy == offload.Gearshift {
+			drops = append(drops, p.Drop(c, sum/float64(n)))
+			sum, n = 0, 0
+		}
 	}
-	if n == 0 {
-		return 0
+	if n > 0 && p.Policy != offload.Gearshift {
+		drops = append(drops, p.Drop(c, sum/float64(n)))
 	}
-	return p.Drop(c, sum/float64(n))
+	return drops
 }
 
 // ARISE-8: clients that wait come in one by one while all keep their SLAs, and none where one had to go.
@@ -147,17 +153,22 @@ func TestDeadlinesServeMore(t *testing.T) {
 	}
 }
 
-// What a client has on its strides: none while it has no result, then what each interval leaves, within bounds.
-func TestCredit(t *testing.T) {
-	c, s := offload.Client{SLA: 0.035, Rate: 0.01, Network: 0.9}, synthetic(0) // 3.5 strides beyond the reference's 2.5
-	if s.Serve(&c, 10, 14, 0); c.Credit != 0 || c.Last != 10 || c.Ready != 14 {
-		t.Errorf("after its first request: %+v", c)
+// What a client has lost in its present second: all frames from its first result on, at its rate beyond the reference,
+// and nothing of the second before.
+func TestSeconds(t *testing.T) {
+	c, s := offload.Client{SLA: 0.035, Rate: 0.01, Network: 0.9}, synthetic(0) // the reference's strides are 2.5
+	if over := s.Serve(&c, 10, 14, 0); !math.IsInf(over, -1) || c.Lost != 0 || c.Last != 10 || c.Ready != 14 || c.Began != 14 {
+		t.Errorf("after its first request: %+v, %v", c, over)
 	}
-	if s.Serve(&c, 14, 18, 0); math.Abs(c.Credit-2) > 1e-9 { // strides 4, 5, 6, 7
-		t.Errorf("the credit after four strides of 5.5 in the mean is %v, want 2", c.Credit)
+	if over := s.Serve(&c, 14, 18, 0); !math.IsInf(over, -1) || math.Abs(c.Lost-0.01*4*(5.5-2.5)) > 1e-9 { // strides 4, 5, 6, 7
+		t.Errorf("after four frames: %+v, %v", c, over)
 	}
-	if s.Serve(&c, 400, 404, 0); math.Abs(c.Credit+24) > 1e-9 {
-		t.Errorf("the credit after a long time is %v, want -24, the bound", c.Credit)
+	over := s.Serve(&c, 78, 82, 0) // strides 4 to 59 in this second, then 60 to 67
+	if want := 0.01*(12+56*(31.5-2.5)) - 60*0.035; math.Abs(over-want) > 1e-9 {
+		t.Errorf("a second of one result loses %v beyond the SLA, want %v", over, want)
+	}
+	if want := 0.01 * 8 * (63.5 - 2.5); math.Abs(c.Lost-want) > 1e-9 || c.Began != 74 {
+		t.Errorf("the second after it: %+v, want %v lost", c, want)
 	}
 }
 

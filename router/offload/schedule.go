@@ -28,10 +28,11 @@ type Stream struct {
 
 	tried float64 // when a plan had no room for it
 
-	last int    // the newest frame that it is to send
-	done int    // the newest of which the batch has begun
-	book Client // what it has gained by batches that have begun
-	next Client // and by those that will in any case
+	last    int    // the newest frame that it is to send
+	results int    // of which its rate is an estimate, since it is served
+	done    int    // the newest of which the batch has begun
+	book    Client // what it has gained by batches that have begun
+	next    Client // and by those that will in any case
 }
 
 // Newest returns the newest frame that the client has then.
@@ -45,7 +46,7 @@ func (c *Stream) Serve(served bool, now float64) {
 	if c.Served == served {
 		return
 	}
-	c.Served, c.Since = served, now
+	c.Served, c.Since, c.results = served, now, 0
 	if served {
 		c.last, c.done = c.Newest(now), c.Newest(now)
 		c.book, c.next = Client{}, Client{}
@@ -87,8 +88,11 @@ type Scheduled struct {
 // send (ARISE-9). The simulator and a router drive it alike.
 type Schedule struct {
 	Planner
-	// Margin is by how much more than estimated clients are taken to lose, relative to it.
+	// Margin is by how much more than estimated clients are taken to lose, relative to it. By deadlines it is that of
+	// clients of which much is known, see [Schedule.Learn].
 	Margin float64
+	// Weight is how much one result counts in an estimate at least; 0 has the estimates come from elsewhere.
+	Weight float64
 	// Horizon bounds how far plans go.
 	Horizon float64
 	// Until tells when the running batch ends, where the driver knows that; what is planned begins after it.
@@ -129,15 +133,34 @@ func (s *Schedule) Candidates(streams []*Stream, now, rest float64) ([]Client, [
 
 // Known returns what a plan knows of a stream.
 func (s *Schedule) Known(c *Stream) Client {
-	x := Client{SLA: c.SLA, Rate: c.Rate * (1 + s.Margin), Network: c.Network, Last: c.last, Waiting: !c.Served, Given: s.Fixed}
+	x := Client{SLA: c.SLA, Rate: c.Rate * (1 + s.margin(c)), Network: c.Network, Last: c.last, Waiting: !c.Served, Given: s.Fixed}
 	if c.Served {
-		x.Ready, x.Credit, x.Model = c.next.Ready, c.next.Credit, c.next.Model
+		x.Ready, x.Model, x.Began, x.Lost = c.next.Ready, c.next.Model, c.next.Began, c.next.Lost
 	}
 	x.Arrival = c.Captured(c.last) + c.Network/2
 	if at, ok := c.Arrivals.Predict(c.last); ok {
 		x.Arrival, x.Late = at, 2*c.Arrivals.Spread()
 	}
 	return x
+}
+
+// before is how many results the estimate counts as with which a client comes: it is another server's, or old.
+const before = 0.5
+
+// Learn takes in what a result says of the rate at which a client loses accuracy. What it came with and its first
+// results count alike; then the latest count most.
+func (s *Schedule) Learn(c *Stream, rate float64) {
+	c.results++
+	c.Rate += (rate - c.Rate) * max(s.Weight, 1/(float64(c.results)+before))
+}
+
+// margin returns the margin of a client. It follows the error of the estimate, which falls with the root of the results
+// that it is a mean of.
+func (s *Schedule) margin(c *Stream) float64 {
+	if s.Weight == 0 || s.Policy != Gearshift {
+		return s.Margin
+	}
+	return s.Margin * math.Sqrt(max(1, 1/(s.Weight*(float64(c.results)+before))))
 }
 
 // Replan replaces the schedule from behind what is about to be sent, and decides who of the streams is served. It

@@ -140,3 +140,28 @@ func TestAScheduleIsReplacedFromBehind(t *testing.T) {
 		t.Errorf("batches at %v; want none before the running one ends at 190", begins(added))
 	}
 }
+
+// The first results of a client count alike, then the latest most; and of a client that is little known more is held back,
+// by deadlines.
+func TestEstimatesSettle(t *testing.T) {
+	s := schedule(offload.Gearshift)
+	s.Margin, s.Weight = 0.1, 0.2
+	c := &offload.Stream{SLA: 0.05, Rate: 0.005, Network: 1}
+	held := func() float64 { return s.Known(c).Rate/c.Rate - 1 }
+	if x := held(); math.Abs(x-0.1*math.Sqrt(10)) > 1e-9 {
+		t.Errorf("of a client that has just come %v more is taken to be lost", x)
+	}
+	for _, x := range []float64{0.008, 0.008, 0.008, 0.008} {
+		s.Learn(c, x)
+	}
+	if want := (0.5*0.005 + 4*0.008) / 4.5; math.Abs(c.Rate-want) > 1e-9 || math.Abs(held()-0.1/math.Sqrt(0.9)) > 1e-9 {
+		t.Errorf("after four results the rate is %v, want %v, with %v more", c.Rate, want, held())
+	}
+	was := c.Rate
+	if s.Learn(c, was+0.001); math.Abs(c.Rate-was-0.0002) > 1e-9 || math.Abs(held()-0.1) > 1e-9 {
+		t.Errorf("the next result counts a fifth, but the rate is %v", c.Rate)
+	}
+	if s.Policy = offload.Arise; math.Abs(held()-0.1) > 1e-9 {
+		t.Errorf("ARISE holds %v back", held())
+	}
+}
