@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,8 +14,8 @@ import (
 func TestFailoverThatIsRefused(t *testing.T) {
 	t.Setenv("GEARSHIFT_ADMIN_TOKEN", testToken)
 	text := chaosScenario
-	for _, host := range chaosHosts {
-		text += "    \"*@" + host + "\": {url: \"http://127.0.0.1:1\", lifecycle: gearshift}\n"
+	for i, host := range chaosHosts {
+		text += fmt.Sprintf("    \"*@%s\": {url: \"http://127.0.0.1:%d\", lifecycle: gearshift}\n", host, i+1)
 	}
 	with := func(edits ...string) string {
 		return write(t, "refused.yaml", strings.NewReplacer(edits...).Replace(text))

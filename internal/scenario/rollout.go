@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 	"gearshift/router/rollout"
 )
 
@@ -223,4 +224,30 @@ func (s *Scenario) RolloutOptions() rollout.Options {
 	o.Tries, o.RetryAfter = x.Tries, x.RetryAfter
 	o.Test = rollout.Test{Least: x.Least, Level: x.Level, Failures: x.Failures, Slower: x.Slower}
 	return o
+}
+
+// rolling warns of models whose versions can never change: of the replicas that are up at the start so many
+// have to answer that none may go, and a host has no room for both versions.
+func (w *warner) rolling() {
+	if !w.s.rolling {
+		return
+	}
+	ledger := fleet.NewLedger(w.s.ServingTable())
+	versions := lifecycle.New(ledger, nil, lifecycle.Options{}).Claim(lifecycle.Versions, nil)
+	models, _ := w.s.Versioned()
+	for i := range models {
+		m := &models[i]
+		up, tight := 0, -1
+		for _, l := range m.Locations {
+			if ledger.State(l.Replicas[0]) == fleet.Up {
+				up++
+				if l.Replicas[1] >= 0 && !versions.Fits(l.Replicas[1]) {
+					tight = l.Host
+				}
+			}
+		}
+		if tight >= 0 && up <= m.Least(up) {
+			w.warn("rollout.keep", "versions of %s cannot change: %s has no room for two, and %d of its replicas, of %d that are up, have to answer meanwhile; want more replicas, or more memory", m.Name, w.s.Hosts[tight].Name, m.Least(up), up)
+		}
+	}
 }

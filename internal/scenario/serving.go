@@ -250,6 +250,28 @@ func (c *checker) engines() {
 		c.judge(child(child("serving.upstreams", name), "lifecycle"), "%s, and %s; want %s", quoted(e.Lifecycle), why, strings.Join(able, ", "))
 	}
 	c.single()
+	if c.s.failing {
+		c.apart()
+	}
+}
+
+// apart reports hosts that have one engine: to failover each is a machine of its own.
+func (c *checker) apart() {
+	host, said := map[string]int{}, map[string]bool{} // by address; by upstream
+	for _, p := range c.s.listedReplicas() {
+		name, e := c.s.endpoint(p)
+		server, err := address.Parse(e.URL)
+		if err != nil || p.host < 0 || said[name] {
+			continue
+		}
+		at := fmt.Sprint(&server.API)
+		if other, known := host[at]; known && other != p.host {
+			said[name] = true
+			c.judge(child(child("serving.upstreams", name), "url"), "%s is the engine of %s too, and failover takes %s for another machine; want the address of its own engine", e.URL, c.s.Hosts[other].Name, c.s.Hosts[p.host].Name)
+		} else {
+			host[at] = p.host
+		}
+	}
 }
 
 // driven says what the file has the replica's engine ordered to do that it cannot, and which dialects can;

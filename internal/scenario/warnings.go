@@ -3,12 +3,12 @@ package scenario
 import (
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"strings"
 
 	"gearshift/env/evaluation"
 	"gearshift/router/fleet"
-	"gearshift/router/lifecycle"
 )
 
 // Inspect is [Load] with warnings: what is valid, and probably not what was meant. They
@@ -60,6 +60,7 @@ func InspectText(name string, data []byte, judges ...Judge) (*Scenario, Faults, 
 	w.durations()
 	w.rewards()
 	w.asking()
+	w.looping()
 	w.rolling()
 	_ = r.err() // sorts them
 	return s, r.faults, nil
@@ -348,30 +349,30 @@ func (w *warner) asking() {
 	}
 }
 
-// rolling warns of models whose versions can never change: of the replicas that are up at the start so many
-// have to answer that none may go, and a host has no room for both versions.
-func (w *warner) rolling() {
-	if !w.s.rolling {
-		return
-	}
-	ledger := fleet.NewLedger(w.s.ServingTable())
-	versions := lifecycle.New(ledger, nil, lifecycle.Options{}).Claim(lifecycle.Versions, nil)
-	models, _ := w.s.Versioned()
-	for i := range models {
-		m := &models[i]
-		up, tight := 0, -1
-		for _, l := range m.Locations {
-			if ledger.State(l.Replicas[0]) == fleet.Up {
-				up++
-				if l.Replicas[1] >= 0 && !versions.Fits(l.Replicas[1]) {
-					tight = l.Host
-				}
+// looping warns of engines at an address on which the router itself listens.
+func (w *warner) looping() {
+	said := map[string]bool{}
+	for name, e := range sorted(w.s.Serving.Upstreams) {
+		if !w.given(child("serving.upstreams", name)) { // its host's has become one for each replica
+			name = onHost + hostOf(name)
+		}
+		to, err := UpstreamURL(e.URL)
+		if err != nil || !here(to.Hostname()) || said[name] {
+			continue
+		}
+		said[name] = true
+		for key, addr := range sorted(map[string]string{"serving.addr": w.s.Serving.Addr, "serving.admin.addr": w.s.Serving.Server.Admin.Addr}) {
+			if host, port, err := net.SplitHostPort(addr); err == nil && port == to.Port() && (host == "" || here(host)) {
+				w.warn(child(child("serving.upstreams", name), "url"), "%s is where the router itself listens, by %s; want the engine's address, or another there", e.URL, key)
 			}
 		}
-		if tight >= 0 && up <= m.Least(up) {
-			w.warn("rollout.keep", "versions of %s cannot change: %s has no room for two, and %d of its replicas, of %d that are up, have to answer meanwhile; want more replicas, or more memory", m.Name, w.s.Hosts[tight].Name, m.Least(up), up)
-		}
 	}
+}
+
+// here reports whether the name of a host is one of this machine by every reading.
+func here(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
 // unused warns of models that no variant runs.

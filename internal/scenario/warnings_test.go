@@ -185,3 +185,24 @@ serving:
 		}
 	}
 }
+
+// An engine whose address is the router's own is warned of.
+func TestAnEngineAtTheRoutersAddress(t *testing.T) {
+	text := replace(t, cameras, "failover: {}", `failover: {}
+serving:
+  addr: ":8080"
+  backend: upstream
+  upstreams:
+    "*@h1": {url: "http://localhost:8080", lifecycle: gearshift}
+    "*@h2": {url: "http://127.0.0.1:8081/v1", lifecycle: gearshift}
+    "*@h3": {url: "http://10.0.0.3:8080", lifecycle: gearshift}`)
+	var got []string
+	for _, w := range warned(t, text) {
+		if strings.HasPrefix(w.Key, "serving.upstreams") {
+			got = append(got, w.Key+": "+w.Message)
+		}
+	}
+	if len(got) != 2 || !strings.HasPrefix(got[0], "serving.upstreams.*@h1.url: http://localhost:8080 is where the router itself listens, by serving.addr") || !strings.Contains(got[1], "by serving.admin.addr") {
+		t.Errorf("warned %q", got)
+	}
+}

@@ -21,7 +21,7 @@ async function shot(name, { explained, ...options }) {
   await page.close();
 }
 
-await shot("dashboard", { viewport: { width: 1280, height: 1420 }, colorScheme: "light", explained: true });
+await shot("dashboard", { viewport: { width: 1280, height: 2140 }, colorScheme: "light", explained: true });
 await shot("dashboard-phone", { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, colorScheme: "dark" });
 await shot("dashboard-phone-decision", { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, colorScheme: "dark", explained: "in view" });
 await browser.close();
