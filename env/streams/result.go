@@ -1,6 +1,9 @@
 package streams
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // Result reports on a run, from the end of its warm-up on.
 type Result struct {
@@ -26,6 +29,14 @@ type Result struct {
 	Fluid float64
 	// Evicted counts clients that had to leave the server.
 	Evicted int
+	// Last are the batches that began in the last second of the run.
+	Last []Ran
+}
+
+// Ran is a batch that began so long before the end of the run.
+type Ran struct {
+	Before, Took  time.Duration
+	Frames, Model int
 }
 
 // Moments sums numbers up.

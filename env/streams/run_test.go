@@ -110,6 +110,23 @@ func TestClientsMoveBetweenSizes(t *testing.T) {
 	}
 }
 
+// The batches of the last second are those that keep the server busy there, one after the other.
+func TestTheLastSecond(t *testing.T) {
+	for _, s := range []streams.System{arise, alpha, {Name: "gearshift", Policy: offload.Gearshift}} {
+		r := run(t, short(t, s))
+		var busy time.Duration
+		for i, b := range r.Last {
+			busy += b.Took
+			if b.Before < 0 || b.Before > time.Second || b.Frames < 1 || b.Model != 0 || i > 0 && b.Before > r.Last[i-1].Before-r.Last[i-1].Took+time.Microsecond {
+				t.Errorf("%s: batch %d is %+v after %+v", s.Name, i, b, r.Last[max(0, i-1)])
+			}
+		}
+		if math.Abs(busy.Seconds()-r.Busy) > 0.15 {
+			t.Errorf("%s: %d batches take %v; in the mean the server is busy %.2f", s.Name, len(r.Last), busy, r.Busy)
+		}
+	}
+}
+
 // The same configuration gives the same result, and another seed another.
 func TestRunsRepeat(t *testing.T) {
 	for _, s := range []streams.System{arise, alpha, {Policy: offload.Gearshift}, {Policy: offload.Alpha, Verified: true}, {Policy: offload.Alpha, Fixed: offload.Setting{Interval: 3}}} {

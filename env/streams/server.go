@@ -127,6 +127,9 @@ func (r *run) begin(batch []*offload.Frame, model int) {
 		r.sizes.Add(float64(len(batch)))
 		r.busyTime += min(r.schedule.Took(model, len(batch))/r.FPS, (r.Length - r.now).Seconds())
 	}
+	if left := r.Length - r.now; left <= time.Second {
+		r.res.Last = append(r.res.Last, Ran{left, time.Duration(r.schedule.Took(model, len(batch)) / r.FPS * float64(time.Second)), len(batch), model})
+	}
 	for _, f := range batch {
 		c := clientOf(f.Stream)
 		if r.now >= r.Warmup && c.before > 0 {

@@ -92,17 +92,12 @@ func addBatch(list []report.Series, b streams.BatchState) []report.Series {
 		k++
 	}
 	if k == len(list) {
-		list = append(list, report.Series{Name: b.Model, Style: report.Step})
+		list = append(list, report.Series{Name: b.Model, Style: report.Band})
 	}
 	end := 0.0 // it runs
 	if b.TookMS > 0 {
 		end = b.TookMS - b.AgoMS
 	}
-	s := &list[k]
-	begin := -b.AgoMS
-	if n := len(s.X); n > 0 {
-		begin = max(begin, s.X[n-1]) // the times are rounded
-	}
-	s.X, s.Y = append(s.X, begin, max(begin, min(end, 0))), append(s.Y, float64(b.Frames), 0)
+	list[k].Block(-b.AgoMS, min(end, 0), float64(b.Frames))
 	return list
 }

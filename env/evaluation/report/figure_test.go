@@ -36,6 +36,24 @@ func strokes(svg string) int {
 	return len(regexp.MustCompile(`stroke:var\(--hue1,#00549e\);stroke-width:1\.7`).FindAllString(svg, -1))
 }
 
+// Blocks stand side by side, and one that begins before the last has ended begins there.
+func TestBlocks(t *testing.T) {
+	s := Series{Name: "batches", Style: Band}
+	s.Block(0, 2, 5)
+	s.Block(2-1e-9, 3, 1)
+	s.Block(2.5, 2.75, 4)
+	if want := []float64{0, 0, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3}; !slices.Equal(s.X, want) {
+		t.Errorf("x %v; want %v", s.X, want)
+	}
+	if want := []float64{0, 5, 5, 0, 0, 1, 1, 0, 0, 4, 4, 0}; !slices.Equal(s.Hi, want) || len(s.Lo) != len(want) {
+		t.Errorf("from %v to %v; want %v", s.Lo, s.Hi, want)
+	}
+	f := Figure{ID: "blocks", Title: "Blocks", X: Axis{Label: "time"}, Y: Axis{Label: "frames"}, Series: []Series{s}}
+	if _, err := f.Standalone(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAGapBreaksALine(t *testing.T) {
 	x := []float64{1, 2, 3, 4, 5}
 	whole := drawn(t, figureOf(Series{Name: "s", Style: Line, X: x, Y: []float64{1, 2, 3, 4, 5}}))

@@ -119,6 +119,16 @@ type Series struct {
 	Labels []string
 }
 
+// Block adds an area of height y from one x to another to a [Band]. One that begins before the last ended begins there: times that
+// are rounded may.
+func (s *Series) Block(from, to, y float64) {
+	if n := len(s.X); n > 0 {
+		from = max(from, s.X[n-1])
+	}
+	to = max(from, to)
+	s.X, s.Lo, s.Hi = append(s.X, from, from, to, to), append(s.Lo, 0, 0, 0, 0), append(s.Hi, 0, y, y, 0)
+}
+
 // Style is how a series is drawn.
 type Style string
 

@@ -57,6 +57,18 @@ func TestTheReportRepeats(t *testing.T) {
 	}
 }
 
+// The figures have what the tables have, and draw how systems use a second of the server.
+func TestFigures(t *testing.T) {
+	dir := made(t, "--only", "ours,rates", "--length", "20s")
+	for name, want := range map[string]string{
+		"ours-figure": "Gearshift,\"5G, SLA 0.06\",", "by-rate-figure": "batch,0.013,", "ours-timeline-1": "the smaller model,", "ours-timeline-2": "the model,", "ours-timeline-3": "the model,",
+	} {
+		if text, err := os.ReadFile(filepath.Join(dir, "csv", name+".csv")); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v; want %q in\n%.300s", name, err, want, text)
+		}
+	}
+}
+
 // short is a study of two seeds.
 func short(t *testing.T, length time.Duration) *study {
 	t.Helper()

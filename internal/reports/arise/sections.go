@@ -51,7 +51,7 @@ func (s *study) clients(ctx context.Context, p *reports.Part) error {
 		return err
 	}
 	p.Tables = append(p.Tables, alpha(groups[:4]), trends(groups))
-	p.Figures = []report.Figure{served("clients-figure", groups), lost("drop-figure", groups)}
+	p.Figures = append([]report.Figure{served("clients-figure", groups), lost("drop-figure", groups)}, timelines("timeline", groups[0][:2])...)
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (s *study) ours(ctx context.Context, p *reports.Part) error {
 	if err := s.show(ctx, p, "ours-served", groups); err != nil {
 		return err
 	}
-	p.Figures = []report.Figure{served("ours-figure", groups)}
+	p.Figures = append([]report.Figure{served("ours-figure", groups)}, timelines("ours-timeline", groups[0])...)
 	for _, g := range groups {
 		head(p, g)
 	}
