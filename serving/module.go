@@ -77,7 +77,7 @@ type Route struct {
 }
 
 // methods are those that a route may have.
-var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect}
 
 func (r *Route) validate() error {
 	switch {

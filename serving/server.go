@@ -202,6 +202,9 @@ func (s *Server) Clock() work.Clock { return s.clock }
 // Ending is closed once the server is to end, so that handlers which would go on for ever do too.
 func (s *Server) Ending() <-chan struct{} { return s.drain.ordered }
 
+// Certificate returns that of the clients' port; nil if it is not encrypted.
+func (s *Server) Certificate() *tls.Certificate { return s.running.Load().Cert }
+
 // Handler serves all endpoints.
 func (s *Server) Handler() http.Handler { return s.handler }
 
@@ -250,7 +253,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	var certificate func() *tls.Certificate
 	encrypted := s.config.TLS.On()
 	if encrypted {
-		certificate = func() *tls.Certificate { return s.running.Load().Cert }
+		certificate = s.Certificate
 	}
 	end := func() { _ = l.Close() }
 	if graceful := admission.NewDrainListener(l); graceful != nil {

@@ -250,6 +250,7 @@ func TestCommandLineFaults(t *testing.T) {
 	fail(t, []string{"replay", "--url", "x", "--trace", "y", "--rate", "NaN"}, "--rate NaN")
 	fail(t, []string{"replay", "--url", "x", "--trace", "y", "--format", "xml"}, "table or json")
 	fail(t, []string{"replay", "--url", "x", "--trace", "y", "--api-key-env", "NO_SUCH_KEY"}, "NO_SUCH_KEY", "empty")
+	fail(t, []string{"serve", "--scenario", "tiny", "--policy", "static:small", "--addr", "127.0.0.1:0", "--http3", ":8443"}, "--http3 :8443: tiny has no streaming clients; want a section serving.streams, or no such flag")
 	fail(t, []string{"serve", "--adr", "x"}, "--adr", "gearshift serve --help")
 }
 

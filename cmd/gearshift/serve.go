@@ -28,6 +28,7 @@ Policies: ` + policies.Forms,
 	c.Flags().StringVar(&o.Policy, "policy", "", "`REF` of the policy (default: the one in production)")
 	c.Flags().StringVar(&o.Addr, "addr", "", "`HOST:PORT` to listen on (default: the scenario's)")
 	c.Flags().StringVar(&o.Admin, "admin-addr", "", "`HOST:PORT` of the admin listener, or off (default: the scenario's)")
+	c.Flags().StringVar(&o.HTTP3, "http3", "", "UDP `HOST:PORT` at which streaming clients open WebTransports (default: the scenario's, or none)")
 	c.Flags().StringVar(&o.State, "state", "", "`FILE` that keeps the states of controllers across restarts (failover, versions, the load by which replicas are counted), and keeps a second router's out")
 	c.Flags().StringVar(&o.FailoverState, "failover-state", "", "`FILE` for the state of failover alone (default: that of --state)")
 	c.Flags().StringVar(&o.RolloutState, "rollout-state", "", "`FILE` for which versions of models are where alone (default: that of --state)")

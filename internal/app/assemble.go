@@ -39,7 +39,8 @@ type assembly struct {
 	routing *Reloader
 	options serving.Options
 	server  *serving.Server
-	begin   func() error // of the log of experience, once the listeners are open
+	streams *streams.Module // nil: it serves none
+	begin   func() error    // of the log of experience, once the listeners are open
 	closers []func()
 }
 
@@ -179,8 +180,8 @@ func (x *assembly) controllers() (key string, err error) {
 	if modules, err = withTiers(modules, x.s, x.routing, busy); err != nil {
 		return "serving.tiers", err
 	}
-	if c, on := x.s.Streams(); on {
-		modules = withStreams(modules, streams.New(streams.Options{Config: c, Ledger: l, Log: x.log}))
+	if modules, err = x.serveStreams(modules, l); err != nil {
+		return "", err
 	}
 	if x.o.State != "" && len(files) == 0 {
 		return "", fmt.Errorf("--state %s: %s has no controller that keeps a state; want a section failover, rollout or serving.replicas, or no such flag", x.o.State, x.o.Scenario)

@@ -32,6 +32,7 @@ type Options struct {
 	Policy   string // empty: the one in production
 	Addr     string // to listen on; empty: the scenario's, like the others
 	Admin    string
+	HTTP3    string // UDP
 	Keys     string // file
 	// State is the file of all controllers' states; empty: none.
 	State string
@@ -110,6 +111,13 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	server := x.server
 	ends := func() time.Duration { return server.EndsWithin() + traces.endsWithin() }
 	limit.Store(&ends)
+	if x.streams != nil {
+		end, err := x.streams.ListenHTTP3(ctx)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	defer reloadOnHangup(server)()
 	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", x.routing.core.PolicyName(), "store", o.Store)
 	return listenAndServe(ctx, server, x.begin)

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"cmp"
+	"net"
 	"slices"
 	"time"
 
@@ -32,6 +33,8 @@ type Streams struct {
 	Clients  int           `yaml:"clients"`
 	MaxFrame Bytes         `yaml:"max_frame"`
 	Idle     time.Duration `yaml:"idle"`
+	// HTTP3 is the UDP address at which WebTransports are opened; empty: there are none.
+	HTTP3 string `yaml:"http3,omitempty"`
 	// Input is the tensor that engines take frames as.
 	Input StreamInput `yaml:"input"`
 }
@@ -77,6 +80,8 @@ func (c *checker) streams(x *Streams) {
 	c.judgeIf(x.Clients < 1 || x.Clients > 1_000_000, child(key, "clients"), "want a number from 1 to 1000000, not %d", x.Clients)
 	c.judgeIf(x.MaxFrame < 1<<10 || x.MaxFrame > 16<<20, child(key, "max_frame"), "want a size from 1KiB to 16MiB, not %d bytes", x.MaxFrame)
 	c.judgeIf(x.Idle < time.Second || x.Idle > time.Hour, child(key, "idle"), "want a time from 1s to 1h, not %v", x.Idle)
+	_, _, bad := net.SplitHostPort(x.HTTP3)
+	c.judgeIf(x.HTTP3 != "" && bad != nil, child(key, "http3"), "%q is not a UDP address; want HOST:PORT or :PORT, such as 127.0.0.1:8443", x.HTTP3)
 	in := child(key, "input")
 	c.judgeIf(x.Input.Tensor == "", child(in, "tensor"), "want the name of a tensor of the engines, such as pixel_values")
 	c.judgeIf(!slices.Contains(streams.Encodings, x.Input.Encoding), child(in, "encoding"), "unknown encoding %q; want one of %v", x.Input.Encoding, streams.Encodings)
@@ -150,7 +155,7 @@ func (s *Scenario) Streams() (c streams.Config, on bool) {
 	}
 	return streams.Config{
 		Task: indexOf(s.taskNames(), x.Task), FPS: x.FPS, Policy: x.Policy, Verified: x.Admission == admissions[0], Grace: x.Grace.Share(), Margin: x.Margin.Share(),
-		Period: x.Period, Horizon: x.Horizon, DropRate: x.DropRate, Clients: x.Clients, MaxFrame: int(x.MaxFrame), Idle: x.Idle,
+		Period: x.Period, Horizon: x.Horizon, DropRate: x.DropRate, Clients: x.Clients, MaxFrame: int(x.MaxFrame), Idle: x.Idle, HTTP3: x.HTTP3,
 		Input: streams.Input{Tensor: x.Input.Tensor, Encoding: x.Input.Encoding, Width: x.Input.Width, Height: x.Input.Height, Range: [2]float64(x.Input.Range)},
 		Hosts: s.streamHosts(x),
 	}, true

@@ -24,6 +24,11 @@ func (r *PageRules) CrossSite(request *http.Request) bool {
 	if len(from) == 1 && r.Allows(from[0]) {
 		return false
 	}
+	if request.Header.Get("Upgrade") != "" { // a WebSocket is asked for by GET, and may change all
+		as := *request
+		as.Method = http.MethodPost
+		request = &as
+	}
 	return new(http.CrossOriginProtection).Check(request) != nil
 }
 
@@ -75,8 +80,13 @@ func (r *PageRules) Local(host string) bool {
 // Where that is not known, it did not.
 func Loopback(request *http.Request) bool {
 	addr, _ := request.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	tcp, ok := addr.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
+	switch addr := addr.(type) {
+	case *net.TCPAddr:
+		return addr.IP.IsLoopback()
+	case *net.UDPAddr: // HTTP/3
+		return addr.IP.IsLoopback()
+	}
+	return false
 }
 
 // ValidateHosts names every fault of a list of hosts, by its YAML key.

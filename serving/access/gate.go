@@ -4,10 +4,12 @@
 package access
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -105,6 +107,34 @@ func identified(ring *Ring, h http.Header) *Holder {
 				found = holder
 			}
 		}
+	}
+	if found == nil {
+		found = offered(ring, h)
+	}
+	return found
+}
+
+// Subprotocol is that of the router's WebSockets. Pages, which can send no headers with one, offer another one that is their key
+// after keyProtocol.
+const (
+	Subprotocol = "gearshift"
+	keyProtocol = "gearshift.key."
+)
+
+// offered is whose key a page offers as a subprotocol of a WebSocket, which is taken out.
+func offered(ring *Ring, h http.Header) (found *Holder) {
+	const field = "Sec-Websocket-Protocol"
+	var others []string
+	for name := range strings.SplitSeq(strings.Join(h[field], ","), ",") {
+		name = strings.TrimSpace(name)
+		if secret, ok := strings.CutPrefix(name, keyProtocol); ok {
+			found = cmp.Or(found, ring.Find(secret))
+		} else if name != "" {
+			others = append(others, name)
+		}
+	}
+	if found != nil {
+		h[field] = []string{strings.Join(others, ", ")}
 	}
 	return found
 }

@@ -3,6 +3,7 @@ package streams
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/quic-go/quic-go"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -35,6 +37,9 @@ type Client struct {
 	// URL is that of the router, as ws://127.0.0.1:8080 or with http, and Key an API key, if it wants one.
 	URL, Key string
 	HTTP     *http.Client // nil is the usual one
+	// WebTransport has it stream over that instead of a WebSocket, and Dial, if not nil, how it connects then.
+	WebTransport bool
+	Dial         func(ctx context.Context, addr string, t *tls.Config, q *quic.Config) (*quic.Conn, error)
 	// SLA is the accuracy that it may lose, FPS its frames in a second, and Task that of the results; empty is the router's.
 	SLA, FPS float64
 	Task     string
@@ -53,6 +58,7 @@ type Client struct {
 	mu       sync.Mutex // protects all below
 	begun    time.Time
 	schedule []Due
+	number   int // of the message that the schedule is from, or of word of its place
 	changed  chan struct{}
 	tracked  int     // the frame whose result is tracked; −1: none
 	counted  int     // the newest frame whose stride is counted
@@ -115,16 +121,11 @@ func (c *Client) Measured() Measured {
 
 // Run streams until the context ends, which is no error, or the connection does.
 func (c *Client) Run(ctx context.Context) error {
-	h := http.Header{}
-	if c.Key != "" {
-		h.Set("Authorization", "Bearer "+c.Key)
-	}
-	conn, _, err := websocket.Dial(ctx, c.URL+Path, &websocket.DialOptions{HTTPHeader: h, HTTPClient: c.HTTP})
+	conn, err := c.dial(ctx)
 	if err != nil {
 		return fmt.Errorf("cannot stream to %s: %w", c.URL, err)
 	}
-	defer func() { _ = conn.CloseNow() }()
-	conn.SetReadLimit(16 << 20)
+	defer conn.close()
 	c.rate.Store(math.Float64bits(c.DropRate))
 	c.mu.Lock()
 	c.begun, c.changed, c.tracked, c.sent = time.Now(), make(chan struct{}, 1), -1, -1
@@ -133,7 +134,7 @@ func (c *Client) Run(ctx context.Context) error {
 	link, up, down := &shared{link: c.Link}, newDelayed(), newDelayed()
 	parts, streaming := errgroup.WithContext(ctx)
 	write := func(kind websocket.MessageType, b []byte) error {
-		return up.add(streaming, link.delay(c.begun, len(b), Link.Up), func() error { return conn.Write(streaming, kind, b) })
+		return up.add(streaming, link.delay(c.begun, len(b), Link.Up), func() error { return conn.write(streaming, kind, b) })
 	}
 	parts.Go(func() error { return up.run(streaming) })
 	parts.Go(func() error { return down.run(streaming) })
@@ -141,7 +142,7 @@ func (c *Client) Run(ctx context.Context) error {
 	parts.Go(func() error { return c.follow(streaming) })
 	parts.Go(func() error {
 		for {
-			_, text, err := conn.Read(streaming)
+			text, err := conn.next(streaming)
 			if err != nil {
 				return fmt.Errorf("the stream has ended: %w", err)
 			}
@@ -154,7 +155,6 @@ func (c *Client) Run(ctx context.Context) error {
 	if err := parts.Wait(); ctx.Err() == nil {
 		return err
 	}
-	_ = conn.Close(websocket.StatusNormalClosure, "")
 	return nil
 }
 
@@ -193,6 +193,7 @@ func (c *Client) hear(d *Down) {
 	m := &c.measured
 	switch d.Type {
 	case KindPlace:
+		c.number = d.Number
 		if d.Served && c.host != "" && c.host != d.Host {
 			m.Moves++
 		}
@@ -209,7 +210,10 @@ func (c *Client) hear(d *Down) {
 			c.since, c.schedule, c.tracked = time.Time{}, nil, -1
 		}
 	case KindSchedule:
-		c.schedule = d.Frames
+		if d.Number < c.number {
+			return // a later one has come, or word of its place
+		}
+		c.number, c.schedule = d.Number, d.Frames
 		select {
 		case c.changed <- struct{}{}:
 		default:

@@ -7,8 +7,11 @@ import (
 	"fmt"
 )
 
-// Path is that of the endpoint.
-const Path = "/v1/gearshift/stream"
+// Path is that of the endpoint, and AboutPath of what says how to stream there.
+const (
+	Path      = "/v1/gearshift/stream"
+	AboutPath = Path + "/about"
+)
 
 // The kinds of messages in JSON: those of clients, and those of the router.
 const (
@@ -40,6 +43,8 @@ type Up struct {
 // Down holds what the router says: the client's place, its schedule, a result, or what it has done wrong.
 type Down struct {
 	Type string `json:"type"`
+	// Number counts the messages of a session. Over WebTransport a schedule may come after a later message.
+	Number int `json:"n"`
 
 	// Of a place: whether the client is served, on which host, and how long that takes for a frame alone; or why it is not.
 	Served  bool    `json:"served,omitempty"`

@@ -38,6 +38,7 @@ type session struct {
 	seen       seen
 
 	out     []Down // what is to be sent
+	number  int    // of the last of it
 	writing bool
 	closing status // once out is sent; 0: it is not
 }
@@ -147,6 +148,8 @@ func (x *session) say(d Down) {
 	if x.gone || x.closing != 0 {
 		return
 	}
+	x.number++
+	d.Number = x.number
 	if d.Type == KindSchedule { // which replaces one that was not sent yet
 		x.out = slices.DeleteFunc(x.out, func(o Down) bool { return o.Type == KindSchedule })
 	}

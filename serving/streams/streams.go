@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,8 +40,10 @@ type Config struct {
 	Clients  int
 	MaxFrame int
 	Idle     time.Duration
-	Input    Input
-	Hosts    []Host
+	// HTTP3 is the UDP address at which WebTransports are opened; empty: there are none.
+	HTTP3 string
+	Input Input
+	Hosts []Host
 }
 
 // Host is one that answers frames.
@@ -66,8 +69,9 @@ type Options struct {
 // Module is the part of a server that serves streams.
 type Module struct {
 	Options
-	server *serving.Server
-	wake   chan struct{} // something may be to be done
+	server   *serving.Server
+	wake     chan struct{}            // something may be to be done
+	listener atomic.Pointer[listener] // of WebTransports; nil: there are none
 
 	mu        sync.Mutex    // protects all below, and what hosts and sessions say
 	fleet     offload.Fleet // with those of the connected that have said hello
@@ -111,6 +115,8 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	return serving.Parts{
 		Routes: []serving.Route{
 			{Method: http.MethodGet, Path: Path, Access: serving.ClientKey, About: "frames of a streaming client over a WebSocket, and its schedule and results", Handler: m.serve},
+			{Method: http.MethodConnect, Path: Path, Access: serving.ClientKey, About: "the same over WebTransport, on the HTTP/3 listener alone", Handler: m.serve},
+			{Method: http.MethodGet, Path: AboutPath, Access: serving.ClientKey, About: "what streaming clients have to know: task, frames, where WebTransports are opened", Handler: m.about},
 			{Method: http.MethodGet, Path: StatePath, Access: serving.AdminRead, About: "streaming clients with their SLA and drop, and the last batches of hosts", Handler: m.serveState},
 		},
 		Metrics: []prometheus.Collector{m.collector()},
@@ -148,7 +154,7 @@ func (m *Module) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	x := &session{identity: identity{tenant: serving.Tenant(r), address: r.RemoteAddr}, module: m, finished: make(chan struct{})}
 	x.stream.Of = x
-	conn, err := acceptWebSocket(w, r, func() { x.idle.Reset(m.Idle) })
+	conn, err := m.accept(w, r, func() { x.idle.Reset(m.Idle) })
 	if err != nil {
 		return
 	}

@@ -95,6 +95,7 @@ func (e *engine) RoundTrip(r *http.Request) (*http.Response, error) {
 type rig struct {
 	*serving.Server
 	listener *memnet.Listener
+	packets  memnet.Packets // of HTTP/3
 	engines  []*engine
 	stop     func()
 }
@@ -137,10 +138,11 @@ func keyedRig(t testing.TB, keys string, change ...func(*streams.Config)) *rig {
 	}
 	g := &rig{listener: memnet.Listen(), engines: []*engine{newEngine(13), newEngine(13), newEngine(1)}}
 	log := slog.New(slog.DiscardHandler)
+	module := streams.New(streams.Options{Config: c, Ledger: ledger, Log: log})
 	settings := config.Default()
 	settings.Metrics, settings.KeysFile = config.MetricsOpen, keys
 	g.Server, err = serving.New(serving.Options{
-		Config: settings, Router: core, Log: log, Modules: []serving.Module{streams.New(streams.Options{Config: c, Ledger: ledger, Log: log})},
+		Config: settings, Router: core, Log: log, Modules: []serving.Module{module},
 		Backends: []serving.Backend{{Transport: g.engines[0]}, {Transport: g.engines[1]}, {Transport: g.engines[2]}},
 	})
 	if err != nil {
@@ -149,9 +151,16 @@ func keyedRig(t testing.TB, keys string, change ...func(*streams.Config)) *rig {
 	server := &http.Server{Handler: g.Handler()}
 	var serves sync.WaitGroup
 	serves.Go(func() { _ = server.Serve(g.listener) })
+	end := func() {}
+	if overWebTransport {
+		if end, err = module.ServeHTTP3(g.packets.Listen()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	g.stop = func() {
 		g.Drain()
 		time.Sleep(100 * time.Millisecond) // synctest's
+		end()
 		_ = server.Close()
 		serves.Wait()
 		g.Close()
@@ -230,7 +239,7 @@ func (g *rig) stream(n int, sla float64, heard func(i int, d *streams.Down)) *cl
 	c := &clients{errs: make([]error, n)}
 	var all sync.WaitGroup
 	for i := range n {
-		x := &streams.Client{URL: "http://127.0.0.1", HTTP: g.listener.Client(), SLA: sla, FPS: 60, DropRate: 0.006, Scene: scene{0.006, picture(32, 16)}}
+		x := &streams.Client{URL: "http://127.0.0.1", HTTP: g.listener.Client(), SLA: sla, FPS: 60, DropRate: 0.006, Scene: scene{0.006, picture(32, 16)}, WebTransport: overWebTransport, Dial: g.dialQUIC}
 		if heard != nil {
 			x.Heard = func(d *streams.Down) { heard(i, d) }
 		}
@@ -498,7 +507,7 @@ func TestAStallEvictsNobody(t *testing.T) {
 // raw is a client that says anything.
 type raw struct {
 	t    *testing.T
-	conn *websocket.Conn
+	conn rawConn
 	mu   sync.Mutex
 	got  []streams.Down
 	end  chan error
@@ -506,10 +515,7 @@ type raw struct {
 
 func (g *rig) raw(t *testing.T) *raw {
 	t.Helper()
-	conn, _, err := websocket.Dial(context.Background(), "http://127.0.0.1"+streams.Path, &websocket.DialOptions{HTTPClient: g.listener.Client()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := g.dial(t)
 	x := &raw{t: t, conn: conn, end: make(chan error, 1)}
 	go func() {
 		for {
@@ -598,7 +604,7 @@ func TestFaultsAreOfTheirSession(t *testing.T) {
 			"before its hello":   {func(x *raw) { x.frame(1, good) }, "not_served", "is not served", 0},
 			"of the future":      {func(x *raw) { x.frame(next(x)+1000, good) }, "early_frame", "is of the future", 0},
 			"from long ago":      {func(x *raw) { n := next(x); time.Sleep(time.Second); x.frame(n, good) }, "late_frame", "say hello again", 0},
-			"twice":              {func(x *raw) { n := next(x); x.frame(n, good); x.frame(n, good) }, "stale_frame", "the newest counts", 0},
+			"twice":              {func(x *raw) { n := next(x); x.frame(n, good); time.Sleep(time.Millisecond); x.frame(n, good) }, "stale_frame", "the newest counts", 0},
 			"a number too large": {func(x *raw) { hello(x); x.frame(1<<50, good) }, "invalid_frame", "want a number up to", 0},
 		} {
 			x := g.raw(t)
@@ -609,7 +615,7 @@ func TestFaultsAreOfTheirSession(t *testing.T) {
 			if c.ends == 0 {
 				_ = x.conn.CloseNow()
 			}
-			if err := <-x.end; c.ends != 0 && websocket.CloseStatus(err) != c.ends {
+			if err := <-x.end; c.ends != 0 && !overWebTransport && websocket.CloseStatus(err) != c.ends {
 				t.Errorf("%s: ends with %v; want %v", name, err, c.ends)
 			}
 		}

@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"io"
+	"net/http"
 )
 
 // connection carries the messages of one client, over whatever transport.
@@ -27,3 +28,11 @@ const (
 	statusTooLarge status = 1009
 	statusFull     status = 1013 // try again later
 )
+
+// accept answers a client that comes by one of the transports, or says what is wrong. Pinged is called when it pings.
+func (m *Module) accept(w http.ResponseWriter, r *http.Request, pinged func()) (connection, error) {
+	if r.Method == http.MethodConnect {
+		return m.acceptWebTransport(w, r)
+	}
+	return acceptWebSocket(w, r, pinged)
+}

@@ -6,15 +6,20 @@ import (
 	"net/http"
 
 	"github.com/coder/websocket"
+
+	"gearshift/serving/access"
 )
 
 // webSocket is a [connection] over a WebSocket: frames are its binary messages.
 type webSocket struct{ *websocket.Conn }
 
-// acceptWebSocket answers a client that asks for a WebSocket, keeps pages of other sites out, and says what is wrong. Pinged
-// is called at each of the client's pings.
+// acceptWebSocket answers a client that asks for a WebSocket, or says what is wrong. Pinged is called at each of the client's
+// pings.
 func acceptWebSocket(w http.ResponseWriter, r *http.Request, pinged func()) (connection, error) {
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{OnPingReceived: func(context.Context, []byte) bool { pinged(); return true }})
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		InsecureSkipVerify: true, // of pages of other sites, which the server keeps out, as from all endpoints
+		Subprotocols:       []string{access.Subprotocol}, OnPingReceived: func(context.Context, []byte) bool { pinged(); return true },
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,7 @@ type streamOptions struct {
 	warmup                    time.Duration
 	seed                      uint64
 	scenes, arise, processes  bool
+	webTransport              bool
 	link, simulate            string
 	child                     child
 }
@@ -89,6 +90,7 @@ func (o *streamOptions) flags(c *cobra.Command) {
 	f.IntVar(&o.height, "height", 180, "of frames, in pixels")
 	f.StringVar(&o.task, "task", "", "of the frames (default: the router's)")
 	f.StringVar(&o.keyEnv, "api-key-env", "", "`VARIABLE` of the environment with the router's key (default: none)")
+	f.BoolVar(&o.webTransport, "webtransport", false, "over WebTransport in place of WebSockets, where the router listens for it (serving.streams.http3)")
 	f.Uint64Var(&o.seed, "seed", 0, "of drop rates")
 	f.DurationVar(&o.warmup, "warmup", 0, "at the begin of which nothing is measured")
 	f.BoolVar(&o.scenes, "scenes", false, "stream scenes whose boxes are known, and measure the true drop")
@@ -209,7 +211,7 @@ func (o *streamOptions) stream(ctx context.Context, i int, begin time.Time, link
 	m := &clientMeasured{Ran: batchTimes{}}
 	random := rand.New(rand.NewPCG(splitmix.Mix(o.seed), uint64(i)))
 	c := &streams.Client{
-		URL: strings.TrimSuffix(o.url, "/"), Key: key, SLA: o.sla, FPS: o.fps, Task: o.task, DropRate: o.rate,
+		URL: strings.TrimSuffix(o.url, "/"), Key: key, SLA: o.sla, FPS: o.fps, Task: o.task, DropRate: o.rate, WebTransport: o.webTransport,
 		Warmup: max(0, begin.Add(o.warmup).Sub(own)),
 		Heard: func(d *streams.Down) {
 			if d.Type == streams.KindResult {

@@ -1,0 +1,131 @@
+package streams
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go/http3"
+	"github.com/quic-go/webtransport-go"
+
+	"gearshift/serving"
+	"gearshift/serving/openai/wire"
+)
+
+// webTransport is a [connection] over a WebTransport. JSON has a line each on the stream that the client opens first, and
+// each frame a stream of its own. Schedules and results are datagrams if they fit.
+type webTransport struct {
+	session *webtransport.Session
+	control *webtransport.Stream
+}
+
+// halfTime bounds how long a frame may take to come, from its first byte on.
+const halfTime = 2 * time.Second
+
+// acceptWebTransport answers a client that asks for a WebTransport, or says what is wrong.
+func (m *Module) acceptWebTransport(w http.ResponseWriter, r *http.Request) (connection, error) {
+	bad := func(err error) (connection, error) {
+		serving.Fail(w, r, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "no_webtransport", Message: err.Error()})
+		return nil, err
+	}
+	l, raw := m.listener.Load(), w
+	for {
+		if _, ok := raw.(http3.HTTPStreamer); ok {
+			break
+		}
+		under, ok := raw.(interface{ Unwrap() http.ResponseWriter })
+		if !ok || l == nil {
+			return bad(errors.New("CONNECT is for WebTransport, over HTTP/3"))
+		}
+		raw = under.Unwrap()
+	}
+	if p := r.Context().Value(peerKey{}).(*peer); p.used.Swap(true) {
+		return bad(errors.New("a connection has one session; want another connection"))
+	}
+	session, err := l.server.Upgrade(raw, r)
+	if err != nil {
+		return bad(err)
+	}
+	limits := http.NewResponseController(w) // of a request; a session goes on
+	_ = errors.Join(limits.SetReadDeadline(time.Time{}), limits.SetWriteDeadline(time.Time{}))
+	opens, cancel := context.WithTimeout(r.Context(), sessionTime)
+	defer cancel()
+	control, err := session.AcceptStream(opens)
+	if err != nil {
+		_ = session.CloseWithError(webtransport.SessionErrorCode(statusWrong), "want a bidirectional stream for messages")
+		return nil, err
+	}
+	return &webTransport{session, control}, nil
+}
+
+func (c *webTransport) listen(take func(text bool, r io.Reader) error) {
+	var frames sync.WaitGroup
+	frames.Go(func() { c.frames(take) })
+	lines := bufio.NewScanner(c.control)
+	lines.Buffer(nil, mostText+2) // so that one more than there may be is taken, and refused
+	for lines.Scan() && take(true, bytes.NewReader(lines.Bytes())) == nil {
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		_ = take(true, bytes.NewReader(make([]byte, mostText+1)))
+	}
+	c.abort()
+	frames.Wait()
+}
+
+// frames takes frames until the session ends. A newer one ends the one before, if that has not come yet.
+func (c *webTransport) frames(take func(text bool, r io.Reader) error) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	var older *webtransport.ReceiveStream
+	for {
+		s, err := c.session.AcceptUniStream(context.Background())
+		if err != nil {
+			return
+		}
+		if older != nil {
+			older.CancelRead(0)
+		}
+		older = s
+		_ = s.SetReadDeadline(time.Now().Add(halfTime))
+		all.Go(func() {
+			if take(false, s) != nil {
+				s.CancelRead(0)
+			}
+		})
+	}
+}
+
+func (c *webTransport) send(ctx context.Context, d *Down, text []byte) error {
+	if (d.Type == KindSchedule || d.Type == KindResult) && c.session.SendDatagram(text) == nil {
+		return nil
+	}
+	if err := c.session.Context().Err(); err != nil {
+		return err
+	}
+	late, _ := ctx.Deadline()
+	_ = c.control.SetWriteDeadline(late)
+	_, err := c.control.Write(append(text, '\n'))
+	return err
+}
+
+// close ends the stream of messages, upon which clients end the session, and ends it if they do not.
+func (c *webTransport) close(s status) {
+	_ = c.control.Close()
+	select {
+	case <-c.session.Context().Done():
+	case <-time.After(endTime):
+	}
+	c.end(s)
+}
+
+func (c *webTransport) abort() { c.end(0) }
+
+func (c *webTransport) end(s status) {
+	_ = c.session.CloseWithError(webtransport.SessionErrorCode(s), "")
+	_ = c.control.SetDeadline(time.Now()) // who reads or writes may not hear of the end otherwise, if the client has reset the stream
+}
