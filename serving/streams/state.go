@@ -44,7 +44,7 @@ type HostState struct {
 	Up      bool         `json:"up"`
 	Clients int          `json:"clients"`
 	Room    float64      `json:"room"`
-	Batches []BatchState `json:"batches"` // of the last second, in order
+	Batches []BatchState `json:"batches"` // of the last second, in order; of the first hosts alone
 }
 
 // BatchState is a batch that has begun so long ago. One that still runs has taken no time yet.
@@ -167,6 +167,9 @@ func (m *Module) modelOf(h *host, model int) string {
 	return t.Variants[t.Replicas[h.Sizes[model].Replica].Variant].Name
 }
 
+// mostShown bounds the hosts whose batches are shown.
+const mostShown = 32
+
 // State returns how streams are served, with so many clients at most.
 func (m *Module) State(limit int) State {
 	m.mu.Lock()
@@ -182,8 +185,10 @@ func (m *Module) State(limit int) State {
 	for _, planned := range m.fleet.Hosts {
 		h := planned.Of.(*host)
 		o := HostState{Name: h.Name, Up: planned.Up[0], Clients: served[h.index], Room: rounded(max(0, m.fleet.Room(planned))), Batches: []BatchState{}}
-		for _, b := range h.recent.since(now - m.FPS) {
-			o.Batches = append(o.Batches, BatchState{m.milliseconds(now - b.at), b.frames, m.modelOf(h, b.model), m.milliseconds(max(0, b.late)), m.milliseconds(b.took)})
+		if len(s.Hosts) < mostShown {
+			for _, b := range h.recent.since(now - m.FPS) {
+				o.Batches = append(o.Batches, BatchState{m.milliseconds(now - b.at), b.frames, m.modelOf(h, b.model), m.milliseconds(max(0, b.late)), m.milliseconds(b.took)})
+			}
 		}
 		s.Hosts = append(s.Hosts, o)
 	}

@@ -172,3 +172,25 @@ func TestStateOfALostHost(t *testing.T) {
 		}
 	})
 }
+
+// However many hosts there are, the batches of some are shown.
+func TestStateOfManyHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, func(c *streams.Config) {
+			for len(c.Hosts) < 40 {
+				c.Hosts = append(c.Hosts, streams.Host{Name: "more", Sizes: c.Hosts[0].Sizes})
+			}
+		})
+		defer g.stop()
+		c := g.stream(80, 0.06, nil)
+		defer c.stop()
+		time.Sleep(3 * time.Second)
+		shown, serving := 0, 0
+		for _, h := range g.state(t, "").Hosts {
+			shown, serving = shown+min(1, len(h.Batches)), serving+min(1, h.Clients)
+		}
+		if serving != 40 || shown != 32 {
+			t.Errorf("%d of 40 hosts serve clients, batches of %d are shown; want those of 32", serving, shown)
+		}
+	})
+}
