@@ -110,8 +110,8 @@ func (s *Simulator) do(x Item, dst []Outcome) ([]Outcome, error) {
 			s.endJob(uint64(x.Index), x.At, true)
 			return dst, nil
 		}
-		if s.follower != nil {
-			s.ended++
+		if s.follows(uint64(x.Index)) {
+			s.left(uint64(x.Index))
 			s.follower.Broken(uint64(x.Index), x.At)
 			return dst, nil
 		}

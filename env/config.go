@@ -88,6 +88,9 @@ type Config struct {
 	// Jobs, if set, makes those of an episode, which share the fleet with the requests that are routed.
 	// There is one router then. No jobs come after a truncation.
 	Jobs func(seed uint64) (*Jobs, error)
+	// Beside, if set, makes a follower that shares the fleet with the requests that are routed, for an episode. There is
+	// one router then.
+	Beside func(*Beside) (Scheduled, error)
 	// Limit truncates an episode after so many decisions. Zero is no limit.
 	Limit int
 	// Marginal fills in [Outcome.Marginal].
@@ -137,6 +140,7 @@ func (c *Config) validate() error {
 		found.If(err != nil && s != (engine.Slowdown{}), "host %d: %w", i, err)
 	}
 	found.If(c.Jobs != nil && (c.Marginal || c.Routers.Number > 1), "jobs with marginal rewards or several routers, which follow requests that are routed alone")
+	found.If(c.Beside != nil && (c.Laws != nil || c.Marginal || c.Routers.Number > 1), "streams under other laws than engines', with marginal rewards or with several routers")
 	c.checkControl(&found)
 	found.If(c.Limit < 0, "a limit of %d decisions", c.Limit)
 	found.If(c.AsServed != nil && c.Routers.Number > 1, "%d routers, of which each would have requests that wait; as served there is one", c.Routers.Number)

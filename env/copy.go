@@ -21,11 +21,11 @@ func (e *Environment) Config() Config { return e.config }
 // request. Observers, controllers and the Outcomes of the last step are not copied. Where
 // replicas are slower than declared (Config.Declared), the copy keeps the estimates so far
 // and makes no new ones. An environment as served (Config.AsServed) cannot be copied, since
-// its waiting requests cannot, nor one with jobs (Config.Jobs), and none under other laws than
+// its waiting requests cannot, nor one with jobs (Config.Jobs) or a follower beside (Config.Beside), and none under other laws than
 // engines' (Config.Laws).
 func (e *Environment) CopyFrom(o *Environment, rest workloads.Stream) {
-	if o.served != nil || o.config.Laws != nil || o.config.Jobs != nil {
-		panic("env: an environment as served, with jobs, or under other laws than engines', cannot be copied")
+	if o.served != nil || o.config.Laws != nil || o.config.Jobs != nil || o.config.Beside != nil {
+		panic("env: an environment as served, with jobs or streams, or under other laws than engines', cannot be copied")
 	}
 	into := *e
 	*e = *o

@@ -63,7 +63,7 @@ func (p *driftFeed) advance(s *Simulator, host int, now time.Duration) {
 	}
 	for i := range s.table.ReplicasOn(host) {
 		s.hosts[host].Each(i, func(id uint64, generated int) {
-			if id&ofJobs != 0 {
+			if id&(ofJobs|OfBeside) != 0 {
 				return
 			}
 			if generated > 1 {

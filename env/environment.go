@@ -170,6 +170,9 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 		}
 		sim.attach(j, e.ledger)
 	}
+	if err := sim.share(&e.config, e.ledger, seed); err != nil {
+		return nil, err
+	}
 	e.decisions, e.over = 0, false
 	if e.served = newServed(e); e.served != nil {
 		ok, err := e.served.start()

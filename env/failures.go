@@ -91,7 +91,7 @@ func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 	s.markLoss(l.Host)
 	var err error
 	s.laws[l.Host].Break(-1, l.From, func(id uint64) {
-		if s.follower != nil || id&ofJobs != 0 {
+		if s.follows(id) || id&ofJobs != 0 {
 			s.breakAt(id, l.From)
 			return
 		}

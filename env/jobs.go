@@ -232,18 +232,23 @@ func (j *Jobs) batch(worker int) bool {
 	return false
 }
 
-// lease takes a place for a batch, which waits in the engine where all are taken.
+// lease takes a place for a batch.
 func (j *Jobs) lease(st *jobState) fleet.Lease {
-	replica, task := st.replica, j.Task
+	task := j.Task
 	if st.request != nil {
 		task = st.request.Task
 	}
-	lease, ok := j.ledger.Begin(replica, task)
+	return placeOf(j.ledger, st.replica, task, j.now)
+}
+
+// placeOf takes a place for a batch, which waits in the engine where all are taken.
+func placeOf(l *fleet.Ledger, replica, task int, now time.Duration) fleet.Lease {
+	lease, ok := l.Begin(replica, task)
 	for v := new(fleet.View); !ok; {
-		if j.ledger.View(j.now, v); !v.Uncapped(replica) {
+		if l.View(now, v); !v.Uncapped(replica) {
 			break
 		}
-		lease, ok = j.ledger.BeginOver(v, fleet.Lease{}, replica, task)
+		lease, ok = l.BeginOver(v, fleet.Lease{}, replica, task)
 	}
 	return lease
 }
@@ -357,7 +362,11 @@ type manyAtOnce interface {
 // BeginBatch is [Simulator.Begin] of so many requests that come at the same moment, so that a batch has all of
 // them; their IDs grow from the first. It reports whether they are refused.
 func (s *Simulator) BeginBatch(replica, kind, n int, first uint64, now time.Duration) (down bool) {
-	s.began += n
+	if s.besides(first) {
+		s.beside += n
+	} else {
+		s.began += n
+	}
 	down = s.unreachable(replica)
 	p := s.locations[replica]
 	breaks := now

@@ -83,6 +83,7 @@ func (s *Simulator) Follow(c *Config, l *fleet.Ledger, seed uint64, f Follower) 
 func (s *Simulator) Schedule(x Item) {
 	x.Kind += followerDue
 	s.agenda.Add(x)
+	s.limit = min(s.limit, x.At)
 }
 
 // Next returns when something is due next, beside what hosts work on; false if nothing is.

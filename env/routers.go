@@ -163,7 +163,7 @@ func (s *Simulator) each(f func(o *Outcome, generated int)) {
 	for h := range s.laws {
 		for i := range s.table.ReplicasOn(h) {
 			s.laws[h].Each(i, func(id uint64, generated int) {
-				if id&ofJobs == 0 {
+				if id&(ofJobs|OfBeside) == 0 {
 					f(&s.jobs[id].outcome, generated)
 				}
 			})

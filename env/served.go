@@ -276,7 +276,7 @@ func (s *served) ended(outcomes []Outcome) {
 // advanceToRoom is Advance that also returns as soon as requests end or an item of the
 // agenda is carried out: there may be room then, which room reports.
 func (s *Simulator) advanceToRoom(until time.Duration, dst []Outcome) (_ []Outcome, room bool, err error) {
-	before := s.ended
+	before := s.ended + s.departed
 	for {
 		at, busy := s.order.first()
 		x, due := s.due()
@@ -284,10 +284,10 @@ func (s *Simulator) advanceToRoom(until time.Duration, dst []Outcome) (_ []Outco
 		case busy && at <= until && (!due || at <= x.At):
 			dst, err = s.runEngines(at, dst)
 			s.now = max(s.now, at)
-			room = s.ended > before
+			room = s.ended+s.departed > before
 		case due && x.At <= until:
 			dst, err = s.do(x, dst)
-			room = true
+			room = x.Kind < followerDue // what a follower begins makes none
 		default:
 			s.now = max(s.now, until)
 			return dst, false, nil

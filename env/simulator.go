@@ -80,11 +80,15 @@ type Simulator struct {
 	marginal *marginalReward                                                // may be nil
 	routers  *routerReplicas                                                // may be nil
 	work     func(r fleet.Request, outputTokens, replica int) time.Duration // under other laws than engines'
-	follower Follower                                                       // of requests that no ledger counts; may be nil
-	period   time.Duration                                                  // in which it measures
-	source   *Jobs                                                          // may be nil
-	batch    []engine.Sequence                                              // of the source, its memory
-	paused   bool                                                           // by the source
+	follower Follower                                                       // of requests that no ledger counts, or beside those that are routed; may be nil
+	shared   bool                                                           // with requests that are routed, by the follower
+	beside   int                                                            // its requests under way; departed have ended
+	departed int
+	limit    time.Duration     // until when engines run, unless the follower has something due before
+	period   time.Duration     // in which it measures
+	source   *Jobs             // may be nil
+	batch    []engine.Sequence // of the source, its memory
+	paused   bool              // by the source
 
 	agenda   Agenda
 	losses   []HostLoss // in the order in which they begin; read-only
@@ -262,17 +266,18 @@ func (s *Simulator) lostRequests() error {
 
 // runEngines processes what the engines do up to and including time until.
 func (s *Simulator) runEngines(until time.Duration, dst []Outcome) ([]Outcome, error) {
-	if s.follower != nil {
+	if s.follower != nil && !s.shared {
 		return dst, s.runSteps(until)
 	}
 	before := len(dst)
-	for at, ok := s.order.first(); ok && at <= until && !s.paused; at, ok = s.order.first() {
+	s.limit = until
+	for at, ok := s.order.first(); ok && at <= s.limit && !s.paused; at, ok = s.order.first() {
 		var err error
 		if dst, err = s.run(s.order.top(), until, dst); err != nil {
 			return dst, err
 		}
 	}
-	if until < idle-1 {
+	if until = s.limit; until < idle-1 {
 		s.reached = max(s.reached, until)
 	}
 	dst = s.source.flush(dst)
@@ -303,10 +308,10 @@ func (s *Simulator) hostOf(o *Outcome) int {
 // run processes one host's events up to and including time until. Hosts affect one another
 // only through arrivals, so each runs to the next one by itself, which spares the heap. With
 // an observer it processes a single event, so that the observer sees events in order across
-// the hosts; so it does with jobs, whose next batch may be another host's.
+// the hosts; so it does with jobs and a follower, whose next batch may be another host's.
 func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, error) {
 	host, last := s.laws[h], s.now
-	observed := s.source != nil || s.hosts != nil && s.hosts[h].Observe != nil
+	observed := s.source != nil || s.shared || s.hosts != nil && s.hosts[h].Observe != nil
 	alone := s.hosts != nil && !observed && !s.check && s.drift == nil && s.marginal == nil // nobody looks at it between its events
 	for at, ok := host.Next(); ok && at <= until; at, ok = host.Next() {
 		if s.check && at < last {
@@ -322,6 +327,15 @@ func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, e
 			if e.ID&ofJobs != 0 {
 				if e.Kind == engine.Finished {
 					s.endJob(e.ID, e.At, false)
+				}
+				continue
+			}
+			if s.besides(e.ID) {
+				if e.Kind == engine.Finished {
+					s.left(e.ID)
+					if err := s.follower.Ended(e.ID, e.At); err != nil {
+						return dst, err
+					}
 				}
 				continue
 			}

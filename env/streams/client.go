@@ -18,10 +18,11 @@ type client struct {
 	link           Path
 
 	// What it loses, from its first result on.
-	before  int     // the frame of its request before
-	tracked int     // the frame of which the result is tracked; −1: none
-	gap     float64 // of that result's model
-	from    int     // the first frame that is not counted yet
+	before  int           // the frame of its request before
+	lost    time.Duration // when its host failed, until it is served again
+	tracked int           // the frame of which the result is tracked; −1: none
+	gap     float64       // of that result's model
+	from    int           // the first frame that is not counted yet
 	second  window
 }
 
@@ -79,7 +80,7 @@ func (r *run) result(c *client, of int, at, gap float64) {
 
 // count counts what the client loses until the frame, in whole seconds.
 func (r *run) count(c *client, until int) {
-	reference := r.schedule.Reference(&offload.Client{Network: c.Network})
+	reference := r.declared(c).Reference(&offload.Client{Network: c.Network})
 	for ; c.from < until; c.from++ {
 		if w := &c.second; c.Served {
 			w.sum += c.gap + r.at(c, c.from)*(float64(c.from-c.tracked)-reference)
@@ -89,6 +90,14 @@ func (r *run) count(c *client, until int) {
 			}
 		}
 	}
+}
+
+// declared returns the host that serves the client with the times of its profile, to which SLAs relate.
+func (r *run) declared(c *client) *offload.Server {
+	if c.Host != nil {
+		return &c.Host.Of.(*server).declared
+	}
+	return &r.servers[0].declared
 }
 
 // estimate takes in what one result says of the rate.

@@ -84,6 +84,10 @@ type Config struct {
 	Largest int
 	// Smaller are further models of the server's, for [offload.Gearshift].
 	Smaller []Size
+	// Hosts, where clients share a fleet, are those that answer frames, of the Task of its table, in place of Profile, Largest and Smaller; see
+	// [Config.Beside].
+	Hosts []HostSizes
+	Task  int
 	// Grace is the part of a batch's time that a schedule leaves free (ARISE-9).
 	Grace float64
 	// Period sets how often the server plans, and Horizon how far.
@@ -94,8 +98,8 @@ type Config struct {
 	Content                 Content
 	// SLA is drawn for each client between the two.
 	SLA [2]float64
-	// Arrivals counts the clients that come in a second, and Session sets how long each stays. Those that the server does
-	// not serve are served elsewhere.
+	// Arrivals counts the clients that come in a second, and Session sets how long each stays; 0 is to the end. Those that the
+	// server does not serve are served elsewhere.
 	Arrivals float64
 	Session  time.Duration
 	// Present bounds how many clients there are at a time, wherever they are served; more are turned away. 0 is any.
@@ -123,11 +127,16 @@ func (c *Config) planned() bool { return c.Policy != offload.Alpha }
 func (c *Config) validate() error {
 	var found faults.List
 	found.If(!(c.FPS > 0), "frames per second: %v must be above 0", c.FPS)
-	found.If(c.Profile == nil || c.Profile.Batches == nil, "the server has no times of batches")
-	found.If(c.Largest < 1, "batches of at most %d; want 1 or more", c.Largest)
+	if c.Hosts == nil {
+		found.If(c.Profile == nil || c.Profile.Batches == nil, "the server has no times of batches")
+		found.If(c.Largest < 1, "batches of at most %d; want 1 or more", c.Largest)
+		found.If(c.Length <= c.Warmup, "a length of %v with a warm-up of %v", c.Length, c.Warmup)
+	} else {
+		found.If(!c.planned(), "policy %q on hosts of a fleet; want one by which clients send by a schedule", c.Policy)
+	}
 	found.If(c.Period <= 0 || c.Horizon < c.Period, "a plan every %v over %v; want a horizon of a period at least", c.Period, c.Horizon)
-	found.If(!(c.Arrivals > 0) || c.Session <= 0, "%v clients a second that stay %v; both must be above 0", c.Arrivals, c.Session)
-	found.If(c.Warmup < 0 || c.Length <= c.Warmup, "a length of %v with a warm-up of %v", c.Length, c.Warmup)
+	found.If(!(c.Arrivals > 0) || c.Session < 0, "%v clients a second that stay %v; want more than 0, and 0 or more", c.Arrivals, c.Session)
+	found.If(c.Warmup < 0, "a warm-up of %v", c.Warmup)
 	found.If(c.Link.Recorded == nil && !(c.Link.Up > 0 && c.Link.Down > 0) || c.Link.RoundTrip < 0, "link %q: rates must be above 0", c.Link.Name)
 	found.If(!(c.SLA[0] >= 0 && c.SLA[1] >= c.SLA[0]), "SLAs from %v to %v", c.SLA[0], c.SLA[1])
 	found.If(!slices.Contains(offload.Policies, c.Policy), "policy %q; want one of %v", c.Policy, offload.Policies)

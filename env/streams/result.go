@@ -9,8 +9,8 @@ import (
 type Result struct {
 	// Clients is the mean of those that the server serves at a time.
 	Clients float64
-	// Busy is the share of the time in which it runs batches, Batch the mean of their sizes, and Interval that of the
-	// frames from one request of a client to its next.
+	// Busy is the share of the time in which it runs batches, in the mean over hosts, Batch the mean of their sizes, and
+	// Interval that of the frames from one request of a client to its next.
 	Busy, Batch, Interval float64
 	// Batches counts those that began, and Late is the share of them that began after their planned start.
 	Batches int
@@ -27,8 +27,12 @@ type Result struct {
 	// Fluid is the part of the server that its clients would take if intervals need not be whole and nothing waited or
 	// varied: of a server that carries as many of them as can be it is 1.
 	Fluid float64
-	// Evicted counts clients that had to leave the server.
+	// ResultsPerS counts the results that clients have in a second.
+	ResultsPerS float64
+	// Evicted counts clients that had to leave the server, and Moved has the seconds that those whose host had failed waited
+	// for the first result of another.
 	Evicted int
+	Moved   Moments
 	// Last are the batches that began in the last second of the run.
 	Last []Ran
 }
@@ -68,16 +72,19 @@ func (r *run) window(c *client, drop float64) {
 	}
 }
 
-// sum completes the result.
-func (r *run) sum() *Result {
-	x, measured := &r.res, (r.Length - r.Warmup).Seconds()
+// Result returns that of a run which ends now.
+func (r *run) Result(now time.Duration) *Result {
+	r.now = now
+	r.countServed()
+	x, measured := r.res, (now - r.Warmup).Seconds()
 	x.Clients = r.servedTime / measured
-	x.Busy = r.busyTime / measured
+	x.Busy = r.busyTime / measured / float64(len(r.servers))
+	x.ResultsPerS = float64(r.results) / measured
 	x.Fluid = r.fluid.Mean()
 	x.Drop /= float64(max(1, x.Seconds))
 	x.Broken = float64(r.broken) / float64(max(1, x.Seconds))
 	x.Late = float64(r.late) / float64(max(1, x.Batches))
 	x.Batch = r.sizes.Mean()
 	x.Interval = r.intervals.Mean()
-	return x
+	return &x
 }

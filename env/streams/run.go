@@ -32,18 +32,21 @@ const quiet = 400 * time.Millisecond
 // run is one under way. It is the follower of its simulator.
 type run struct {
 	Config
-	sim      *env.Simulator
+	sim     *env.Simulator
+	beside  *env.Beside // of requests that are routed; nil alone
+	fleet   offload.Fleet
+	servers []*server
+	// schedule is that of the first host. Clients that send by themselves have no other.
 	schedule *offload.Schedule
 	now      time.Duration
 	random   *rand.Rand
-	clients  []*client         // all that have come
-	active   []int             // of those, the ones that are there, in the order in which they came
-	listed   []*offload.Stream // scratch
-	server   server
-	sent     []*offload.Frame // by number, of frames and of results on their way
+	clients  []*client // all that have come
+	sent     []flight  // by number, frames and results on their way
+	next     time.Duration
 
 	res                  Result
 	broken, late         int
+	results              int
 	sizes, intervals     Moments
 	fluid                Moments
 	servedTime, busyTime float64
@@ -51,7 +54,13 @@ type run struct {
 	serving              int
 }
 
-// Run simulates. The same configuration gives the same result.
+// flight is a frame with the host that it is for.
+type flight struct {
+	*offload.Frame
+	to *server
+}
+
+// Run simulates a server for the clients alone. The same configuration gives the same result.
 func Run(c Config) (*Result, error) {
 	r, err := newRun(c)
 	if err != nil {
@@ -60,9 +69,7 @@ func Run(c Config) (*Result, error) {
 	if _, err := r.sim.Advance(c.Length, nil); err != nil {
 		return nil, fmt.Errorf("cannot simulate streams at %v: %w", r.now, err)
 	}
-	r.now = c.Length
-	r.countServed()
-	return r.sum(), nil
+	return r.Result(c.Length), nil
 }
 
 func newRun(c Config) (*run, error) {
@@ -73,23 +80,33 @@ func newRun(c Config) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Config: c, random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 61)), counted: c.Warmup}
-	r.schedule = &offload.Schedule{Margin: c.Margin, Weight: c.Weight, Horizon: c.Horizon.Seconds() * c.FPS, Fixed: c.Fixed}
-	r.schedule.Policy, r.schedule.Server = c.Policy, offload.Server{Grace: c.Grace, Longest: int(c.FPS), Latency: c.latency(c.Profile)}
-	if !c.planned() {
-		r.schedule.Grace = 0
-	}
-	r.schedule.Verified, r.schedule.Places, r.schedule.Removed, r.schedule.Quiet = c.Verified, c.Clients, c.Removed, quiet.Seconds()*c.FPS
-	for _, x := range c.Smaller {
-		r.schedule.Smaller = append(r.schedule.Smaller, offload.Size{Latency: c.latency(x.Profile), Gap: x.Gap})
-	}
-	if r.sim, err = env.NewSimulator(config); err != nil {
+	sim, err := env.NewSimulator(config)
+	if err != nil {
 		return nil, err
 	}
-	r.sim.Follow(config, fleet.NewLedger(config.Table), c.Seed, r)
-	r.sim.Schedule(env.Item{Kind: clientCame})
-	r.sim.Schedule(env.Item{At: c.Period, Kind: planDue})
+	h := HostSizes{Name: "server"}
+	for i, s := range append([]Size{{Profile: c.Profile}}, c.Smaller...) {
+		h.Sizes = append(h.Sizes, HostSize{Replica: i, Latency: c.latency(s.Profile), Gap: s.Gap})
+	}
+	c.Hosts = []HostSizes{h}
+	r := c.start(sim)
+	r.fleet.Newest = true
+	sim.Follow(config, fleet.NewLedger(config.Table), c.Seed, r)
 	return r, nil
+}
+
+// start has clients come to the hosts of a simulator.
+func (c Config) start(sim *env.Simulator) *run {
+	r := &run{Config: c, sim: sim, random: rand.New(rand.NewPCG(splitmix.Mix(c.Seed), 61)), counted: c.Warmup, next: c.Period}
+	r.fleet = offload.Fleet{Driver: r, Period: c.Period.Seconds() * c.FPS, Rest: c.FPS}
+	for i := range c.Hosts {
+		x := r.newServer(i)
+		r.servers, r.fleet.Hosts = append(r.servers, x), append(r.fleet.Hosts, x.plan)
+	}
+	r.schedule = &r.servers[0].plan.Schedule
+	sim.Schedule(env.Item{Kind: clientCame})
+	sim.Schedule(env.Item{At: c.Period, Kind: planDue})
+	return r
 }
 
 // simulated is the simulator's server: a host with a replica of each model.
@@ -109,11 +126,11 @@ func (c *Config) simulated() (*env.Config, error) {
 	return x, err
 }
 
-// latency lists the times of a model's batches in frames.
+// latency lists the times of a model's batches in ms.
 func (c *Config) latency(p *profile.Profile) (list []float64) {
 	for n := 1; n <= min(c.Largest, p.Most(0)); n++ {
 		ms, _ := p.Batch(0, n, 0)
-		list = append(list, ms*c.FPS/1000)
+		list = append(list, ms)
 	}
 	return list
 }
@@ -127,6 +144,7 @@ func (r *run) moment(frames float64) time.Duration {
 // Due implements [env.Scheduled].
 func (r *run) Due(x env.Item) error {
 	r.now = x.At
+	r.look()
 	switch x.Kind {
 	case clientCame:
 		r.come()
@@ -135,18 +153,31 @@ func (r *run) Due(x env.Item) error {
 	case frameCaptured:
 		r.capture(x.Index)
 	case frameArrives:
-		r.arrive(x.Index)
+		r.arrive(r.sent[x.Index])
 	case resultHeard:
-		f := r.sent[x.Index]
-		r.result(clientOf(f.Stream), f.Number, r.frames(), r.schedule.Gap(f.Model))
+		r.heard(r.sent[x.Index])
 	case batchDue:
-		r.dispatch()
+		r.dispatch(r.servers[x.Index])
 	case planDue:
+		r.next = r.now + r.Period
 		r.plan()
 		r.measure()
-		r.sim.Schedule(env.Item{At: r.now + r.Period, Kind: planDue})
+		r.sim.Schedule(env.Item{At: r.next, Kind: planDue})
 	}
 	return nil
+}
+
+// heard follows a result that its client has.
+func (r *run) heard(f flight) {
+	c := clientOf(f.Stream)
+	if r.now >= r.Warmup {
+		r.results++
+	}
+	if c.lost > 0 && c.Host == f.to.plan {
+		r.res.Moved.Add((r.now - c.lost).Seconds())
+		c.lost = 0
+	}
+	r.result(c, f.Number, r.frames(), f.to.plan.Gap(f.Model))
 }
 
 // come has a client come, and the next.
@@ -163,17 +194,21 @@ func (r *run) come() {
 	c.rate = rate{mean: r.Content.Rate * (1 + r.Content.Apart*(2*c.random.Float64()-1)), x: r.Content.Spread * c.random.NormFloat64(), step: int(r.now.Seconds() * rateSteps)}
 	c.Network = r.uplink(c) + r.downlink(c)
 	c.Rate = r.at(c, c.Newest(r.frames())) * max(0.5, 1+r.Content.Noise*c.random.NormFloat64()) // by the server that it was on
-	if r.Present == 0 || len(r.active) < r.Present {
-		r.clients, r.active = append(r.clients, c), append(r.active, id)
-		r.sim.Schedule(env.Item{At: c.leaves, Kind: clientLeaves, Index: id})
+	if r.Present == 0 || len(r.fleet.Streams) < r.Present {
+		r.clients = append(r.clients, c)
+		r.fleet.Add(&c.Stream)
+		if r.Session > 0 {
+			r.sim.Schedule(env.Item{At: c.leaves, Kind: clientLeaves, Index: id})
+		}
 	}
 	r.sim.Schedule(env.Item{At: r.now + time.Duration(r.random.ExpFloat64()/r.Arrivals*1e9), Kind: clientCame})
 }
 
-// leave has a client go.
+// leave has a client go. What it was asked for is answered yet.
 func (r *run) leave(id int) {
-	r.serve(r.clients[id], false)
-	r.active = slices.DeleteFunc(r.active, func(x int) bool { return x == id })
+	c := r.clients[id]
+	r.serve(c, false)
+	r.fleet.Streams = slices.DeleteFunc(r.fleet.Streams, func(s *offload.Stream) bool { return s == &c.Stream })
 }
 
 // serve begins or ends to serve a client.
@@ -204,48 +239,17 @@ func (r *run) countServed() {
 	}
 }
 
-// measure takes the part of the server that its clients take at the rates that they have.
+// measure takes the part of a server that its clients take at the rates that they have.
 func (r *run) measure() {
 	if r.now < r.Warmup {
 		return
 	}
 	sum := 0.0
-	for _, id := range r.active {
-		if c := r.clients[id]; c.Served {
-			share, _, _ := r.schedule.Share(&offload.Client{SLA: c.SLA, Rate: r.at(c, c.Newest(r.frames())), Network: c.Network})
+	for _, s := range r.fleet.Streams {
+		if c := clientOf(s); c.Served {
+			share, _, _ := r.planOf(s).Share(&offload.Client{SLA: c.SLA, Rate: r.at(c, c.Newest(r.frames())), Network: c.Network})
 			sum += share
 		}
 	}
-	r.fluid.Add(sum)
+	r.fluid.Add(sum / float64(len(r.servers)))
 }
-
-// Ended implements [env.Follower].
-func (r *run) Ended(id uint64, at time.Duration) error {
-	r.now = at
-	f := r.server.running[id&0xff]
-	c := clientOf(f.Stream)
-	down := r.downlink(c)
-	c.Network += (r.frames() + down - c.Captured(f.Number) - (r.frames() - f.Arrived) - c.Network) / 16
-	r.sim.Schedule(env.Item{At: r.moment(r.frames() + down), Kind: resultHeard, Index: f.Of.(int)})
-	if r.server.left--; r.server.left == 0 {
-		r.dispatch()
-	}
-	return nil
-}
-
-// Broken implements [env.Follower]: the request is lost with the server.
-func (r *run) Broken(uint64, time.Duration) { r.server.left = max(0, r.server.left-1) }
-
-// Turned implements [env.Follower]. Without its server nobody is served; once it is back it serves again.
-func (r *run) Turned(int) {
-	r.now = r.sim.Now()
-	if down, _ := r.sim.Down(0); down {
-		for _, id := range r.active {
-			r.serve(r.clients[id], false)
-		}
-		r.schedule.Forget()
-	}
-}
-
-// Measure implements [env.Follower].
-func (r *run) Measure(time.Duration) {}
