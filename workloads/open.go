@@ -133,10 +133,11 @@ func (s Spec) skipped(t *Trace) string {
 }
 
 // Open begins the workload under a seed, for those who have requests only: it
-// refuses a workload that asks for another fleet, with +gpu, +lost, +load and the like.
+// refuses a workload that asks for another fleet, or for what else happens there, with +gpu, +lost, +streams, +load and the
+// like.
 func (s Spec) Open(settings Settings, seed uint64) (Stream, error) {
-	if s.GPU != 0 || s.Disturbs() {
-		return nil, s.cannotOpen(errors.New("+gpu and +lost are for simulated fleets, in an evaluation, as are +load and the like"))
+	if s.GPU != 0 || s.Disturbs() || s.Streams != (Streams{}) {
+		return nil, s.cannotOpen(errors.New("+gpu, +lost and +streams are for simulated fleets, in an evaluation, as are +load and the like"))
 	}
 	open, err := s.Prepare(settings)
 	if err != nil {

@@ -27,6 +27,8 @@ type Perturbation struct {
 	Timeline string
 	// Evidence is whether losses are known by what is seen of them, not at once.
 	Evidence bool
+	// Streams are clients that stream frames to the same fleet.
+	Streams Streams
 }
 
 // Disturbs reports whether it changes which replicas are up.
@@ -41,7 +43,7 @@ type Loss struct {
 
 // perturbationForms is what the suffixes of a workload look like.
 const perturbationForms = "+outputs:xFACTOR or +outputs:DISTRIBUTION,… | +gpu:xFACTOR | +lost:HOST@FROM-[TO] | " +
-	"+load: or +unload: or +sleep: or +wake: or +drain: or +undrain:VARIANT@HOST@SECONDS | +version:MODEL=VERSION@SECONDS | +evidence"
+	"+load: or +unload: or +sleep: or +wake: or +drain: or +undrain:VARIANT@HOST@SECONDS | +version:MODEL=VERSION@SECONDS | +evidence | +streams:CLIENTS[,SLA[,LINK[,SECONDS]]]"
 
 // suffixes of a workload, in the order in which they are written. They are read in any.
 var suffixes = []struct {
@@ -90,6 +92,13 @@ var suffixes = []struct {
 		p.Evidence = true
 		return nil
 	}},
+	{"+streams:", func(p *Perturbation, text string) (err error) {
+		if p.Streams != (Streams{}) {
+			return errors.New("+streams is there twice; want it once")
+		}
+		p.Streams, err = parseStreams(text)
+		return err
+	}},
 }
 
 // parsePerturbation takes the suffixes off the end of a workload.
@@ -133,6 +142,9 @@ func (p Perturbation) String() string {
 	text += p.Timeline
 	if p.Evidence {
 		text += "+evidence"
+	}
+	if p.Streams != (Streams{}) {
+		text += "+streams:" + p.Streams.String()
 	}
 	return text
 }
@@ -263,4 +275,61 @@ func (p Perturbation) Losses() (losses []Loss) {
 		}
 	}
 	return losses
+}
+
+// Streams are clients that stream frames beside the requests of a workload. The zero value is none.
+type Streams struct {
+	Clients int
+	SLA     float64
+	// Link is one of [StreamLinks].
+	Link string
+	// Session is how long each stays, and is followed by another; zero is to the end.
+	Session time.Duration
+}
+
+// StreamLinks names the networks between streaming clients and the router; the first is the default.
+var StreamLinks = []string{"5g", "lte"}
+
+const (
+	usualSLA    = 0.06
+	mostStreams = 100_000
+)
+
+// parseStreams reads "24", "24,0.04", "24,0.04,lte" and "24,0.04,lte,30".
+func parseStreams(text string) (Streams, error) {
+	wrong := func() (Streams, error) {
+		return Streams{}, fmt.Errorf("%q is not a number of clients, their SLA, their link (%s) and how many seconds each stays, as in +streams:24 or +streams:24,0.04,lte,30", text, strings.Join(StreamLinks, " or "))
+	}
+	parts := append(strings.Split(text, ","), "", "", "")
+	x := Streams{SLA: usualSLA, Link: StreamLinks[0]}
+	var err error
+	if x.Clients, err = strconv.Atoi(parts[0]); err != nil || x.Clients < 1 || x.Clients > mostStreams || len(parts) > 7 {
+		return wrong()
+	}
+	if parts[1] != "" {
+		if x.SLA, err = strconv.ParseFloat(parts[1], 64); err != nil || !(x.SLA >= 0 && x.SLA <= 1) {
+			return wrong()
+		}
+	}
+	if parts[2] != "" {
+		if x.Link = parts[2]; !slices.Contains(StreamLinks, x.Link) {
+			return wrong()
+		}
+	}
+	if parts[3] != "" {
+		var ok bool
+		if x.Session, ok = parseMoment(parts[3]); !ok || x.Session < time.Second {
+			return wrong()
+		}
+	}
+	return x, nil
+}
+
+// String returns the streams as parseStreams reads them.
+func (x Streams) String() string {
+	text := fmt.Sprintf("%d,%s,%s", x.Clients, number(x.SLA), x.Link)
+	if x.Session > 0 {
+		text += "," + plainSeconds(x.Session)
+	}
+	return text
 }

@@ -60,6 +60,12 @@ func TestParsePerturbationFaults(t *testing.T) {
 		"u1+lost:gpu0@1-2s":          `"gpu0@1-2s" is not a loss`,
 		"u1+gpu:x2+gpu:x2":           "+gpu is there twice; want it once",
 		"u1+evidence:5":              `+evidence takes nothing after it, got ":5"`,
+		"u1+streams:0":               `"0" is not a number of clients, their SLA, their link (5g or lte) and how many seconds`,
+		"u1+streams:8,2":             `"8,2" is not a number of clients`,
+		"u1+streams:8,0.06,wifi":     `"8,0.06,wifi" is not a number of clients`,
+		"u1+streams:8,0.06,5g,0":     `"8,0.06,5g,0" is not a number of clients`,
+		"u1+streams:8,,,1,1":         `"8,,,1,1" is not a number of clients`,
+		"u1+streams:8+streams:9":     "+streams is there twice",
 		"u1+load:opt-6.7b@60":        `"opt-6.7b@60" is not a replica and a time such as +load:opt-6.7b@gpu0@60, in seconds`,
 		"u1+sleep:opt-6.7b@gpu0":     `"opt-6.7b@gpu0" is not a replica and a time such as +sleep:`,
 		"u1+drain:@gpu0@60":          `"@gpu0@60" is not a replica and a time such as +drain:`,
@@ -81,12 +87,12 @@ func TestParsePerturbationFaults(t *testing.T) {
 
 // Losses, loads and the like come in any order, and a timeline is in that of its times.
 func TestTimelines(t *testing.T) {
-	const text = "u1+load:opt-6.7b@gpu0@60+gpu:x2+lost:gpu1@5-9+unload:opt-6.7b@gpu0@7.5+lost:gpu2@20-+evidence+drain:a@b@c@1"
+	const text = "u1+load:opt-6.7b@gpu0@60+gpu:x2+lost:gpu1@5-9+unload:opt-6.7b@gpu0@7.5+lost:gpu2@20-+evidence+streams:24,,lte,30+drain:a@b@c@1"
 	s, err := Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const canonical = "u1+gpu:x2+lost:gpu1@5-9+load:opt-6.7b@gpu0@60+unload:opt-6.7b@gpu0@7.5+lost:gpu2@20-+drain:a@b@c@1+evidence"
+	const canonical = "u1+gpu:x2+lost:gpu1@5-9+load:opt-6.7b@gpu0@60+unload:opt-6.7b@gpu0@7.5+lost:gpu2@20-+drain:a@b@c@1+evidence+streams:24,0.06,lte,30"
 	if again, err := Parse(canonical); err != nil || again != s || s.String() != canonical {
 		t.Errorf("prints as %s, which reads as %+v, %v", s, again, err)
 	}
@@ -98,8 +104,16 @@ func TestTimelines(t *testing.T) {
 	if got := s.Losses(); !slices.Equal(got, wantLosses) || !s.Evidence || s.GPU != 2 || !s.Disturbs() {
 		t.Errorf("losses %v, want %v; %+v", got, wantLosses, s)
 	}
+	if want := (Streams{24, 0.06, "lte", 30 * time.Second}); s.Streams != want {
+		t.Errorf("streams %v, want %v", s.Streams, want)
+	}
 	if _, err := s.Open(Settings{}, 1); err == nil {
 		t.Error("opened without a fleet")
+	}
+	if x, err := Parse("u1+streams:3"); err != nil || x.Streams != (Streams{3, 0.06, "5g", 0}) {
+		t.Errorf("%+v, %v", x, err)
+	} else if _, err := x.Open(Settings{}, 1); err == nil {
+		t.Error("opened streams without a fleet")
 	}
 }
 

@@ -48,3 +48,40 @@ func TestAllTogetherSimulated(t *testing.T) {
 		t.Errorf("the same seeds come to\n%v\nand then to\n%v", first, second)
 	}
 }
+
+// Streaming clients, completions that a policy routes and a failover share one fleet. Every completion is accounted for; the
+// clients of the host that dies have results from the other within 300 ms of when that is known; and the same seeds come
+// to the same.
+func TestStreamsTogetherSimulated(t *testing.T) {
+	const path, requests, seeds, clients = "../../internal/scenario/testdata/streaming.yaml", 1000, 2, 20
+	run := func(workload string) map[string]any {
+		var report struct{ Results []map[string]any }
+		out := succeed(t, "eval", "--scenario", path, "--policy", "threshold", "--workload", workload,
+			"--requests", fmt.Sprint(requests), "--seeds", fmt.Sprint(seeds), "--format", "json")
+		if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Results) != 1 {
+			t.Fatal(err, out)
+		}
+		delete(report.Results[0], "sim_requests_per_s")
+		return report.Results[0]
+	}
+	const lost = "poisson:10+lost:h1@30-60"
+	streaming := fmt.Sprintf("%s+streams:%d", lost, clients)
+	all := run(streaming)
+	controllers := all["as_served"].(map[string]any)["controllers"].(map[string]any)
+	if all["requests"] != float64(seeds*requests) || controllers["failovers"] != 1.0 || controllers["recovered"] != 1.0 {
+		t.Errorf("%v requests of %d, and %v; want one failover, of which all recovers", all["requests"], seeds*requests, controllers)
+	}
+	streams := all["streams"].(map[string]any)
+	is := func(name string) float64 { return streams[name].(float64) }
+	if is("clients") < 0.98*clients || is("evicted") < 5 || is("moved") != is("evicted") || is("away_s") > 0.3 || is("seconds_above_sla") > 0.01*is("seconds") {
+		t.Errorf("%v; want %d clients served, and those of a host that is lost again within 0.3 s", streams, clients)
+	}
+	alone := run(lost)
+	met := func(of map[string]any) float64 { return of["deadline_met"].(map[string]any)["mean"].(float64) }
+	if alone["streams"] != nil || met(all) >= met(alone) {
+		t.Errorf("in time %v beside streams and %v without; batches of frames take of the hosts", met(all), met(alone))
+	}
+	if second := run(streaming); !reflect.DeepEqual(all, second) {
+		t.Errorf("the same seeds come to\n%v\nand then to\n%v", all, second)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gearshift/env"
+	"gearshift/env/streams"
 	"gearshift/router/fleet"
 )
 
@@ -31,6 +32,7 @@ type tally struct {
 	ttft     []float32 // ms, of the requests that were answered
 	tpot     []float32 // ms per output token, queueing included, of the same
 	waits    waits     // as served
+	streams  *streams.Result
 
 	deadlines met
 }
@@ -47,6 +49,7 @@ type recorder struct {
 	chosen        []int // by variant
 	served        bool  // requests may wait, and be refused
 	waits         waits
+	streams       *streams.Result // of clients beside the requests; nil without any
 }
 
 // begin forgets the episode before.
@@ -113,6 +116,7 @@ func (r *recorder) tally() tally {
 		tpot:     slices.Clone(r.tpot),
 
 		deadlines: r.deadlines,
+		streams:   r.streams,
 	}
 	for _, o := range r.objectives {
 		out.values = append(out.values, o.Value(r.utility, r.peak))

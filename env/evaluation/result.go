@@ -37,6 +37,8 @@ type Result struct {
 	// Served is what became of requests that may have to wait; nil where each is begun at
 	// its arrival.
 	Served *Served `json:"as_served,omitempty"`
+	// Streams is what became of clients that stream to the same fleet; nil without any.
+	Streams *Streams `json:"streams,omitempty"`
 	// Rule is whether the policy is one that is written down, not learned.
 	Rule bool `json:"-"`
 	// Objective is what the policy was trained for.
@@ -133,6 +135,7 @@ func (p *Plan) summarise(c *Contestant, workload string, runs []tally, speed flo
 	if c.Fleet.AsServed != nil {
 		r.Served = servedOf(runs)
 	}
+	r.Streams = streamsOf(runs)
 	r.TTFT, r.TPOT = percentiles(slices.Concat(ttft...)), percentiles(slices.Concat(tpot...))
 	return r
 }

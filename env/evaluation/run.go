@@ -181,8 +181,8 @@ func environment(c *Contestant, w *Workload) (*env.Environment, error) {
 			return nil, err
 		}
 	}
-	if c.Open != nil && config.Controllers != nil {
-		return nil, errors.New("a clairvoyant cannot look ahead where replicas are loaded, drained and the like on the way, or losses are known by evidence; want another policy, or the workload without these")
+	if c.Open != nil && (config.Controllers != nil || config.Beside != nil) {
+		return nil, errors.New("a clairvoyant cannot look ahead where replicas are loaded, drained and the like on the way, losses are known by evidence, or clients stream; want another policy, or the workload without these")
 	}
 	return env.New(config)
 }
@@ -283,10 +283,18 @@ func perSecond(n int, d time.Duration) float64 {
 func (r *recorder) play(ctx context.Context, c *Contestant, w *Workload, seed uint64, begun func(*env.Environment)) (tally, error) {
 	r.begin(c.Fleet.Table)
 	r.served = c.Fleet.AsServed != nil
-	if err := play(ctx, c, w, seed, observer{begun: begun, ended: r.add, over: func(e *env.Environment) { r.waits.acted = e.Counts() }}); err != nil {
+	if err := play(ctx, c, w, seed, observer{begun: begun, ended: r.add, over: r.over}); err != nil {
 		return tally{}, err
 	}
 	return r.tally(), nil
+}
+
+// over takes in what happened beside the requests of an episode.
+func (r *recorder) over(e *env.Environment) {
+	r.waits.acted = e.Counts()
+	if x, ok := e.Beside().(streamer); ok {
+		r.streams = x.Result(e.Simulator().Now())
+	}
 }
 
 // observer sees an episode's beginning and end, each decision as it is due, and

@@ -223,6 +223,11 @@ func (s *Scenario) perturbed(d workloads.Perturbation) func(*env.Config) error {
 				return err
 			}
 		}
+		if d.Streams != (workloads.Streams{}) {
+			if err := s.stream(c, d.Streams); err != nil {
+				return err
+			}
+		}
 		if d.Timeline == "" && !d.Evidence {
 			return nil
 		}

@@ -2,12 +2,17 @@ package scenario
 
 import (
 	"cmp"
+	"errors"
 	"net"
 	"slices"
 	"time"
 
+	"gearshift/env"
+	simulated "gearshift/env/streams"
+	"gearshift/router/fleet"
 	"gearshift/router/offload"
 	"gearshift/serving/streams"
+	"gearshift/workloads"
 )
 
 // Streams describes how clients that stream frames are served. docs/offload.md describes what the keys do.
@@ -159,4 +164,38 @@ func (s *Scenario) Streams() (c streams.Config, on bool) {
 		Input: streams.Input{Tensor: x.Input.Tensor, Encoding: x.Input.Encoding, Width: x.Input.Width, Height: x.Input.Height, Range: [2]float64(x.Input.Range)},
 		Hosts: s.streamHosts(x),
 	}, true
+}
+
+// stream has clients stream to a simulated fleet, as serving.streams has them served. Of a fleet that has none of the
+// replicas that answer frames, where one variant stands alone, there are none.
+func (s *Scenario) stream(c *env.Config, w workloads.Streams) error {
+	served, on := s.Streams()
+	if !on {
+		return errors.New("+streams wants serving.streams in the scenario, which says what answers frames")
+	}
+	x := simulated.Default()
+	x.System = simulated.System{Name: string(served.Policy), Policy: served.Policy}
+	x.FPS, x.Grace, x.Margin, x.Period, x.Horizon, x.Task = served.FPS, served.Grace, served.Margin, served.Period, served.Horizon, served.Task
+	x.Content.Rate, x.SLA, x.Warmup = served.DropRate, [2]float64{w.SLA, w.SLA}, 0
+	x.Present, x.Arrivals, x.Session = w.Clients, max(10, float64(w.Clients)), w.Session
+	x.Link = map[string]simulated.Link{"5g": simulated.FiveG, "lte": simulated.LTE}[w.Link]
+	for _, h := range served.Hosts {
+		host := simulated.HostSizes{Name: h.Name}
+		for _, size := range h.Sizes {
+			name := s.Table().Replicas[size.Replica].Name
+			if i := slices.IndexFunc(c.Table.Replicas, func(r fleet.Replica) bool { return r.Name == name }); i >= 0 {
+				kind := max(0, c.Profiles[i].Batches.Kind(s.Tasks[served.Task].Kind))
+				host.Sizes = append(host.Sizes, simulated.HostSize{Replica: i, Kind: kind, Latency: size.Latency, Gap: size.Gap})
+			} else if len(host.Sizes) == 0 {
+				break
+			}
+		}
+		if len(host.Sizes) > 0 {
+			x.Hosts = append(x.Hosts, host)
+		}
+	}
+	if len(x.Hosts) > 0 {
+		c.Beside = x.Beside
+	}
+	return nil
 }

@@ -50,11 +50,14 @@ func writeShort(w io.Writer, r *evaluation.Report) error {
 	return err
 }
 
-// writeActed says what the fleet's controllers did, where it has any.
+// writeActed says what the fleet's controllers did, where it has any, and what became of streams.
 func writeActed(b *strings.Builder, r *evaluation.Report) {
 	for _, x := range r.ByWorkload() {
 		if x.Served != nil && x.Served.Acted() != "" && slices.Contains(r.Headlines, x.Workload) {
 			fmt.Fprintf(b, "In a run of %s under %s: %s.\n", x.Workload, x.Policy, x.Served.Acted())
+		}
+		if x.Streams != nil && slices.Contains(r.Headlines, x.Workload) {
+			fmt.Fprintf(b, "Streams in a run of %s under %s: %v.\n", x.Workload, x.Policy, x.Streams)
 		}
 	}
 }
