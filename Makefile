@@ -195,6 +195,10 @@ versions: setup ## Versions of a model change CHANGES=10 times in each of three 
 outage: ## Twenty requests across a minute in which the first replica is dead, three times: what the outage adds
 	GEARSHIFT_OUTAGE=1 scripts/measure.sh -count=1 -v -timeout 10m -run '^TestAnOutageOfTheFirstReplica$$' ./cmd/gearshift
 
+.PHONY: streams
+streams: build ## Streaming clients with a real detector, each in a process, ours and ARISE-α in turn beside the simulator: for real, 6 minutes (models first)
+	@scripts/streams.sh
+
 .PHONY: tail
 tail: setup ## Eight engines held to shares of a processor, and clients that choose by what they know: for real, ROUNDS=5 times (an hour; root)
 	@ROUNDS='$(ROUNDS)' scripts/tail.sh

@@ -251,6 +251,10 @@ func TestCommandLineFaults(t *testing.T) {
 	fail(t, []string{"replay", "--url", "x", "--trace", "y", "--format", "xml"}, "table or json")
 	fail(t, []string{"replay", "--url", "x", "--trace", "y", "--api-key-env", "NO_SUCH_KEY"}, "NO_SUCH_KEY", "empty")
 	fail(t, []string{"serve", "--scenario", "tiny", "--policy", "static:small", "--addr", "127.0.0.1:0", "--http3", ":8443"}, "--http3 :8443: tiny has no streaming clients; want a section serving.streams, or no such flag")
+	fail(t, []string{"stream", "--url", "x", "--arise-estimate"}, "--arise-estimate is for --scenes")
+	fail(t, []string{"stream", "--url", "x", "--warmup", "10s"}, "--warmup 10s", "less than --duration 10s")
+	fail(t, []string{"stream", "--url", "x", "--link", "3g"}, "--link 3g: want 5g, lte, or a file")
+	fail(t, []string{"stream", "--url", "x", "--simulate", "tiny"}, "--simulate tiny: the scenario has no serving.streams")
 	fail(t, []string{"serve", "--adr", "x"}, "--adr", "gearshift serve --help")
 }
 

@@ -291,7 +291,9 @@ func (f *Fleet) admit(h *ScheduledHost, streams []*Stream, now float64) (more bo
 		if s.Served {
 			more = true
 		} else {
-			h.full = now + f.Rest
+			if h.Policy != Alpha { // whose rules have pauses of their own
+				h.full = now + f.Rest
+			}
 			f.Driver.Waits(s, "host "+h.Name+" has no room for it any more")
 		}
 	}

@@ -16,12 +16,12 @@ type Viewer struct {
 	// From is the first frame that counts.
 	From int
 
-	last         *trail   // the result that is shown; nil: there is none
-	anchors      []*trail // results by which the rate is estimated, see anchored
-	next         int      // the first frame that is not counted yet
-	lost, frames float64
-	sum          float64 // of the drop within the present second
-	n            int     // of its frames
+	last    *trail   // the result that is shown; nil: there is none
+	anchors []*trail // results by which the rate is estimated, see anchored
+	next    int      // the first frame that is not counted yet
+	seen    seen
+	sum     float64 // of the drop within the present second
+	n       int     // of its frames
 
 	// Drops are the accuracies lost in whole seconds beyond the reference.
 	Drops []float64
@@ -130,12 +130,12 @@ const anchored = 8
 
 // estimate takes in what a result says of those before it. Two detections of one frame differ, so that a tracked result
 // seems to have lost more than it has; an older one seems to have lost as much more, and the difference of the two is
-// what was lost in between.
+// what was lost in between. What is left to lose gets less, so that the difference is one of logarithms.
 func (v *Viewer) estimate(t *trail) {
-	seen := func(old *trail) float64 { return 1 - Accuracy(v.at(old, t.from), t.path[0]) }
+	like := func(old *trail) float64 { return Accuracy(v.at(old, t.from), t.path[0]) }
 	if v.Arise {
 		if v.last != nil {
-			v.learn(seen(v.last), t.from-v.last.from)
+			v.seen.add(t.from-v.last.from, like(v.last), 1)
 		}
 		return
 	}
@@ -145,19 +145,30 @@ func (v *Viewer) estimate(t *trail) {
 	}
 	if n > 1 {
 		old, older := v.anchors[n-1], v.anchors[n-2]
-		v.learn(seen(older)-seen(old), old.from-older.from)
+		v.seen.add(old.from-older.from, like(older), like(old))
 		v.anchors = v.anchors[1:]
 	}
 	v.anchors = append(v.anchors, t)
 }
 
-// learn takes in what was lost over so many frames.
-func (v *Viewer) learn(lost float64, frames int) {
+// seen sums up how much alike tracked boxes and newly found ones are, of which the latest count most: at two strides that differ
+// by so many frames.
+type seen struct{ n, frames, longer, shorter float64 }
+
+func (s *seen) add(frames int, longer, shorter float64) {
 	keep := math.Exp(-float64(frames) / memory)
-	v.lost, v.frames = keep*v.lost+lost, keep*v.frames+float64(frames)
+	s.n, s.frames = keep*s.n+1, keep*s.frames+float64(frames)
+	s.longer, s.shorter = keep*s.longer+longer, keep*s.shorter+shorter
 }
 
 // Rate returns the estimate of what the viewer loses with each frame, which begins with the given one.
 func (v *Viewer) Rate(begin float64) float64 {
-	return max(0, begin*prior+v.lost) / (prior + v.frames)
+	lost := v.seen.shorter - v.seen.longer
+	if !v.Arise && lost > 0 {
+		lost = v.seen.n * math.Log(v.seen.shorter/max(v.seen.longer, v.seen.shorter/mostRatio))
+	}
+	return max(0, begin*prior+lost) / (prior + v.seen.frames)
 }
+
+// mostRatio bounds by how much the longer stride may lose more.
+const mostRatio = 8

@@ -216,6 +216,7 @@ func (o *streamOptions) stream(ctx context.Context, i int, begin time.Time, link
 		Heard: func(d *streams.Down) {
 			if d.Type == streams.KindResult {
 				m.Ran.add(d.Batch, 1, d.InferenceMS)
+				m.Queued += d.QueueMS
 			}
 		},
 	}

@@ -18,6 +18,7 @@ type clientMeasured struct {
 	streams.Measured
 	Failed string
 	Ran    batchTimes
+	Queued float64 // ms of all results
 	// Of drawn scenes, see [scenes.Viewer].
 	Drops        []float64
 	Loss, Stride float64
@@ -51,6 +52,9 @@ type streamed struct {
 	P50        float64 `json:"end_to_end_p50_ms"`
 	P99        float64 `json:"end_to_end_p99_ms"`
 	Network    float64 `json:"network_ms"` // in the mean over clients
+	// Queue and Inference are the means over all results, of those at the begin too.
+	Queue     float64 `json:"queue_ms"`
+	Inference float64 `json:"inference_ms"`
 	// Gap is the longest time between two results of a client, and Away without a place. Moves counts changes of hosts.
 	Gap     float64        `json:"longest_gap_ms"`
 	Away    float64        `json:"longest_away_ms"`
@@ -103,6 +107,7 @@ func (o *streamOptions) sum(measured []*clientMeasured) *streamed {
 		for size, x := range m.Ran {
 			r.Ran.add(size, x.N, x.MS)
 		}
+		r.Queue += m.Queued
 		if m.Results > 0 {
 			rates, r.Network = append(rates, m.DropRate), r.Network+m.Network
 		}
@@ -116,9 +121,10 @@ func (o *streamOptions) sum(measured []*clientMeasured) *streamed {
 	r.Estimated, r.EstimatedSpread = meanAndSpread(rates)
 	n := 0
 	for size, x := range r.Ran {
-		n, r.Batch = n+x.N, r.Batch+float64(size*x.N)
+		n, r.Batch, r.Inference = n+x.N, r.Batch+float64(size*x.N), r.Inference+x.MS
 	}
-	r.Batch /= float64(max(1, n))
+	of := float64(max(1, n))
+	r.Batch, r.Queue, r.Inference = r.Batch/of, r.Queue/of, r.Inference/of
 	if o.scenes {
 		r.Drop = o.dropped(measured)
 	}
@@ -163,8 +169,8 @@ func (o *streamOptions) dropped(measured []*clientMeasured) *trueDrop {
 
 func (r *streamed) print(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "clients %d, served %.1f in the mean of %.0f s\nresults %d of %d frames, %.1f/s in batches of %.1f, %.1f%% of batches begun later than planned\nmean stride %.1f frames, end to end p50 %.1f ms, p99 %.1f ms, of which the network %.1f ms\nlongest time between two results of a client %.0f ms, without a place %.0f ms; %d moves to another host\n",
-		r.Clients, r.Served, r.Seconds, r.Results, r.Sent, r.Rate, r.Batch, 100*r.Late, r.MeanStride, r.P50, r.P99, r.Network, r.Gap, r.Away, r.Moves)
+	fmt.Fprintf(&b, "clients %d, served %.1f in the mean of %.0f s\nresults %d of %d frames, %.1f/s in batches of %.1f, %.1f%% of batches begun later than planned\nmean stride %.1f frames, end to end p50 %.1f ms, p99 %.1f ms; network %.1f ms, queue %.1f ms, batch %.1f ms\nlongest time between two results of a client %.0f ms, without a place %.0f ms; %d moves to another host\n",
+		r.Clients, r.Served, r.Seconds, r.Results, r.Sent, r.Rate, r.Batch, 100*r.Late, r.MeanStride, r.P50, r.P99, r.Network, r.Queue, r.Inference, r.Gap, r.Away, r.Moves)
 	if d := r.Drop; d != nil {
 		fmt.Fprintf(&b, "true drop %.4f in the mean, %.4f in the worst of %d client-seconds, %.1f%% of which are above the SLA; %d clients are in the mean\ndrop rate %.4f per frame, estimated %.4f ± %.4f\n",
 			d.Mean, d.Worst, d.Seconds, 100*d.Above, d.Clients, d.Rate, r.Estimated, r.EstimatedSpread)

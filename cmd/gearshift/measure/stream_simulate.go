@@ -7,6 +7,7 @@ import (
 
 	simulated "gearshift/env/streams"
 	"gearshift/internal/scenario"
+	"gearshift/internal/splitmix"
 	"gearshift/router/profile"
 	"gearshift/serving/streams"
 )
@@ -36,6 +37,9 @@ func newStreamedSim(path string) (*streamedSim, error) {
 	return &streamedSim{served: c}, nil
 }
 
+// simulations counts the seeds of a prediction, which is their mean: clients that are drawn differ.
+const simulations = 5
+
 // run simulates each of the hosts with its part of the clients. What was measured is given: how long batches take beside the
 // profile and the network beside the link, and the drop rates that clients estimate.
 func (s *streamedSim) run(o *streamOptions, live *streamed, link *simulated.Link) (*streamedSim, error) {
@@ -49,16 +53,18 @@ func (s *streamedSim) run(o *streamOptions, live *streamed, link *simulated.Link
 		if err != nil || present == 0 {
 			return s, err
 		}
-		c.Present, c.Seed = present, o.seed+uint64(i)
-		r, err := simulated.Run(*c)
-		if err != nil {
-			return nil, err
+		for seed := range uint64(simulations) {
+			c.Present, c.Seed = present, splitmix.Mix(o.seed+seed)+uint64(i)
+			r, err := simulated.Run(*c)
+			if err != nil {
+				return nil, err
+			}
+			s.Served += r.Clients / simulations
+			s.Rate += float64(r.Batches) * r.Batch / (c.Length - c.Warmup).Seconds() / simulations
+			s.Batch, s.Late = s.Batch+r.Batch*float64(r.Batches), s.Late+r.Late*float64(r.Batches)
+			s.Drop, s.Above = s.Drop+r.Drop*r.Clients/simulations, s.Above+r.Broken*r.Clients/simulations
+			batches += r.Batches
 		}
-		s.Served += r.Clients
-		s.Rate += float64(r.Batches) * r.Batch / (c.Length - c.Warmup).Seconds()
-		s.Batch, s.Late = s.Batch+r.Batch*float64(r.Batches), s.Late+r.Late*float64(r.Batches)
-		s.Drop, s.Above = s.Drop+r.Drop*r.Clients, s.Above+r.Broken*r.Clients
-		batches += r.Batches
 	}
 	s.Batch, s.Late = s.Batch/float64(max(1, batches)), s.Late/float64(max(1, batches))
 	s.Drop, s.Above = s.Drop/max(s.Served, 1e-9), s.Above/max(s.Served, 1e-9)
