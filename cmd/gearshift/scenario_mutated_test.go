@@ -24,7 +24,7 @@ var mutations = []any{
 	"*@h1", "h1", "h9", "gearshift", "vllm", "probing", "prequal", "learned", "real_time", "{modle}-{version}",
 }
 
-// sections are added to files that lack them, sound or not.
+// mutatedSections are added to files that lack them, sound or not.
 var mutatedSections = []string{
 	`failover: {headroom: 1%}`, `failover: {backups: 5}`, `failover: {models: nosuch}`, `failover: {heartbeat: 1ms}`,
 	`rollout: {name: "{modle}-{version}"}`, `rollout: {at_once: 50}`, `rollout: {keep: 9}`, `modality: {policy: learned}`,
