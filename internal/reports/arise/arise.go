@@ -27,7 +27,8 @@ next to the figures of "ARISE" (MobiSys '24):
     and for object detection,
   - the same with plans so strict that no client loses more than its SLA in any second, and with
     faster and slower networks,
-  - how many more our own schedule carries, with one size of the model and with two,
+  - how many more our own schedule carries, with one size of the model and with two, and what keeps
+    it from a bound,
   - hard and easy clients, late batches, errors of estimates, intervals by drop rate.
 
 What the baselines leave open is tuned on other seeds. Written are DIR/report.html, report.json and a
@@ -60,6 +61,7 @@ func (s *study) study() reports.Study {
 			{ID: "clients", Title: "Clients over 5G and LTE", Make: s.clients},
 			{ID: "kept", Title: "Clients where every second keeps the SLA", Make: s.kept},
 			{ID: "ours", Title: "By deadlines, with one size and with two", Make: s.ours},
+			{ID: "losses", Title: "What keeps clients from the fluid bound", Make: s.losses},
 			{ID: "frames", Title: "Whole frames", Make: s.frames},
 			{ID: "difficulty", Title: "Hard and easy clients", Make: s.difficulty},
 			{ID: "testbed", Title: "The testbed", Make: s.testbed},

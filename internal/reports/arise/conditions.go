@@ -18,6 +18,8 @@ type conditions struct {
 	rate, apart float64 // see [streams.Content]
 	sla         [2]float64
 	still       bool    // nothing varies but the clients' phases, and no batch has grace
+	known       bool    // drop rates do not vary in time, and each result says what they are
+	margin      float64 // by how much more than estimated clients are taken to lose
 	present     int     // clients that there may be at a time; 0 is any
 	gap         float64 // accuracy that a smaller model loses, which takes a third of the time; 0 is none
 	paper       paper
@@ -111,7 +113,10 @@ func (w conditions) config(length time.Duration) (streams.Config, error) {
 		w.link = steady(w.link)
 	}
 	c.FPS, c.Link, c.SLA, c.Content.Rate, c.Content.Apart, c.Length, c.Warmup = w.fps, w.link, w.sla, w.rate, w.apart, length, warmUp
-	c.Present = w.present
+	c.Present, c.Margin = w.present, w.margin
+	if w.known {
+		c.Content.Spread, c.Content.Noise = 0, 0
+	}
 	var err error
 	c.Profile, err = w.server.profile(c.Largest)
 	if w.gap > 0 && err == nil {

@@ -94,7 +94,7 @@ func trends(groups [][]row) report.Table {
 
 // kept compares the systems that admit clients by themselves where all keep the SLA at all times (ARISE-29).
 func (s *study) kept(ctx context.Context, p *reports.Part) error {
-	p.Say("The paper has all systems but Static keep the SLA at all times. Here each plans for the largest part of the SLA, in steps of 5 %%, with which no client loses more than the whole in any second of the training seeds. The interval of the Clipper-like is tuned so. Seconds above the SLA are those above the part.")
+	p.Say("The paper has all systems but Static keep the SLA at all times. Here each plans for the largest part of the SLA, in steps of 5 %%, with which no client loses more than the whole in any second of the training seeds. The interval of the Clipper-like is tuned so.")
 	var groups [][]row
 	for _, w := range fiveG {
 		clipper, err := s.clipper(ctx, w, s.stricter)
@@ -125,7 +125,7 @@ func (s *study) kept(ctx context.Context, p *reports.Part) error {
 // ours compares ARISE with what is beyond it: clients served by deadlines, with one model and with two.
 func (s *study) ours(ctx context.Context, p *reports.Part) error {
 	const gap = 0.01
-	p.Say("Clients are served by deadlines, which follow from the strides that they may still have; with two sizes by the model that costs the server least. The smaller takes a third of the time and loses %v beside the other. As above each plans for the part of the SLA with which no client loses more than the whole in any second of the training seeds.", gap)
+	p.Say("Clients are served by deadlines, which follow from the strides that they may still have in their present second; with two sizes by the model that costs the server least. The smaller takes a third of the time and loses %v beside the other. As above each plans for the part of the SLA with which no client loses more than the whole in any second of the training seeds.", gap)
 	var groups [][]row
 	for _, w := range []conditions{strict, loose, lte()} {
 		two := w

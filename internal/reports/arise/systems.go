@@ -21,7 +21,7 @@ type setting struct {
 func (s *study) open(x setting) (int, func(context.Context, int) (*streams.Result, error), error) {
 	c, err := x.config(s.length)
 	if c.System = x.System; x.Policy == offload.Gearshift && !x.still {
-		c.Grace = 0.02
+		c.Grace, c.Weight = 0.02, 0.2
 	}
 	seeds := s.seeds
 	if x.training {
@@ -158,13 +158,11 @@ func (s *study) most(ctx context.Context, w conditions, x streams.System, known 
 	return low, nil
 }
 
-// stricter returns the conditions with the largest part of the SLA, in steps of 5 %, that can be planned for so that no
-// client loses more than the whole in any second of the training seeds.
+// stricter returns the conditions in which clients are planned for the largest part of the SLA, in steps of 5 %, with
+// which no client loses more than the whole in any second of the training seeds.
 func (s *study) stricter(ctx context.Context, w conditions, x streams.System) (planned conditions, err error) {
 	for percent := 100; percent > 0; percent -= 5 {
-		planned = w
-		planned.name += fmt.Sprintf(", planned for %d %%", percent)
-		planned.sla = [2]float64{w.sla[0] * float64(percent) / 100, w.sla[1] * float64(percent) / 100}
+		planned = w.part(percent)
 		all, err := s.sweep.Play(ctx, setting{planned, x, true})
 		if err != nil || worst(all[0]) <= w.sla[0]+offload.Same {
 			return planned, err

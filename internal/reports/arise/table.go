@@ -108,7 +108,7 @@ func (s *study) table(id, title string, groups [][]row) report.Table {
 		report.NumberColumn("drop", "Drop, mean", "", 4), report.NumberColumn("worst", "worst second", "", 4), report.NumberColumn("broken", "Seconds above the SLA", "%", 1), report.NumberColumn("fluid", "Of the fluid bound", "%", 0),
 		report.BesideColumn("interval", "Interval", "frames", 1), report.BesideColumn("batch", "Batch", "", 1), report.BesideColumn("idle", "Idle", "%", 1),
 		report.BesideColumn("late", "Later than planned", "%", 1), report.BesideColumn("estimate", "Error of estimates", "", 3),
-	}, Note: "Means over the runs with 95 % bootstrap intervals, beside the paper's. Ratios are of clients, of the first row above that has none, paired by seed; of the worst second it is the worst of all runs. The fluid bound has as many clients as could be served if intervals were not whole and nothing waited or varied."}
+	}, Note: "Means over the runs with 95 % bootstrap intervals, beside the paper's. Ratios are of clients, of the first row above that has none, paired by seed; of the worst second it is the worst of all runs. The fluid bound has as many clients as could be served at their whole SLAs if intervals were not whole and nothing waited or varied."}
 	for _, g := range groups {
 		for i, r := range g {
 			beside := func(of func(*streams.Result) float64, paper float64) report.Cell {
