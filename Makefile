@@ -98,6 +98,10 @@ onnxruntime: ## Fetch the ONNX Runtime library into .cache, for builds to come
 test: setup ## Run the tests
 	go test -timeout 9m $(GOTAGS) $(TESTFLAGS) ./...
 
+.PHONY: browser
+browser: setup ## Open the pages in a headless Chromium, which has to be there
+	scripts/measure.sh -count=1 -v -timeout 9m -run '^Test(Dashboard|StreamPage)$$' ./cmd/gearshift
+
 .PHONY: race
 race: setup ## Run the tests under the race detector
 	go test -race -timeout 25m $(GOTAGS) $(TESTFLAGS) ./...

@@ -84,19 +84,19 @@ check_oracle() {
 		say "it could not be installed: the test of plans against HiGHS will fail."
 }
 
-# Chromium clicks through the dashboard in a test, driven by an npm package.
+# Chromium opens the pages in tests, driven by an npm package.
 check_browser() {
 	local dir=serving/admin/dashboard/browser
 	if [ -z "${CHROMIUM-}" ] && ! command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null &&
 		! install_debian chromium; then
-		say "Chromium is not installed: the test of the dashboard is skipped."
+		say "Chromium is not installed: the tests of pages are skipped."
 		say "  Debian: apt-get install chromium; elsewhere: CHROMIUM=its path"
 		return
 	fi
 	[ $dir/node_modules/.package-lock.json -nt $dir/package-lock.json ] && return
 	say "installing the playwright-core npm package in $dir"
 	npm ci --prefix $dir --loglevel error --no-audit --no-fund ||
-		say "it could not be installed: the test of the dashboard is skipped."
+		say "it could not be installed: the tests of pages are skipped."
 }
 
 # The tests and bench-compare hold ONNX Runtime against our own engine where its

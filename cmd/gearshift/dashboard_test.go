@@ -28,6 +28,22 @@ func chromium() string {
 	return ""
 }
 
+// inBrowser returns the browser, and the folder of what drives it. Without them the test is skipped.
+func inBrowser(t *testing.T) (browser, dir string) {
+	t.Helper()
+	if browser = chromium(); browser == "" {
+		t.Skip("there is no Chromium to open pages in (Debian: apt-get install chromium; elsewhere: CHROMIUM=its path)")
+	}
+	dir = filepath.Join("..", "..", "serving", "admin", "dashboard", "browser")
+	if _, err := os.Stat(filepath.Join(dir, "drive.mjs")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "node_modules", "playwright-core", "package.json")); err != nil {
+		t.Skipf("there is no playwright-core to drive Chromium with (make setup): %v", err)
+	}
+	return browser, dir
+}
+
 // load asks the server again and again, streamed and not, by name and not, until
 // the context ends. The function returned waits for the last answer.
 func load(ctx context.Context, url string) (wait func()) {
@@ -73,17 +89,7 @@ var adminListening = regexp.MustCompile(`msg="admin listening" addr=(\S+)`)
 // TestDashboard clicks through the dashboard in a headless Chromium while requests
 // come in. What it clicks is in serving/admin/dashboard/browser/drive.mjs.
 func TestDashboard(t *testing.T) {
-	browser := chromium()
-	if browser == "" {
-		t.Skip("there is no Chromium to open the dashboard in (Debian: apt-get install chromium; elsewhere: CHROMIUM=its path)")
-	}
-	dir := filepath.Join("..", "..", "serving", "admin", "dashboard", "browser")
-	if _, err := os.Stat(filepath.Join(dir, "drive.mjs")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "node_modules", "playwright-core", "package.json")); err != nil {
-		t.Skipf("there is no playwright-core to drive Chromium with (make setup): %v", err)
-	}
+	browser, dir := inBrowser(t)
 	const token = "the-token-of-the-test-router"
 	t.Setenv("GEARSHIFT_ADMIN_TOKEN", token)
 	s := serveTiny(t, "--policy", "static:small", "--store", storeOfObjectives(t), "--admin-addr", "127.0.0.1:0")

@@ -113,12 +113,12 @@ func New(o Options) *Module {
 func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.server = s
 	return serving.Parts{
-		Routes: []serving.Route{
+		Routes: append(m.pageRoutes(), []serving.Route{
 			{Method: http.MethodGet, Path: Path, Access: serving.ClientKey, About: "frames of a streaming client over a WebSocket, and its schedule and results", Handler: m.serve},
 			{Method: http.MethodConnect, Path: Path, Access: serving.ClientKey, About: "the same over WebTransport, on the HTTP/3 listener alone", Handler: m.serve},
 			{Method: http.MethodGet, Path: AboutPath, Access: serving.ClientKey, About: "what streaming clients have to know: task, frames, where WebTransports are opened", Handler: m.about},
 			{Method: http.MethodGet, Path: StatePath, Access: serving.AdminRead, About: "streaming clients with their SLA and drop, and the last batches of hosts", Handler: m.serveState},
-		},
+		}...),
 		Metrics: []prometheus.Collector{m.collector()},
 	}
 }
