@@ -3,7 +3,7 @@
 # emulated link, which measure their true drop; ours and ARISE-alpha in turn, each with what the simulator predicts.
 #
 #   scripts/streams.sh                          # six minutes, once the detector is trained (some more)
-#   CLIENTS="8 20" ROUNDS=3 SECONDS_EACH=20 LINK=lte SLA=0.04 OUT=streams-out scripts/streams.sh
+#   STREAM_ARGS=--arise-estimate CLIENTS="8 20" ROUNDS=3 SECONDS_EACH=20 LINK=lte SLA=0.04 OUT=streams-out scripts/streams.sh
 #
 # Engines take the times of BATCH_MS, as an accelerator would: on a processor, batches save nothing. Prints a table of
 # medians, and leaves each run as JSON in OUT.
@@ -55,7 +55,7 @@ one() { # POLICY CLIENTS ROUND
   begin "$bin" serve --scenario "$out/$1.yaml"
   ready "http://127.0.0.1:$port/readyz"
   "$bin" stream --url "http://127.0.0.1:$port" --scenes --processes --link "$link" --sla "$sla" --clients "$2" --seed "$3" \
-    --duration "$((seconds + warmup))s" --warmup "${warmup}s" --simulate "$out/$1.yaml" --format json >"$name.json" 2>>"$out/log" ||
+    ${STREAM_ARGS:-} --duration "$((seconds + warmup))s" --warmup "${warmup}s" --simulate "$out/$1.yaml" --format json >"$name.json" 2>>"$out/log" ||
     echo "no results: $name; see $out/log" >&2
   stop
 }

@@ -43,13 +43,13 @@ func carried(bytes int, mbits, ms float64) float64 {
 	return ms + float64(8*bytes)/max(slowest, mbits)/1000
 }
 
-// Up and Down draw how long so many bytes take from the client and to it, in milliseconds.
+// Up draws how long so many bytes take from the client, in milliseconds.
 func (p *Path) Up(now time.Duration, bytes int) float64 {
 	up, _, ms := p.at(now)
 	return carried(bytes, up, ms)
 }
 
-// Down is described with [Path.Up].
+// Down draws how long so many bytes take to the client, in milliseconds.
 func (p *Path) Down(now time.Duration, bytes int) float64 {
 	_, down, ms := p.at(now)
 	return carried(bytes, down, ms)

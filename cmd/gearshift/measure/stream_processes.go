@@ -32,7 +32,7 @@ func (c *child) String() string { return fmt.Sprintf("%d@%d", c.index, c.begin) 
 // startup is how long processes may take to start before the first client begins.
 const startup = 2 * time.Second
 
-// apartly has each client emulated by a process of its own. One that fails says so in what it has measured.
+// inProcesses has each client emulated by a process of its own. One that fails says so in what it has measured.
 func (o *streamOptions) inProcesses(ctx context.Context, args []string) ([]*clientMeasured, error) {
 	self, err := os.Executable()
 	if err != nil {
