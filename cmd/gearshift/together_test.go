@@ -23,8 +23,8 @@ func TestAllTogetherForReal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes some 20 s")
 	}
-	x := startTogether(t)
-	stop := x.clients()
+	x := startTogether(t, "together.yaml")
+	stop := x.clients(true)
 	x.until("all applications at home", func(s string) bool { return strings.Contains(s, `"active":"large@h1"`) }, "/admin/failover")
 	x.order("large", "2")
 	steady := func(version string) func(string) bool {
@@ -56,6 +56,55 @@ func TestAllTogetherForReal(t *testing.T) {
 	t.Logf("%d requests, %d jobs, %d lost", x.asked, x.jobs, len(x.failed))
 }
 
+// TestStreamsTogetherForReal: clients stream over WebSockets to a fleet that answers chat, too, when one of the hosts is
+// killed. No completion is lost, chat is answered elsewhere, and all clients are served by the other host.
+func TestStreamsTogetherForReal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes some 15 s")
+	}
+	const clients = 8
+	x := startTogether(t, "streaming.yaml")
+	stop := x.clients(false)
+	x.until("chat at home with a backup", func(s string) bool {
+		return strings.Contains(s, `"active":"large@h1"`) && strings.Contains(s, `"unprotected":0`)
+	}, "/admin/failover")
+	report := make(chan string, 1)
+	go func() {
+		_, out, errs := gearshift(t, "stream", "--url", x.url, "--clients", fmt.Sprint(clients), "--duration", "10s", "--format", "json")
+		report <- out + errs
+	}()
+	served := func(h1 bool) func(string) bool {
+		return func(s string) bool {
+			var state struct {
+				Counts struct{ Served int }
+				Hosts  []struct{ Clients int }
+			}
+			return json.Unmarshal([]byte(s), &state) == nil && state.Counts.Served == clients && state.Hosts[0].Clients > 0 == h1
+		}
+	}
+	x.until("all clients served, by both hosts", served(true), "/admin/streams")
+	x.engines[0].kill()
+	x.until("all clients served by the other host", served(false), "/admin/streams")
+	x.until("chat elsewhere", func(s string) bool {
+		return strings.Contains(s, `"name":"chat"`) && !strings.Contains(s, `"active":"large@h1"`) && !strings.Contains(s, `"active":""`)
+	}, "/admin/failover")
+	var r struct {
+		Results, Moves int
+		Gap            float64 `json:"longest_gap_ms"`
+		Hosts          map[string]int
+	}
+	if text := <-report; json.Unmarshal([]byte(text), &r) != nil || r.Moves < 1 || r.Results < 100 || r.Gap > 5000 || r.Hosts["h2"] != clients {
+		t.Errorf("%s; want results, and all clients on h2 at the end; the router says\n%s", text, lastLines(x.router.log.String(), 4000))
+	}
+	x.engine(0)
+	x.until("chat at home again", func(s string) bool { return strings.Contains(s, `"active":"large@h1"`) }, "/admin/failover")
+	stop()
+	if len(x.failed) > 0 || x.asked < 50 {
+		t.Errorf("of %d requests these failed: %v; the router says\n%s", x.asked, x.failed, lastLines(x.router.log.String(), 4000))
+	}
+	t.Logf("%d requests, %d lost; %d results, %d clients moved, none was without a result for more than %.0f ms", x.asked, len(x.failed), r.Results, r.Moves, r.Gap)
+}
+
 // together is a router with its engines.
 type together struct {
 	t       *testing.T
@@ -73,24 +122,24 @@ type together struct {
 
 // startTogether starts them by the scenario of that name, with room for two of each model and slower heartbeats,
 // since other tests take the processors, too.
-func startTogether(t *testing.T) *together {
+func startTogether(t *testing.T, scenario string) *together {
 	t.Helper()
 	t.Setenv("GEARSHIFT_ADMIN_TOKEN", "token-of-this-test")
 	t.Setenv("GEARSHIFT_FLEET_TOKEN", "token-of-the-fleet")
-	text, err := os.ReadFile(filepath.Join("..", "..", "internal", "scenario", "testdata", "together.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "internal", "scenario", "testdata", scenario))
 	if err != nil {
 		t.Fatal(err)
 	}
 	x := &together{t: t, engines: make([]*process, 3), admin: freeAddr(t)}
 	edits := []string{
-		"memory: 16GiB", "memory: 32GiB", "headroom: 10%", "headroom: 60%, heartbeat: 300ms, return_after: 1s",
+		"memory: 16GiB", "memory: 32GiB", "headroom: 10%", "headroom: 60%, heartbeat: 300ms, return_after: 1s", "headroom: 60%", "headroom: 60%, heartbeat: 300ms, return_after: 1s",
 		"utilisation: 0.8, warmup: 2s", "utilisation: 1, warmup: 300ms, retry_after: 1s", "load_ms: 3000", "load_ms: 500",
 	}
 	for h := range x.engines {
 		x.addrs = append(x.addrs, freeAddr(t))
 		edits = append(edits, fmt.Sprintf("127.0.0.1:910%d", h+1), x.addrs[h])
 	}
-	x.file = write(t, "together.yaml", strings.NewReplacer(edits...).Replace(string(text)))
+	x.file = write(t, scenario, strings.NewReplacer(edits...).Replace(string(text)))
 	for h := range x.engines {
 		x.engine(h)
 	}
@@ -105,8 +154,8 @@ func (x *together) engine(host int) {
 	x.engines[host].listens(x.t)
 }
 
-// clients ask, and have jobs done, until stop is called.
-func (x *together) clients() (stop func()) {
+// clients ask, and have jobs done if the scenario has any, until stop is called.
+func (x *together) clients(jobs bool) (stop func()) {
 	ctx, end := context.WithCancel(x.t.Context())
 	var all sync.WaitGroup
 	chat := func() {
@@ -115,7 +164,11 @@ func (x *together) clients() (stop func()) {
 	job := func() {
 		x.ask(&x.jobs, "/v1/gearshift/classify", `{"model":"digits","min_quality":0.85,"total_ms":5000,"inputs":[{"image":"`+tinyPNG+`","audio":"`+tinyWAV+`"}]}`)
 	}
-	for _, f := range []func(){chat, chat, job} {
+	work := []func(){chat, chat}
+	if jobs {
+		work = append(work, job)
+	}
+	for _, f := range work {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				f()
