@@ -214,7 +214,11 @@ func (p *Planner) keep(c, was *Client, last int, over float64) bool {
 	if !p.forgives {
 		return over <= max(Same, was.over())
 	}
-	if debt := c.over(); last == was.Last && max(debt, over) > stall*c.SLA*float64(p.Longest) {
+	much := stall * c.SLA * float64(p.Longest)
+	if p.stalled {
+		much = 0
+	}
+	if debt := c.over(); last == was.Last && max(debt, over) > much {
 		c.Lost -= max(0, debt)
 		return true
 	}

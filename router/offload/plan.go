@@ -62,6 +62,7 @@ type Planner struct {
 	// lenient has nobody go for what is lost already, nor for a little. For that forgives has what clients have lost up to
 	// their first batch count as nothing.
 	lenient, forgives bool
+	stalled           bool // of late: what was lost by that is forgiven, however little
 }
 
 // spare is what has to be left where somebody is added by deadlines: rates and times vary, and who was added to a server

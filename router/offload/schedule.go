@@ -103,6 +103,7 @@ type Schedule struct {
 
 	batches []*Scheduled // in order
 	late    []*Frame     // that missed their batches
+	stood   float64      // when its server has stood still last
 	list    []Client
 	of      []*Stream
 }
@@ -204,6 +205,7 @@ func (s *Schedule) Replan(streams []*Stream, now, rest float64) (added []*Schedu
 		}
 	}
 	list, of := s.Candidates(streams, now, rest)
+	s.stalled = s.stands(now)
 	s.lenient = true
 	batches, admitted := s.Plan(list, start, s.Horizon)
 	for i, c := range of {
@@ -223,6 +225,15 @@ func (s *Schedule) Replan(streams []*Stream, now, rest float64) (added []*Schedu
 		s.batches = append(s.batches, p)
 	}
 	return s.batches[kept:], changed
+}
+
+// stands reports whether the server stands still, or has done so in the last second: a batch begins more than overdue
+// later than planned.
+func (s *Schedule) stands(now float64) bool {
+	if len(s.batches) > 0 && now-s.batches[0].planned > overdue {
+		s.stood = now
+	}
+	return s.stood > 0 && now-s.stood < float64(s.Longest)
 }
 
 // void has the frames of a batch not be sent.
@@ -294,6 +305,9 @@ func (s *Schedule) Next(now float64) (frames []*Frame, model int, late, again fl
 			continue
 		}
 		there = there[:min(len(there), len(s.Latency))]
+		if now-p.planned > overdue {
+			s.stood = now
+		}
 		s.Begin(there, p.Model, now)
 		return there, p.Model, now - p.planned, 0
 	}
