@@ -172,6 +172,9 @@ func (p *Planner) urgent(clients []Client, start, horizon float64, most, smaller
 	p.book = append(p.book[:0], clients...)
 	for i := range clients {
 		p.lag = append(p.lag, clients[i].lag())
+		if p.anew {
+			p.book[i].Ready, p.book[i].Lost = 0, 0
+		}
 	}
 	for _, i := range p.kept {
 		share, model, n := p.share(&clients[i], smaller)
@@ -211,14 +214,10 @@ func (p *Planner) urgent(clients []Client, start, horizon float64, most, smaller
 // keep reports whether a client keeps its SLA, of which a second has ended with so much over, if any, and which was so as
 // the plan began. With its first batch, before which its frame was the last, it may be forgiven.
 func (p *Planner) keep(c, was *Client, last int, over float64) bool {
-	if !p.forgives {
+	if !p.forgives || p.anew {
 		return over <= max(Same, was.over())
 	}
-	much := stall * c.SLA * float64(p.Longest)
-	if p.stalled {
-		much = 0
-	}
-	if debt := c.over(); last == was.Last && max(debt, over) > much {
+	if debt := c.over(); last == was.Last && max(debt, over) > stall*c.SLA*float64(p.Longest) {
 		c.Lost -= max(0, debt)
 		return true
 	}

@@ -196,7 +196,7 @@ func (f *Fleet) Turn(h *ScheduledHost, model int, up bool, now float64) {
 		f.forget(s)
 	}
 	for _, o := range f.Hosts {
-		o.next, o.full = min(o.next, now), 0
+		o.next, o.full, o.stood = min(o.next, now), 0, now
 	}
 }
 

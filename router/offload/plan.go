@@ -62,7 +62,9 @@ type Planner struct {
 	// lenient has nobody go for what is lost already, nor for a little. For that forgives has what clients have lost up to
 	// their first batch count as nothing.
 	lenient, forgives bool
-	stalled           bool // of late: what was lost by that is forgiven, however little
+	// stalled says that the server stood still of late, or has got the clients of another: nobody goes who would keep its SLA
+	// anew, and anew has all clients be so.
+	stalled, anew bool
 }
 
 // spare is what has to be left where somebody is added by deadlines: rates and times vary, and who was added to a server
@@ -98,18 +100,22 @@ func (p *Planner) Plan(clients []Client, start, horizon float64) (batches []Batc
 			p.kept = append(p.kept, i)
 		}
 	}
-	full := false
+	full, evicted := false, false
 	for p.spare, p.forgives = 0, false; !p.fits(clients, start, horizon); {
 		// What a stall has cost all at once needs no room for good: nobody goes for that, but nobody comes either.
 		if full = true; p.lenient && p.Policy == Gearshift && !p.forgives {
 			p.forgives = true
 			continue
 		}
+		// Nor for what no room would mend, beyond one at a time.
+		if p.lenient && p.Policy == Gearshift && (p.stalled || evicted) && p.fitsAnew(clients, start, horizon) {
+			break
+		}
 		last := len(p.kept) - 1
 		if p.Policy == Gearshift {
 			last = p.costliest(clients)
 		}
-		p.kept = slices.Delete(p.kept, last, last+1)
+		p.kept, evicted = slices.Delete(p.kept, last, last+1), true
 	}
 	for i := range clients {
 		if full || !clients[i].Waiting || p.settings[i].Interval < 1 {
@@ -125,6 +131,16 @@ func (p *Planner) Plan(clients []Client, start, horizon float64) (batches []Batc
 	}
 	slices.Sort(p.kept)
 	return p.batches, p.kept
+}
+
+// fitsAnew makes batches for the clients that are kept, and reports whether all would keep their SLAs if they had lost
+// nothing yet: what is left of a second may be too little for one of them, however few the others are.
+func (p *Planner) fitsAnew(clients []Client, start, horizon float64) bool {
+	p.anew = true
+	fits := p.fits(clients, start, horizon)
+	p.anew = false
+	p.urgent(clients, start, horizon, len(p.Latency), len(p.Smaller))
+	return fits
 }
 
 // fits makes batches for the clients that are kept, and reports whether all keep their SLAs.

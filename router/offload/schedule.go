@@ -103,7 +103,7 @@ type Schedule struct {
 
 	batches []*Scheduled // in order
 	late    []*Frame     // that missed their batches
-	stood   float64      // when its server has stood still last
+	stood   float64      // when its server has stood still last, or got the clients of another
 	list    []Client
 	of      []*Stream
 }

@@ -490,12 +490,12 @@ func TestAStallEvictsNobody(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		full := g.metric(t, "gearshift_stream_clients", `place="served"`)
 		before := g.metric(t, "gearshift_stream_evictions_total", "")
-		for range 3 {
+		for range 6 {
 			g.engines[0].stall.Store(400)
 			time.Sleep(3 * time.Second)
 		}
 		if n := g.metric(t, "gearshift_stream_evictions_total", "") - before; n > 0 {
-			t.Errorf("%v of %v clients were evicted by three stalls of 400 ms", n, full)
+			t.Errorf("%v of %v clients were evicted by six stalls of 400 ms", n, full)
 		}
 		if n := g.metric(t, "gearshift_stream_clients", `place="served"`); n < full {
 			t.Errorf("%v are served in the end, %v before", n, full)
