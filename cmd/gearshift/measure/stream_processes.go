@@ -62,7 +62,7 @@ func childMeasured(ctx context.Context, self string, args []string) *clientMeasu
 	m := &clientMeasured{}
 	if err := c.Run(); err != nil {
 		last := strings.TrimSpace(said.String())
-		m.Failed = fmt.Sprintf("a client's process: %v: %s", err, last[strings.LastIndexByte(last, '\n')+1:])
+		m.Failed = strings.TrimSuffix(fmt.Sprintf("a client's process: %v: %s", err, last[strings.LastIndexByte(last, '\n')+1:]), ": ")
 	} else if err := json.Unmarshal(out.Bytes(), m); err != nil {
 		m.Failed = fmt.Sprintf("a client's process: %v", err)
 	}

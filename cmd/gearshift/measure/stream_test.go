@@ -43,7 +43,7 @@ func TestClientsOfProcesses(t *testing.T) {
 	if m := childMeasured(t.Context(), "/bin/sh", []string{"-c", "echo started >&2; echo no memory >&2; exit 3"}); !strings.Contains(m.Failed, "exit status 3: no memory") {
 		t.Errorf("failed: %q", m.Failed)
 	}
-	if m := childMeasured(t.Context(), "/bin/sh", []string{"-c", "kill -9 $$"}); !strings.Contains(m.Failed, "killed") {
+	if m := childMeasured(t.Context(), "/bin/sh", []string{"-c", "kill -9 $$"}); m.Failed != "a client's process: signal: killed" {
 		t.Errorf("failed: %q", m.Failed)
 	}
 	want := &clientMeasured{Drops: []float64{0.01}, Ran: batchTimes{}}
