@@ -71,6 +71,7 @@ func (l webSocketCarrier) close() {
 
 // webTransportCarrier has JSON on one stream or in datagrams, and a stream for each frame.
 type webTransportCarrier struct {
+	conn    *quic.Conn
 	session *webtransport.Session
 	control *webtransport.Stream
 	got     chan []byte
@@ -90,21 +91,28 @@ func (c *Client) dialWebTransport(ctx context.Context, h http.Header) (carrier, 
 	if about.WebTransport == nil {
 		return nil, errors.New("the router has no WebTransport (serving.streams.http3)")
 	}
+	l := &webTransportCarrier{got: make(chan []byte)}
+	dial := c.Dial
+	if dial == nil {
+		dial = quic.DialAddr
+	}
 	dialer := webtransport.Dialer{
-		TLSClientConfig: about.WebTransport.trust(), DialAddr: c.Dial,
+		TLSClientConfig: about.WebTransport.trust(),
+		DialAddr: func(ctx context.Context, addr string, t *tls.Config, q *quic.Config) (*quic.Conn, error) {
+			l.conn, err = dial(ctx, addr, t, q)
+			return l.conn, err
+		},
 		QUICConfig: &quic.Config{EnableDatagrams: true, EnableStreamResetPartialDelivery: true, MaxIdleTimeout: deadTime, KeepAlivePeriod: deadTime / 3},
 	}
 	at := net.JoinHostPort(host, strconv.Itoa(about.WebTransport.Port))
-	_, session, err := dialer.Dial(ctx, "https://"+at+Path, h)
+	_, l.session, err = dialer.Dial(ctx, "https://"+at+Path, h)
 	if err != nil {
 		return nil, fmt.Errorf("WebTransport at UDP %s: %w", at, err)
 	}
-	control, err := session.OpenStream()
-	if err != nil {
-		return nil, errors.Join(err, session.CloseWithError(0, ""))
+	if l.control, err = l.session.OpenStream(); err != nil {
+		return nil, errors.Join(err, l.session.CloseWithError(0, ""))
 	}
-	l := &webTransportCarrier{session: session, control: control, got: make(chan []byte)}
-	l.reading, l.ends = context.WithCancel(session.Context())
+	l.reading, l.ends = context.WithCancel(l.session.Context())
 	l.over.Go(l.lines)
 	l.over.Go(l.datagrams)
 	return l, nil
@@ -234,4 +242,5 @@ func (l *webTransportCarrier) close() {
 	_ = l.control.SetDeadline(time.Now())
 	l.ends()
 	l.over.Wait()
+	_ = l.conn.CloseWithError(0, "") // now, since the process may end
 }
