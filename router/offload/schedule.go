@@ -91,7 +91,7 @@ type Schedule struct {
 	// Margin is by how much more than estimated clients are taken to lose, relative to it. By deadlines it is that of
 	// clients of which much is known, see [Schedule.Learn].
 	Margin float64
-	// Weight is how much one result counts in an estimate at least; 0 has the estimates come from elsewhere.
+	// Weight is how much one result counts in an estimate at least; 0 has margins not depend on how many there were.
 	Weight float64
 	// Horizon bounds how far plans go.
 	Horizon float64
@@ -148,10 +148,13 @@ func (s *Schedule) Known(c *Stream) Client {
 // before is how many results the estimate counts as with which a client comes: it is another server's, or old.
 const before = 0.5
 
+// Answered notes that the estimate of the client's rate follows one more result.
+func (c *Stream) Answered() { c.results++ }
+
 // Learn takes in what a result says of the rate at which a client loses accuracy. What it came with and its first
 // results count alike; then the latest count most.
 func (s *Schedule) Learn(c *Stream, rate float64) {
-	c.results++
+	c.Answered()
 	c.Rate += (rate - c.Rate) * max(s.Weight, 1/(float64(c.results)+before))
 }
 
