@@ -4,10 +4,14 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"gearshift/env"
 	"gearshift/env/evaluation"
+	"gearshift/env/streams"
 	"gearshift/router/fleet"
 )
 
@@ -80,5 +84,51 @@ func TestJobsInOneRun(t *testing.T) {
 		if again.SimRequestsPerS = results[i].SimRequestsPerS; !reflect.DeepEqual(again, results[i]) {
 			t.Errorf("%s comes to something else a second time", again.Workload)
 		}
+	}
+}
+
+// Batches of frames keep the invariants of the simulator beside requests that are routed, while a host is lost, and the
+// requests end although clients go on.
+func TestStreamsKeepTheInvariants(t *testing.T) {
+	text, err := os.ReadFile("testdata/streaming.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := parse(t, string(text))
+	config, err := s.Simulation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.Evaluated([]string{"poisson:10+lost:h1@10-20+streams:20,0.06,lte,8"}, 300)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Check, config.Open = true, list[0].Open; list[0].Perturb(&config) != nil || config.Beside == nil {
+		t.Fatal("nobody streams")
+	}
+	e, err := env.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Reset(1); err != nil {
+		t.Fatal(err)
+	}
+	ended, mask := 0, make([]bool, e.Actions())
+	for over := false; !over; {
+		e.ActionMask(mask)
+		step, err := e.Step(slices.Index(mask, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, over = ended+len(step.Info.Outcomes), step.Terminated
+	}
+	if n := e.Simulator().InFlight(); ended != 300 || n != 0 {
+		t.Errorf("%d requests ended of 300, and %d are under way", ended, n)
+	}
+	r := e.Beside().(interface {
+		Result(now time.Duration) *streams.Result
+	}).Result(e.Simulator().Now())
+	if r.Clients < 15 || r.Moved.N < 5 || r.Moved.Most > 0.3 {
+		t.Errorf("%+v; want 20 clients, of which those of a host move within 0.3 s", r)
 	}
 }
