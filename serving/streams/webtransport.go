@@ -77,11 +77,14 @@ func (c *webTransport) listen(take func(text bool, r io.Reader) error) {
 	frames.Wait()
 }
 
-// frames takes frames until the session ends. A newer one ends the one before, if that has not come yet.
+// frames takes frames until the session ends, in the order in which they begin. A newer one ends the one before, if that has
+// not come yet.
 func (c *webTransport) frames(take func(text bool, r io.Reader) error) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	var older *webtransport.ReceiveStream
+	taken := make(chan struct{}) // the frame before
+	close(taken)
 	for {
 		s, err := c.session.AcceptUniStream(context.Background())
 		if err != nil {
@@ -92,7 +95,11 @@ func (c *webTransport) frames(take func(text bool, r io.Reader) error) {
 		}
 		older = s
 		_ = s.SetReadDeadline(time.Now().Add(halfTime))
+		before, now := taken, make(chan struct{})
+		taken = now
 		all.Go(func() {
+			defer close(now)
+			<-before
 			if take(false, s) != nil {
 				s.CancelRead(0)
 			}
