@@ -84,8 +84,8 @@ type Config struct {
 	Largest int
 	// Smaller are further models of the server's, for [offload.Gearshift].
 	Smaller []Size
-	// Hosts, where clients share a fleet, are those that answer frames, of the Task of its table, in place of Profile, Largest and Smaller; see
-	// [Config.Beside].
+	// Hosts, where clients share a fleet, are those that answer frames, of the Task of its table, in place of Profile, Largest
+	// and Smaller; see [Config.Beside].
 	Hosts []HostSizes
 	Task  int
 	// Grace is the part of a batch's time that a schedule leaves free (ARISE-9).
