@@ -31,9 +31,10 @@ type session struct {
 	newest     int              // frame that has come
 	last       int              // frame that it was asked for
 	complained map[string]float64
-	window     float64 // the second of which messages are counted
+	window     float64 // the second of which messages and frames are counted
 	messages   int
-	received   int // frames
+	frames     int
+	received   int // frames in all
 	results    int
 	seen       seen
 
@@ -49,7 +50,8 @@ const (
 	silence       = 2 * time.Second       // without a frame until a client is not served any more
 	complaintTime = time.Second           // between two errors of a kind
 	writeTime     = 10 * time.Second      // for what a client is sent
-	mostMessages  = 20                    // in a second, beside frames
+	mostMessages  = 20                    // in a second, pings included, beside frames
+	mostSent      = 4                     // times the frames that a client has in a second
 	mostOut       = 256                   // messages that wait for a client to read
 	ahead         = 100 * time.Millisecond
 	behind        = 500 * time.Millisecond
@@ -72,12 +74,15 @@ func (x *session) run(conn connection) {
 // take takes in a message. A fault ends the session; other errors are those of reading.
 func (x *session) take(text bool, r io.Reader) error {
 	m := x.module
-	x.idle.Reset(m.Idle)
 	most := m.MaxFrame + headerBytes
 	if text {
 		most = mostText
 	}
-	b, err := x.receive(r, most)
+	var b []byte
+	err := x.comes(text)
+	if err == nil {
+		b, err = x.receive(r, most)
+	}
 	if err == nil {
 		if text {
 			err = m.hear(x, b)
@@ -95,6 +100,39 @@ func (x *session) take(text bool, r io.Reader) error {
 		}
 	}
 	return err
+}
+
+// comes counts a message or a ping (text), or a frame. It returns a fault if it is one too many within a second: what is
+// refused costs time as well, which others then lack.
+func (x *session) comes(text bool) error {
+	m := x.module
+	x.idle.Reset(m.Idle)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.frames(); now-x.window > m.FPS {
+		x.window, x.messages, x.frames = now, 0, 0
+	}
+	if !text {
+		x.frames++
+	} else {
+		x.messages++
+	}
+	switch most := max(mostMessages, int(mostSent*m.FPS)); {
+	case x.messages > mostMessages:
+		return &fault{statusWrong, "too_many_messages", fmt.Sprintf("more than %d messages in a second beside frames", mostMessages)}
+	case x.frames > most:
+		return &fault{statusWrong, "too_many_frames", fmt.Sprintf("more than %d frames in a second; want those of the schedule", most)}
+	}
+	return nil
+}
+
+// pinged takes in a ping of the client, and reports whether it is to be answered.
+func (x *session) pinged() bool {
+	if x.comes(true) == nil {
+		return true
+	}
+	go x.conn.abort() // the reader has to return first
+	return false
 }
 
 // fault is why a session ends.
@@ -241,12 +279,6 @@ func (m *Module) hear(x *session, text []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x.stream.Silent = false
-	if now := m.frames(); now-x.window > m.FPS {
-		x.window, x.messages = now, 0
-	}
-	if x.messages++; x.messages > mostMessages {
-		return &fault{statusWrong, "too_many_messages", fmt.Sprintf("more than %d messages in a second beside frames", mostMessages)}
-	}
 	if u.Type == KindHello {
 		return m.hello(x, &u)
 	}

@@ -154,7 +154,7 @@ func (m *Module) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	x := &session{identity: identity{tenant: serving.Tenant(r), address: r.RemoteAddr}, module: m, finished: make(chan struct{})}
 	x.stream.Of = x
-	conn, err := m.accept(w, r, func() { x.idle.Reset(m.Idle) })
+	conn, err := m.accept(w, r, x.pinged)
 	if err != nil {
 		return
 	}

@@ -595,6 +595,13 @@ func TestFaultsAreOfTheirSession(t *testing.T) {
 					x.text(`{"type":"report"}`)
 				}
 			}, "too_many_messages", "more than 20 messages", websocket.StatusPolicyViolation},
+			"a flood of frames": {func(x *raw) {
+				hello(x)
+				for range 300 {
+					x.frame(601, nil)
+					time.Sleep(time.Millisecond)
+				}
+			}, "too_many_frames", "more than 240 frames", websocket.StatusPolicyViolation},
 			"a large frame":      {func(x *raw) { hello(x); x.frame(601, make([]byte, 40<<10)) }, "too_large", "serving.streams.max_frame", websocket.StatusMessageTooBig},
 			"no frame at all":    {func(x *raw) { hello(x); _ = x.conn.Write(context.Background(), websocket.MessageBinary, []byte("x")) }, "invalid_frame", "a frame of 1 bytes", 0},
 			"garbage":            {func(x *raw) { x.frame(next(x), []byte("garbage")) }, "invalid_frame", "is no JPEG", 0},
@@ -624,6 +631,28 @@ func TestFaultsAreOfTheirSession(t *testing.T) {
 			t.Errorf("the other client has %d results, %d late, errors %v", m.Results, m.Late, m.Errors)
 		}
 		other.stop()
+		time.Sleep(time.Second)
+		g.released(t)
+	})
+}
+
+// Pings count as messages do.
+func TestAFloodOfPings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t)
+		defer g.stop()
+		x := g.raw(t)
+		x.text(`{"type":"hello"}`)
+		n := 0
+		answered, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		for n < 100 && x.conn.(*websocket.Conn).Ping(answered) == nil {
+			n++
+		}
+		if n < 15 || n > 20 {
+			t.Errorf("%d pings are answered in a second; want 19 beside the hello", n)
+		}
+		<-x.end
 		time.Sleep(time.Second)
 		g.released(t)
 	})

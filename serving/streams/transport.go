@@ -29,8 +29,8 @@ const (
 	statusFull     status = 1013 // try again later
 )
 
-// accept answers a client that comes by one of the transports, or says what is wrong. Pinged is called when it pings.
-func (m *Module) accept(w http.ResponseWriter, r *http.Request, pinged func()) (connection, error) {
+// accept answers a client that comes by one of the transports, or says what is wrong. Pinged is called when it pings, and reports whether it is to be answered.
+func (m *Module) accept(w http.ResponseWriter, r *http.Request, pinged func() bool) (connection, error) {
 	if r.Method == http.MethodConnect {
 		return m.acceptWebTransport(w, r)
 	}

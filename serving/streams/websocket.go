@@ -14,11 +14,11 @@ import (
 type webSocket struct{ *websocket.Conn }
 
 // acceptWebSocket answers a client that asks for a WebSocket, or says what is wrong. Pinged is called at each of the client's
-// pings.
-func acceptWebSocket(w http.ResponseWriter, r *http.Request, pinged func()) (connection, error) {
+// pings, and reports whether it is to be answered.
+func acceptWebSocket(w http.ResponseWriter, r *http.Request, pinged func() bool) (connection, error) {
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // of pages of other sites, which the server keeps out, as from all endpoints
-		Subprotocols:       []string{access.Subprotocol}, OnPingReceived: func(context.Context, []byte) bool { pinged(); return true },
+		Subprotocols:       []string{access.Subprotocol}, OnPingReceived: func(context.Context, []byte) bool { return pinged() },
 	})
 	if err != nil {
 		return nil, err
