@@ -74,7 +74,7 @@ func (s *streamedSim) run(o *streamOptions, live *streamed, link *simulated.Link
 	return s, nil
 }
 
-// The sizes of what scenes send and get, in the mean.
+// The sizes of what scenes send and get, about. They say what varies with the link's rates: the mean is the measured one.
 const frameBytes, resultBytes = 5_000.0, 15_000.0
 
 // config returns what is simulated of a host.
