@@ -44,7 +44,7 @@ const (
 	sessionTime    = 10 * time.Second // for a connection to have its session
 	deadTime       = 30 * time.Second // until one that acknowledges nothing is given up
 	mostRequests   = 2                // bidirectional streams: the session's request, and its control stream
-	mostFrames     = 5                // unidirectional streams of frames on their way; each newer one ends the one before
+	mostFrames     = 32               // unidirectional streams of frames on their way; each newer one ends the one before
 	mostHeader     = 16 << 10
 	leastWindow    = 64 << 10 // bytes that may come before they are read
 	endTime        = time.Second

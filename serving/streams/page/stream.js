@@ -138,8 +138,9 @@ async function overWebTransport(url, key, { port, certificate_sha256: hash }, he
     say: (text) => words.write(new TextEncoder().encode(text + "\n")).catch(() => {}),
     send: async (frame) => {
       older?.abort().catch(() => {}); // if it is still on its way
-      const writer = (await transport.createUnidirectionalStream()).getWriter();
-      older = writer;
+      const stream = await transport.createUnidirectionalStream().catch(() => null);
+      if (!stream) return; // too many are open: the frame is lost, and "closed" says so if the session is
+      const writer = older = stream.getWriter();
       writer.write(frame).then(() => writer.close()).catch(() => {});
     },
     close: () => transport.close(),
