@@ -136,13 +136,11 @@ func TestHalfFramesAreGivenUp(t *testing.T) {
 		}
 		open := 0
 		for ; open < 100; open++ {
-			s, err := x.OpenUniStream()
-			if err != nil {
+			if _, err := x.OpenUniStream(); err != nil { // of which the router has not heard, so that it ends none
 				break
 			}
-			_, _ = s.Write([]byte{1})
 		}
-		if open < 16 || open > 40 { // those that have just ended among them
+		if open < 16 || open > 35 { // 3 may be of HTTP/3
 			t.Errorf("%d streams can be open at the same time", open)
 		}
 		if _, err := x.OpenStream(); err == nil {
