@@ -22,7 +22,6 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
-	"github.com/quic-go/webtransport-go"
 
 	"gearshift/serving"
 	"gearshift/serving/openai/wire"
@@ -31,16 +30,18 @@ import (
 // listener takes WebTransports over HTTP/3.
 type listener struct {
 	module *Module
-	server webtransport.Server
 	port   int
 	signed signed
 	open   atomic.Int64   // connections
+	greets atomic.Int64   // handshakes that are not over
 	all    sync.WaitGroup // of them
 }
 
 // The bounds on a connection of HTTP/3, which has one session.
 const (
 	mostUnused     = 64               // connections beyond those that sessions may have
+	mostUnproven   = 64               // handshakes at once; clients beyond show first that packets reach them, which costs them a turn
+	mostGreets     = 1024             // handshakes at once
 	sessionTime    = 10 * time.Second // for a connection to have its session
 	deadTime       = 30 * time.Second // until one that acknowledges nothing is given up
 	mostRequests   = 2                // bidirectional streams: the session's request, and its control stream
@@ -84,10 +85,7 @@ func (m *Module) ServeHTTP3(conn net.PacketConn) (end func(), err error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	window := uint64(m.MaxFrame + headerBytes + leastWindow)
-	l.server.H3 = &http3.Server{Handler: http.HandlerFunc(l.serve), MaxHeaderBytes: mostHeader, ConnContext: newPeer}
-	webtransport.ConfigureHTTP3Server(l.server.H3)
-	l.server.CheckOrigin = func(*http.Request) bool { return true } // the server has, as for all requests
-	transport := &quic.Transport{Conn: conn}
+	transport := &quic.Transport{Conn: conn, ConnContext: l.greet, VerifySourceAddress: func(net.Addr) bool { return l.greets.Load() >= mostUnproven }}
 	accepting, err := transport.Listen(http3.ConfigureTLSConfig(&tls.Config{GetCertificate: l.certificate}), &quic.Config{
 		EnableDatagrams: true, EnableStreamResetPartialDelivery: true, MaxIdleTimeout: deadTime, KeepAlivePeriod: deadTime / 3,
 		MaxIncomingStreams: mostRequests, MaxIncomingUniStreams: mostFrames + 3, // which HTTP/3 has
@@ -98,12 +96,13 @@ func (m *Module) ServeHTTP3(conn net.PacketConn) (end func(), err error) {
 	}
 	m.listener.Store(l)
 	m.Log.Info("listening for WebTransport", "addr", conn.LocalAddr().String(), "certificate_sha256", hash)
-	l.all.Go(func() { l.accept(accepting) })
+	serving, stop := context.WithCancel(context.Background())
+	l.all.Go(func() { l.accept(serving, accepting) })
 	return func() {
 		m.listener.Store(nil)
 		await(endTime, func() bool { return l.open.Load() == 0 })
 		_ = accepting.Close()
-		_ = l.server.Close()
+		stop()
 		l.all.Wait()
 		_ = errors.Join(transport.Close(), conn.Close())
 	}, nil
@@ -117,12 +116,13 @@ func await(most time.Duration, over func() bool) {
 }
 
 // accept takes connections until there are no more.
-func (l *listener) accept(from *quic.Listener) {
+func (l *listener) accept(ctx context.Context, from *quic.Listener) {
 	for {
-		conn, err := from.Accept(context.Background())
+		conn, err := from.Accept(ctx)
 		if err != nil {
 			return
 		}
+		conn.Context().Value(greetKey{}).(func())()
 		if l.open.Add(1) > int64(l.module.Clients+mostUnused) {
 			l.open.Add(-1)
 			_ = conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeExcessiveLoad), "too many connections")
@@ -130,33 +130,26 @@ func (l *listener) accept(from *quic.Listener) {
 		}
 		l.all.Go(func() {
 			defer l.open.Add(-1)
-			_ = l.server.ServeQUICConn(conn) // until the connection ends, which is no fault of the router
+			newPeer(conn).serve(ctx, &http3.Server{
+				Handler: http.HandlerFunc(l.serve), MaxHeaderBytes: mostHeader, EnableDatagrams: true, AdditionalSettings: map[uint64]uint64{sessionSetting: 1},
+			})
 		})
 	}
 }
 
-// peer is a connection, which may have one session.
-type peer struct {
-	conn *quic.Conn
-	used atomic.Bool
+// greetKey is where the context of a connection has the function that says its handshake is over.
+type greetKey struct{}
+
+// greet counts a handshake: whoever sends a first packet has a connection, from whatever address, of 100 KiB and 5 s.
+func (l *listener) greet(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
+	if l.greets.Add(1) > mostGreets {
+		l.greets.Add(-1)
+		return nil, errors.New("too many handshakes")
+	}
+	over := sync.OnceFunc(func() { l.greets.Add(-1) })
+	context.AfterFunc(ctx, over)
+	return context.WithValue(ctx, greetKey{}, over), nil
 }
-
-// peerKey is where the context of a connection has it.
-type peerKey struct{}
-
-// newPeer notes a connection, which ends if it has no session in time.
-func newPeer(ctx context.Context, conn *quic.Conn) context.Context {
-	p := &peer{conn: conn}
-	late := time.AfterFunc(sessionTime, func() {
-		if !p.used.Load() {
-			p.end()
-		}
-	})
-	context.AfterFunc(conn.Context(), func() { late.Stop() })
-	return context.WithValue(ctx, peerKey{}, p)
-}
-
-func (p *peer) end() { _ = p.conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "") }
 
 // serve hands a request to the endpoint, as the server does with those of the clients' port.
 func (l *listener) serve(w http.ResponseWriter, r *http.Request) {

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
-	"github.com/quic-go/webtransport-go"
 
 	"gearshift/serving"
 	"gearshift/serving/openai/wire"
@@ -20,8 +20,8 @@ import (
 // webTransport is a [connection] over a WebTransport. JSON has a line each on the stream that the client opens first, and
 // each frame a stream of its own. Schedules and results are datagrams if they fit.
 type webTransport struct {
-	session *webtransport.Session
-	control *webtransport.Stream
+	*webTransportSession
+	control *quic.Stream
 }
 
 // halfTime bounds how long a frame may take to come, from its first byte on.
@@ -33,39 +33,40 @@ func (m *Module) acceptWebTransport(w http.ResponseWriter, r *http.Request) (con
 		serving.Fail(w, r, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "no_webtransport", Message: err.Error()})
 		return nil, err
 	}
-	l, raw := m.listener.Load(), w
+	raw := w
 	for {
 		if _, ok := raw.(http3.HTTPStreamer); ok {
 			break
 		}
 		under, ok := raw.(interface{ Unwrap() http.ResponseWriter })
-		if !ok || l == nil {
+		if !ok {
 			return bad(errors.New("CONNECT is for WebTransport, over HTTP/3"))
 		}
 		raw = under.Unwrap()
 	}
-	if p := r.Context().Value(peerKey{}).(*peer); p.used.Swap(true) {
-		return bad(errors.New("a connection has one session; want another connection"))
-	}
-	session, err := l.server.Upgrade(raw, r)
+	session, err := r.Context().Value(peerKey{}).(*peer).upgrade(raw, r)
 	if err != nil {
 		return bad(err)
 	}
 	limits := http.NewResponseController(w) // of a request; a session goes on
 	_ = errors.Join(limits.SetReadDeadline(time.Time{}), limits.SetWriteDeadline(time.Time{}))
-	opens, cancel := context.WithTimeout(r.Context(), sessionTime)
-	defer cancel()
-	control, err := session.AcceptStream(opens)
-	if err != nil {
-		_ = session.CloseWithError(webtransport.SessionErrorCode(statusWrong), "want a bidirectional stream for messages")
-		return nil, err
+	select {
+	case control := <-session.control:
+		context.AfterFunc(session.over, func() {
+			control.CancelRead(sessionGone)
+			control.CancelWrite(sessionGone)
+		})
+		return &webTransport{session, control}, nil
+	case <-session.over.Done():
+	case <-time.After(sessionTime):
 	}
-	return &webTransport{session, control}, nil
+	session.finish(statusWrong)
+	return nil, errors.New("it has opened no stream for messages")
 }
 
 func (c *webTransport) listen(take func(text bool, r io.Reader) error) {
 	var frames sync.WaitGroup
-	frames.Go(func() { c.frames(take) })
+	frames.Go(func() { c.pictures(take) })
 	lines := bufio.NewScanner(c.control)
 	lines.Buffer(nil, mostText+2) // so that one more than there may be is taken, and refused
 	for lines.Scan() && take(true, bytes.NewReader(lines.Bytes())) == nil {
@@ -77,23 +78,26 @@ func (c *webTransport) listen(take func(text bool, r io.Reader) error) {
 	frames.Wait()
 }
 
-// frames takes frames until the session ends, in the order in which they begin. A newer one ends the one before, if that has
+// pictures takes frames until the session ends, in the order in which they begin. A newer one ends the one before, if that has
 // not come yet.
-func (c *webTransport) frames(take func(text bool, r io.Reader) error) {
+func (c *webTransport) pictures(take func(text bool, r io.Reader) error) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	var older *webtransport.ReceiveStream
+	var older *quic.ReceiveStream
 	taken := make(chan struct{}) // the frame before
 	close(taken)
 	for {
-		s, err := c.session.AcceptUniStream(context.Background())
-		if err != nil {
-			return
+		var s *quic.ReceiveStream
+		select {
+		case s = <-c.peer.frames:
+		case <-c.over.Done():
 		}
 		if older != nil {
 			older.CancelRead(0)
 		}
-		older = s
+		if older = s; s == nil {
+			return
+		}
 		_ = s.SetReadDeadline(time.Now().Add(halfTime))
 		before, now := taken, make(chan struct{})
 		taken = now
@@ -108,10 +112,10 @@ func (c *webTransport) frames(take func(text bool, r io.Reader) error) {
 }
 
 func (c *webTransport) send(ctx context.Context, d *Down, text []byte) error {
-	if (d.Type == KindSchedule || d.Type == KindResult) && c.session.SendDatagram(text) == nil {
+	if (d.Type == KindSchedule || d.Type == KindResult) && c.request.SendDatagram(text) == nil {
 		return nil
 	}
-	if err := c.session.Context().Err(); err != nil {
+	if err := c.over.Err(); err != nil {
 		return err
 	}
 	late, _ := ctx.Deadline()
@@ -124,15 +128,10 @@ func (c *webTransport) send(ctx context.Context, d *Down, text []byte) error {
 func (c *webTransport) close(s status) {
 	_ = c.control.Close()
 	select {
-	case <-c.session.Context().Done():
+	case <-c.over.Done():
 	case <-time.After(endTime):
 	}
-	c.end(s)
+	c.finish(s)
 }
 
-func (c *webTransport) abort() { c.end(0) }
-
-func (c *webTransport) end(s status) {
-	_ = c.session.CloseWithError(webtransport.SessionErrorCode(s), "")
-	_ = c.control.SetDeadline(time.Now()) // who reads or writes may not hear of the end otherwise, if the client has reset the stream
-}
+func (c *webTransport) abort() { c.finish(0) }

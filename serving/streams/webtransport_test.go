@@ -8,9 +8,11 @@ import (
 	"crypto/x509"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +21,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+	"github.com/quic-go/quic-go/quicvarint"
 	"github.com/quic-go/webtransport-go"
 
 	"gearshift/serving/access"
@@ -194,6 +198,82 @@ func TestResetStreams(t *testing.T) {
 		g.released(t)
 		_ = x.CloseNow()
 	})
+}
+
+// On the stream of its request a client has nothing to say but that its session ends: the router keeps none of it, and ends a
+// session that sends much.
+func TestCapsules(t *testing.T) {
+	overHTTP3(t, "", func(t *testing.T, g *rig) {
+		conn, err := g.dialQUIC(t.Context(), "", &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h3"}}, &quic.Config{EnableDatagrams: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport := http3.Transport{EnableDatagrams: true}
+		s, err := transport.NewClientConn(conn).OpenRequestStream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _ := http.NewRequest(http.MethodConnect, "https://127.0.0.1"+streams.Path, nil)
+		r.Proto = "webtransport"
+		if err := s.SendRequestHeader(r); err != nil {
+			t.Fatal(err)
+		}
+		if a, err := s.ReadResponse(); err != nil || a.StatusCode != http.StatusOK {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		if err := http3.WriteCapsule(quicvarint.NewWriter(s), 0x99, make([]byte, 1000)); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if conn.Context().Err() != nil {
+			t.Fatal("the session has ended by a capsule that is unknown")
+		}
+		_, _ = s.Write(append([]byte{0x40, 0x99, 0xc0, 0, 1, 0, 0, 0, 0, 0}, make([]byte, 40<<10)...)) // of 2^40 bytes
+		for n := 40; ; n += 10 {
+			if _, err := s.Write(make([]byte, 10<<10)); err != nil {
+				break
+			} else if n > 1000 {
+				t.Fatalf("%d KiB of a capsule are taken", n)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(3 * time.Second)
+		g.released(t)
+	})
+}
+
+// First packets, which may be from anywhere, take no more memory than those of some connections. Others can connect meanwhile.
+func TestFirstPackets(t *testing.T) {
+	overHTTP3(t, "", func(t *testing.T, g *rig) {
+		before := runtime.NumGoroutine()
+		for range 300 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			end := g.packets.Listen()
+			transport := &quic.Transport{Conn: deaf{end, ctx}}
+			_, _ = transport.Dial(ctx, g.packets.Addr(1), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h3"}}, &quic.Config{})
+			cancel()
+			_, _ = end.Close(), transport.Close()
+		}
+		time.Sleep(100 * time.Millisecond)
+		if more := runtime.NumGoroutine() - before; more > 500 {
+			t.Errorf("%d goroutines more after 300 first packets", more)
+		}
+		x := g.dialWebTransport(t)
+		_ = x.CloseNow()
+		time.Sleep(15 * time.Second)
+		g.released(t)
+	})
+}
+
+// deaf is an end of the network that hears nothing.
+type deaf struct {
+	net.PacketConn
+	until context.Context
+}
+
+func (d deaf) ReadFrom([]byte) (int, net.Addr, error) {
+	<-d.until.Done()
+	return 0, nil, net.ErrClosed
 }
 
 // Over a link that loses one packet in 50 a client is served all the same, without errors.
