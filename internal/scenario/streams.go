@@ -175,6 +175,9 @@ func (s *Scenario) stream(c *env.Config, w workloads.Streams) error {
 	}
 	x := simulated.Default()
 	x.System = simulated.System{Name: string(served.Policy), Policy: served.Policy}
+	if served.Policy == offload.Gearshift {
+		x.Weight = offload.Learning
+	}
 	x.FPS, x.Grace, x.Margin, x.Period, x.Horizon, x.Task = served.FPS, served.Grace, served.Margin, served.Period, served.Horizon, served.Task
 	x.Content.Rate, x.SLA, x.Warmup = served.DropRate, [2]float64{w.SLA, w.SLA}, 0
 	x.Present, x.Arrivals, x.Session = w.Clients, max(10, float64(w.Clients)), w.Session

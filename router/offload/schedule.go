@@ -148,6 +148,9 @@ func (s *Schedule) Known(c *Stream) Client {
 // before is how many results the estimate counts as with which a client comes: it is another server's, or old.
 const before = 0.5
 
+// Learning is how much one result counts in an estimate by deadlines.
+const Learning = 0.2
+
 // Answered notes that the estimate of the client's rate follows one more result.
 func (c *Stream) Answered() { c.results++ }
 

@@ -22,11 +22,8 @@ type host struct {
 // quiet sets how long no frame may have waited for another batch until [offload.Alpha] adds a client (ARISE-19).
 const quiet = 400 * time.Millisecond
 
-// learning is how much one result counts in what clients estimate of themselves, about; see [offload.Schedule].
-const learning = 0.2
-
 func newHost(c *Config, h *Host, index int) *offload.ScheduledHost {
-	s := offload.Schedule{Margin: c.Margin, Weight: learning, Horizon: c.Horizon.Seconds() * c.FPS}
+	s := offload.Schedule{Margin: c.Margin, Weight: offload.Learning, Horizon: c.Horizon.Seconds() * c.FPS}
 	s.Policy, s.Grace, s.Longest = c.Policy, c.Grace, int(c.FPS)
 	if s.Verified, s.Quiet = c.Verified, quiet.Seconds()*c.FPS; c.Policy == offload.Alpha {
 		s.Grace = 0 // no batch waits

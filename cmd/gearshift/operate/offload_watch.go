@@ -102,8 +102,8 @@ pictures. It is an error if no client was served.`,
 	return c
 }
 
-// mostSamples bounds a recording.
-const mostSamples = 100_000
+// A recording has so many looks at most, each of so many clients.
+const mostSamples, mostWatched = 100_000, 1000
 
 // recording holds how streams were served over time.
 type recording struct {
@@ -128,7 +128,7 @@ func (r *recording) follow(ctx context.Context, o *operator, length, every time.
 	defer tick.Stop()
 	for begun := time.Now(); ; {
 		var s streams.State
-		if err := o.ask(ctx, http.MethodGet, fmt.Sprintf("%s?limit=%d", streams.StatePath, mostClients), nil, &s); err != nil {
+		if err := o.ask(ctx, http.MethodGet, fmt.Sprintf("%s?limit=%d", streams.StatePath, mostWatched), nil, &s); err != nil {
 			return errors.Join(ctx.Err(), err)
 		}
 		at := time.Since(begun)

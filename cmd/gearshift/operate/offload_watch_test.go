@@ -14,8 +14,8 @@ import (
 	"gearshift/serving/streams"
 )
 
-// streaming is that of a router that serves some clients on h1, and the others on h2 while that is up.
-func streaming(on1, on2, waiting int, up bool) streams.State {
+// streamingState is that of a router that serves some clients on h1, and the others on h2 while that is up.
+func streamingState(on1, on2, waiting int, up bool) streams.State {
 	s := streams.State{FPS: 60, Counts: streams.Counts{Served: on1 + on2, Waiting: waiting, Batches: uint64(10 * (on1 + on2)), Late: 2, Frames: map[string]uint64{"answered": 70}}}
 	s.Hosts = []streams.HostState{
 		{Name: "h1", Up: true, Clients: on1, Room: 0.25, Batches: []streams.BatchState{{AgoMS: 900, Frames: 2, Model: "small", TookMS: 20}, {AgoMS: 735.6, Frames: 1, Model: "large", TookMS: 38.4}, {AgoMS: 697.3, Frames: 3, Model: "large", TookMS: 30}, {AgoMS: 40, Frames: 4, Model: "large"}}},
@@ -40,13 +40,13 @@ func TestRecordingSaysWhatChanges(t *testing.T) {
 		s    streams.State
 		want string
 	}{
-		{0, streaming(0, 0, 0, true), "0 clients served, 0 waiting: 0 on h1, 0 on h2"},
-		{0.1, streaming(1, 0, 1, true), ""},
-		{1, streaming(2, 2, 0, true), "4 clients served, 0 waiting: 2 on h1, 2 on h2"},
-		{2.5, streaming(2, 2, 0, true), ""},
-		{2.6, streaming(2, 2, 1, true), "4 clients served, 1 waiting: 2 on h1, 2 on h2"},
-		{2.7, streaming(2, 0, 3, false), "2 clients served, 3 waiting: 2 on h1, h2 takes no frames"},
-		{3, streaming(4, 0, 1, false), ""},
+		{0, streamingState(0, 0, 0, true), "0 clients served, 0 waiting: 0 on h1, 0 on h2"},
+		{0.1, streamingState(1, 0, 1, true), ""},
+		{1, streamingState(2, 2, 0, true), "4 clients served, 0 waiting: 2 on h1, 2 on h2"},
+		{2.5, streamingState(2, 2, 0, true), ""},
+		{2.6, streamingState(2, 2, 1, true), "4 clients served, 1 waiting: 2 on h1, 2 on h2"},
+		{2.7, streamingState(2, 0, 3, false), "2 clients served, 3 waiting: 2 on h1, h2 takes no frames"},
+		{3, streamingState(4, 0, 1, false), ""},
 	} {
 		if got := r.add(x.at, x.s); got != x.want {
 			t.Errorf("at %v: %q; want %q", x.at, got, x.want)
@@ -68,9 +68,9 @@ func TestOffloadStatusAndWatch(t *testing.T) {
 			http.NotFound(w, r)
 			return
 		}
-		s := streaming(2, 2, 1, true)
+		s := streamingState(2, 2, 1, true)
 		if empty {
-			s = streaming(0, 0, 1, true)
+			s = streamingState(0, 0, 1, true)
 		}
 		looks.Add(1)
 		_ = json.NewEncoder(w).Encode(s)

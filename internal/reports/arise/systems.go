@@ -21,7 +21,7 @@ type setting struct {
 func (s *study) open(x setting) (int, func(context.Context, int) (*streams.Result, error), error) {
 	c, err := x.config(s.length)
 	if c.System = x.System; x.Policy == offload.Gearshift && !x.still {
-		c.Grace, c.Weight = 0.02, 0.2
+		c.Grace, c.Weight = 0.02, offload.Learning
 	}
 	seeds := s.seeds
 	if x.training {

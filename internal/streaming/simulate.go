@@ -1,4 +1,4 @@
-package measure
+package streaming
 
 import (
 	"fmt"
@@ -8,12 +8,13 @@ import (
 	simulated "gearshift/env/streams"
 	"gearshift/internal/scenario"
 	"gearshift/internal/splitmix"
+	"gearshift/router/offload"
 	"gearshift/router/profile"
 	"gearshift/serving/streams"
 )
 
-// streamedSim is what the simulator predicts of a run.
-type streamedSim struct {
+// prediction is what the simulator predicts of a run.
+type prediction struct {
 	Served float64 `json:"served"`
 	Rate   float64 `json:"results_per_second"`
 	Batch  float64 `json:"mean_batch"`
@@ -24,8 +25,8 @@ type streamedSim struct {
 	served streams.Config
 }
 
-// newStreamedSim reads the scenario of the router.
-func newStreamedSim(path string) (*streamedSim, error) {
+// newPrediction reads the scenario of the router.
+func newPrediction(path string) (*prediction, error) {
 	s, err := scenario.Load(path)
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func newStreamedSim(path string) (*streamedSim, error) {
 	if !on {
 		return nil, fmt.Errorf("--simulate %s: the scenario has no serving.streams", path)
 	}
-	return &streamedSim{served: c}, nil
+	return &prediction{served: c}, nil
 }
 
 // simulations counts the seeds of a prediction, which is their mean: clients that are drawn differ.
@@ -42,11 +43,11 @@ const simulations = 5
 
 // run simulates each of the hosts with its part of the clients. What was measured is given: how long batches take beside the
 // profile and the network beside the link, and the drop rates that clients estimate.
-func (s *streamedSim) run(o *streamOptions, live *streamed, link *simulated.Link) (*streamedSim, error) {
+func (s *prediction) run(o *Options, live *Report, link *simulated.Link) (*prediction, error) {
 	batches := 0
 	for i, h := range s.served.Hosts {
-		present := o.clients / len(s.served.Hosts)
-		if i < o.clients%len(s.served.Hosts) {
+		present := o.Clients / len(s.served.Hosts)
+		if i < o.Clients%len(s.served.Hosts) {
 			present++
 		}
 		c, err := s.config(o, live, link, h.Sizes)
@@ -54,7 +55,7 @@ func (s *streamedSim) run(o *streamOptions, live *streamed, link *simulated.Link
 			return s, err
 		}
 		for seed := range uint64(simulations) {
-			c.Present, c.Seed = present, splitmix.Mix(o.seed+seed)+uint64(i)
+			c.Present, c.Seed = present, splitmix.Mix(o.Seed+seed)+uint64(i)
 			r, err := simulated.Run(*c)
 			if err != nil {
 				return nil, err
@@ -78,12 +79,15 @@ func (s *streamedSim) run(o *streamOptions, live *streamed, link *simulated.Link
 const frameBytes, resultBytes = 5_000.0, 15_000.0
 
 // config returns what is simulated of a host.
-func (s *streamedSim) config(o *streamOptions, live *streamed, link *simulated.Link, sizes []streams.Size) (*simulated.Config, error) {
+func (s *prediction) config(o *Options, live *Report, link *simulated.Link, sizes []streams.Size) (*simulated.Config, error) {
 	c, x := simulated.Default(), &s.served
 	c.System = simulated.System{Policy: x.Policy, Verified: x.Verified}
+	if x.Policy == offload.Gearshift {
+		c.Weight = offload.Learning
+	}
 	c.FPS, c.Margin, c.Grace, c.Period, c.Horizon = x.FPS, x.Margin, x.Grace, x.Period, x.Horizon
-	c.SLA, c.Arrivals, c.Session = [2]float64{o.sla, o.sla}, 20, time.Hour
-	c.Length, c.Warmup = o.duration, o.warmup
+	c.SLA, c.Arrivals, c.Session = [2]float64{o.SLA, o.SLA}, 20, time.Hour
+	c.Length, c.Warmup = o.Duration, o.Warmup
 	c.Content.Rate, c.Content.Apart = live.Estimated, min(1, math.Sqrt(3)*live.EstimatedSpread/live.Estimated)
 	slow := live.slow(sizes[0].Latency)
 	for i, size := range sizes {
@@ -114,7 +118,7 @@ func (s *streamedSim) config(o *streamOptions, live *streamed, link *simulated.L
 }
 
 // slow returns how many times as long as by the profile the batches of results took.
-func (r *streamed) slow(latency []float64) float64 {
+func (r *Report) slow(latency []float64) float64 {
 	took, want := 0.0, 0.0
 	for size, x := range r.Ran {
 		if size <= len(latency) {

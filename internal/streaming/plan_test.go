@@ -1,7 +1,6 @@
-package operate
+package streaming
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -11,15 +10,11 @@ import (
 
 func plannedClients(t *testing.T, text string) *plannedOffload {
 	t.Helper()
-	out, err := execute(t, newOffloadPlan(), text, "--in", "-")
-	p := new(plannedOffload)
-	if err == nil {
-		err = json.Unmarshal([]byte(out), p)
-	}
+	p, err := Plan("clients.json", []byte(text))
 	if err != nil {
-		t.Fatal(err, out)
+		t.Fatal(err)
 	}
-	return p
+	return p.(*plannedOffload)
 }
 
 const table = `"latency_ms": {"1": 18, "2": 23, "3": 28, "4": 33, "5": 38, "6": 43, "8": 53}`
@@ -76,9 +71,9 @@ func TestFaultyClients(t *testing.T) {
 		`{` + table + `, "grace": 2, "clients": []}`:                                                             "grace: 2; want a part from 0 to 1",
 		`{` + table + `, "t0": 1e9, "clients": [{"id": 1, "drop_rate": 1, "last_frame": 3, "last_arrival": 5}]}`: "clients[0]: last_arrival: 5 is long before t0",
 	} {
-		out, err := execute(t, newOffloadPlan(), text, "--in", "-")
+		out, err := Plan("clients.json", []byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v, %q; want %q", text, err, out, want)
+			t.Errorf("%s: %v, %v; want %q", text, err, out, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package measure
+package streaming
 
 import (
 	"encoding/json"
@@ -15,14 +15,14 @@ import (
 
 // What clients lose is summed up by their seconds, and by clients.
 func TestStreamsAreSummedUp(t *testing.T) {
-	o := &streamOptions{duration: 12 * time.Second, warmup: 2 * time.Second, sla: 0.04, scenes: true}
-	a := &clientMeasured{Drops: []float64{0.01, 0.05}, Loss: 3, Stride: 300, Ran: batchTimes{}, Queued: 40}
+	o := &Options{Duration: 12 * time.Second, Warmup: 2 * time.Second, SLA: 0.04, Scenes: true}
+	a := &Measured{Drops: []float64{0.01, 0.05}, Loss: 3, Stride: 300, Ran: batchTimes{}, Queued: 40}
 	a.Served, a.Results, a.Late, a.DropRate, a.Network, a.Host = 10*time.Second, 4, 1, 0.01, 40, "h1"
 	a.Ran.add(2, 3, 90)
 	a.Ran.add(4, 1, 50)
-	b := &clientMeasured{Drops: []float64{0.06, 0.08}, Loss: 1, Stride: 100, Failed: "a client's process: killed"}
+	b := &Measured{Drops: []float64{0.06, 0.08}, Loss: 1, Stride: 100, Failed: "a client's process: killed"}
 	b.Served, b.Why = 5*time.Second, "no room"
-	r := o.sum([]*clientMeasured{a, b})
+	r := o.sum([]*Measured{a, b})
 	d := r.Drop
 	if math.Abs(r.Served-1.5) > 1e-9 || r.Late != 0.25 || r.Batch != 2.5 || r.Inference != 35 || r.Queue != 10 || r.Network != 40 || r.Estimated != 0.01 {
 		t.Errorf("%+v", r)
@@ -46,7 +46,7 @@ func TestClientsOfProcesses(t *testing.T) {
 	if m := childMeasured(t.Context(), "/bin/sh", []string{"-c", "kill -9 $$"}); m.Failed != "a client's process: signal: killed" {
 		t.Errorf("failed: %q", m.Failed)
 	}
-	want := &clientMeasured{Drops: []float64{0.01}, Ran: batchTimes{}}
+	want := &Measured{Drops: []float64{0.01}, Ran: batchTimes{}}
 	want.Results, want.EndToEnd = 7, []time.Duration{time.Second}
 	want.Ran.add(3, 2, 50)
 	text, err := json.Marshal(want)
@@ -106,12 +106,12 @@ serving: {streams: {task: boxes}}
 	}
 	served := map[int]float64{}
 	for _, n := range []int{3, 30} {
-		s, err := newStreamedSim(path)
+		s, err := newPrediction(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := &streamOptions{clients: n, duration: 15 * time.Second, warmup: 5 * time.Second, sla: 0.04}
-		if s, err = s.run(o, &streamed{Estimated: 0.008, EstimatedSpread: 0.001, Network: 38}, link); err != nil {
+		o := &Options{Clients: n, Duration: 15 * time.Second, Warmup: 5 * time.Second, SLA: 0.04}
+		if s, err = s.run(o, &Report{Estimated: 0.008, EstimatedSpread: 0.001, Network: 38}, link); err != nil {
 			t.Fatal(err)
 		}
 		served[n] = s.Served

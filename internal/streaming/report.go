@@ -1,4 +1,4 @@
-package measure
+package streaming
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"gearshift/serving/streams"
 )
 
-// clientMeasured holds what a client has measured. A process of one client writes it as JSON.
-type clientMeasured struct {
+// Measured holds what a client has measured. A process of one client writes it as JSON.
+type Measured struct {
 	streams.Measured
 	Failed string
 	Ran    batchTimes
@@ -36,8 +36,8 @@ func (t batchTimes) add(size, n int, ms float64) {
 	t[size] = x
 }
 
-// streamed is the report on streaming clients.
-type streamed struct {
+// Report is the report on streaming clients.
+type Report struct {
 	Clients int     `json:"clients"`
 	Served  float64 `json:"served"` // in the mean
 	Seconds float64 `json:"seconds"`
@@ -63,11 +63,11 @@ type streamed struct {
 	Waiting map[string]int `json:"waiting"` // clients by why they are not served at the end
 	Errors  map[string]int `json:"errors"`  // by code, also of connections
 	// Estimated is the mean drop rate that clients state, and EstimatedSpread the standard deviation.
-	Estimated       float64      `json:"drop_rate_estimated"`
-	EstimatedSpread float64      `json:"drop_rate_estimated_spread"`
-	Drop            *trueDrop    `json:"drop,omitempty"` // of drawn scenes
-	Ran             batchTimes   `json:"-"`
-	Simulated       *streamedSim `json:"simulated,omitempty"`
+	Estimated       float64     `json:"drop_rate_estimated"`
+	EstimatedSpread float64     `json:"drop_rate_estimated_spread"`
+	Drop            *trueDrop   `json:"drop,omitempty"` // of drawn scenes
+	Ran             batchTimes  `json:"-"`
+	Simulated       *prediction `json:"simulated,omitempty"`
 }
 
 // trueDrop is what clients lose in whole seconds beyond a server of their own, by the exact boxes.
@@ -83,8 +83,8 @@ type trueDrop struct {
 }
 
 // sum sums up what clients have measured.
-func (o *streamOptions) sum(measured []*clientMeasured) *streamed {
-	r := &streamed{Clients: len(measured), Seconds: (o.duration - o.warmup).Seconds(), Hosts: map[string]int{}, Waiting: map[string]int{}, Errors: map[string]int{}, Ran: batchTimes{}}
+func (o *Options) sum(measured []*Measured) *Report {
+	r := &Report{Clients: len(measured), Seconds: (o.Duration - o.Warmup).Seconds(), Hosts: map[string]int{}, Waiting: map[string]int{}, Errors: map[string]int{}, Ran: batchTimes{}}
 	var times []time.Duration
 	var rates []float64
 	var strides, tracked, late int
@@ -125,7 +125,7 @@ func (o *streamOptions) sum(measured []*clientMeasured) *streamed {
 	}
 	of := float64(max(1, n))
 	r.Batch, r.Queue, r.Inference = r.Batch/of, r.Queue/of, r.Inference/of
-	if o.scenes {
+	if o.Scenes {
 		r.Drop = o.dropped(measured)
 	}
 	return r
@@ -142,7 +142,7 @@ func meanAndSpread(list []float64) (mean, spread float64) {
 }
 
 // dropped sums up what was lost.
-func (o *streamOptions) dropped(measured []*clientMeasured) *trueDrop {
+func (o *Options) dropped(measured []*Measured) *trueDrop {
 	d := &trueDrop{}
 	above := 0
 	var loss, stride float64
@@ -150,12 +150,12 @@ func (o *streamOptions) dropped(measured []*clientMeasured) *trueDrop {
 		own := 0.0
 		for _, x := range m.Drops {
 			d.Seconds, d.Worst, own = d.Seconds+1, max(d.Worst, x), own+x
-			if x > o.sla {
+			if x > o.SLA {
 				above++
 			}
 		}
 		d.Mean += own
-		if own > o.sla*float64(len(m.Drops)) {
+		if own > o.SLA*float64(len(m.Drops)) {
 			d.Clients++
 		}
 		loss, stride = loss+m.Loss, stride+m.Stride
@@ -167,7 +167,8 @@ func (o *streamOptions) dropped(measured []*clientMeasured) *trueDrop {
 	return d
 }
 
-func (r *streamed) print(w io.Writer) error {
+// Print writes the report for people.
+func (r *Report) Print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "clients %d, served %.1f in the mean of %.0f s\nresults %d of %d frames, %.1f/s in batches of %.1f, %.1f%% of batches begun later than planned\nmean stride %.1f frames, end to end p50 %.1f ms, p99 %.1f ms; network %.1f ms, queue %.1f ms, batch %.1f ms\nlongest time between two results of a client %.0f ms, without a place %.0f ms; %d moves to another host\n",
 		r.Clients, r.Served, r.Seconds, r.Results, r.Sent, r.Rate, r.Batch, 100*r.Late, r.MeanStride, r.P50, r.P99, r.Network, r.Queue, r.Inference, r.Gap, r.Away, r.Moves)
