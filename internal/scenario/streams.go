@@ -85,7 +85,10 @@ func (c *checker) streams(x *Streams) {
 	c.judgeIf(x.Clients < 1 || x.Clients > 1_000_000, child(key, "clients"), "want a number from 1 to 1000000, not %d", x.Clients)
 	c.judgeIf(x.MaxFrame < 1<<10 || x.MaxFrame > 16<<20, child(key, "max_frame"), "want a size from 1KiB to 16MiB, not %d bytes", x.MaxFrame)
 	c.judgeIf(x.Idle < time.Second || x.Idle > time.Hour, child(key, "idle"), "want a time from 1s to 1h, not %v", x.Idle)
-	_, _, bad := net.SplitHostPort(x.HTTP3)
+	_, port, bad := net.SplitHostPort(x.HTTP3)
+	if bad == nil {
+		_, bad = net.LookupPort("udp", port)
+	}
 	c.judgeIf(x.HTTP3 != "" && bad != nil, child(key, "http3"), "%q is not a UDP address; want HOST:PORT or :PORT, such as 127.0.0.1:8443", x.HTTP3)
 	in := child(key, "input")
 	c.judgeIf(x.Input.Tensor == "", child(in, "tensor"), "want the name of a tensor of the engines, such as pixel_values")

@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,14 +33,15 @@ type listener struct {
 	module *Module
 	port   int
 	signed signed
-	open   atomic.Int64   // connections
-	greets atomic.Int64   // handshakes that are not over
+	open   atomic.Int64 // connections
+	greets atomic.Int64 // handshakes that are not over
+	unused waiting
 	all    sync.WaitGroup // of them
 }
 
 // The bounds on a connection of HTTP/3, which has one session.
 const (
-	mostUnused     = 64               // connections beyond those that sessions may have
+	mostUnused     = 64               // connections without a session; of more the oldest ends
 	mostUnproven   = 64               // handshakes at once; clients beyond show first that packets reach them, which costs them a turn
 	mostGreets     = 1024             // handshakes at once
 	sessionTime    = 10 * time.Second // for a connection to have its session
@@ -66,8 +68,13 @@ func (m *Module) ListenHTTP3(ctx context.Context) (end func(), err error) {
 	if errors.As(err, &op) {
 		err = op.Err // the rest of it repeats the address
 	}
+	var bad *net.AddrError
+	var unknown *net.DNSError
+	if errors.As(err, &bad) || errors.As(err, &unknown) {
+		err = fmt.Errorf("%w; want HOST:PORT or :PORT, such as 127.0.0.1:8443", err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on UDP %q: %w; want HOST:PORT or :PORT, such as 127.0.0.1:8443", m.HTTP3, err)
+		return nil, fmt.Errorf("cannot listen on UDP %q: %w", m.HTTP3, err)
 	}
 	return m.ServeHTTP3(conn)
 }
@@ -130,11 +137,38 @@ func (l *listener) accept(ctx context.Context, from *quic.Listener) {
 		}
 		l.all.Go(func() {
 			defer l.open.Add(-1)
-			newPeer(conn).serve(ctx, &http3.Server{
+			p := newPeer(conn)
+			l.unused.add(p)
+			defer l.unused.remove(p)
+			p.serve(ctx, &http3.Server{
 				Handler: http.HandlerFunc(l.serve), MaxHeaderBytes: mostHeader, EnableDatagrams: true, AdditionalSettings: map[uint64]uint64{sessionSetting: 1},
 			})
 		})
 	}
+}
+
+// waiting has the connections that wait for their session, in the order in which they came.
+type waiting struct {
+	mu   sync.Mutex // protects the list
+	list []*peer
+}
+
+// add has a connection wait, and ends the one that has waited longest if there are too many.
+func (w *waiting) add(p *peer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.waits = w
+	if w.list = append(w.list, p); len(w.list) > mostUnused {
+		w.list[0].end()
+		w.list = w.list[1:]
+	}
+}
+
+// remove has it wait no longer.
+func (w *waiting) remove(p *peer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.list = slices.DeleteFunc(w.list, func(o *peer) bool { return o == p })
 }
 
 // greetKey is where the context of a connection has the function that says its handshake is over.

@@ -22,6 +22,7 @@ import (
 type peer struct {
 	conn    *quic.Conn
 	used    atomic.Bool // by a session
+	waits   *waiting    // for that
 	control chan *quic.Stream
 	frames  chan *quic.ReceiveStream
 }
@@ -144,6 +145,7 @@ func (p *peer) upgrade(w http.ResponseWriter, r *http.Request) (*webTransportSes
 	if !client.Settings().EnableDatagrams {
 		return nil, errors.New("the client takes no datagrams")
 	}
+	p.waits.remove(p)
 	w.WriteHeader(http.StatusOK)
 	x := &webTransportSession{peer: p, request: w.(http3.HTTPStreamer).HTTPStream()}
 	x.over, x.ends = context.WithCancel(p.conn.Context())
