@@ -658,6 +658,28 @@ func TestAFloodOfPings(t *testing.T) {
 	})
 }
 
+// Fragments with nothing in them end a connection, of which nothing else would be seen.
+func TestFragmentsOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t)
+		defer g.stop()
+		conn, err := g.listener.Dial(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		go io.Copy(io.Discard, conn)
+		_, err = io.WriteString(conn, "GET "+streams.Path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n\x02\x80mask")
+		sent := 0
+		for some := strings.Repeat("\x00\x80mask", 1000); err == nil && sent < 1<<20; sent += len(some) {
+			_, err = io.WriteString(conn, some)
+		}
+		if err == nil {
+			t.Errorf("%d bytes of empty fragments were taken", sent)
+		}
+	})
+}
+
 // A client that is served and sends nothing loses its place; one that says nothing is sent away.
 func TestSilentClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
