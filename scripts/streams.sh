@@ -3,7 +3,7 @@
 # emulated link, which measure their true drop; ours and ARISE-alpha in turn, each with what the simulator predicts.
 #
 #   scripts/streams.sh                          # six minutes, once the detector is trained (some more)
-#   STREAM_ARGS=--arise-estimate CLIENTS="8 20" ROUNDS=3 SECONDS_EACH=20 LINK=lte SLA=0.04 OUT=streams-out scripts/streams.sh
+#   TRANSPORT=webtransport STREAM_ARGS=--arise-estimate CLIENTS="8 20" ROUNDS=3 SECONDS_EACH=20 LINK=lte SLA=0.04 OUT=streams-out scripts/streams.sh
 #
 # Engines take the times of BATCH_MS, as an accelerator would: on a processor, batches save nothing. Prints a table of
 # medians, and leaves each run as JSON in OUT.
@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 clients=${CLIENTS:-"8 20"} rounds=${ROUNDS:-3} seconds=${SECONDS_EACH:-20} warmup=${WARMUP:-5}
 link=${LINK:-lte} sla=${SLA:-0.04} out=${OUT:-streams-out} port=${PORT:-18100}
-batch_ms=${BATCH_MS:-1=30,8=100} models=${MODELS:-.cache/streams-models} policies=${POLICIES:-"gearshift arise-alpha"} bin=${BIN:-bin/gearshift}
+batch_ms=${BATCH_MS:-1=30,8=100} models=${MODELS:-.cache/streams-models} policies=${POLICIES:-"gearshift arise-alpha"} transport=${TRANSPORT:-websocket} bin=${BIN:-bin/gearshift}
 [ -x "$bin" ] || { echo "no $bin: run make build" >&2; exit 1; }
 [ -d "$models/boxes" ] || "$bin" models make --family boxes --out "$models"
 command -v jq >/dev/null || { echo "jq is missing: apt-get install jq" >&2; exit 1; }
@@ -43,6 +43,7 @@ serving:
   streams:
     task: boxes
     policy: $1
+    http3: "$([ "$transport" = websocket ] || echo "127.0.0.1:$((port + 2))")"
     input: {encoding: float, width: 128, height: 128, range: [-1, 1]}
 YAML
 }
@@ -55,7 +56,7 @@ one() { # POLICY CLIENTS ROUND
   begin "$bin" serve --scenario "$out/$1.yaml"
   ready "http://127.0.0.1:$port/readyz"
   "$bin" stream --url "http://127.0.0.1:$port" --scenes --processes --link "$link" --sla "$sla" --clients "$2" --seed "$3" \
-    ${STREAM_ARGS:-} --duration "$((seconds + warmup))s" --warmup "${warmup}s" --simulate "$out/$1.yaml" --format json >"$name.json" 2>>"$out/log" ||
+    $([ "$transport" = websocket ] || echo --webtransport) ${STREAM_ARGS:-} --duration "$((seconds + warmup))s" --warmup "${warmup}s" --simulate "$out/$1.yaml" --format json >"$name.json" 2>>"$out/log" ||
     echo "no results: $name; see $out/log" >&2
   stop
 }
