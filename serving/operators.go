@@ -68,16 +68,16 @@ func (s *Server) ListenAdmin(ctx context.Context) (net.Listener, error) {
 func (s *Server) ServeAdmin(ctx context.Context, l net.Listener) error {
 	addr := l.Addr().String()
 	s.home.adminAddr.Store(&addr)
-	return s.guard.Serve(ctx, s.httpServer(s.adminHandler), l, s.home.pageURL())
+	return s.guard.Serve(ctx, httpServer(&s.config, s.log, s.adminHandler), l, s.home.pageURL())
 }
 
 // httpServer serves the handler, with bounds on what a connection may cost.
-func (s *Server) httpServer(h http.Handler) *http.Server {
+func httpServer(c *config.Config, log *slog.Logger, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
-		ReadHeaderTimeout: s.config.HeaderTimeout,
-		MaxHeaderBytes:    s.config.MaxHeader,
+		ReadHeaderTimeout: c.HeaderTimeout,
+		MaxHeaderBytes:    c.MaxHeader,
 		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -245,7 +245,7 @@ func (s *Server) awaitStates(ctx context.Context) {
 // Config.ReadyGrace, takes no more connections, waits for the requests in flight as long
 // as Config.DrainTimeout allows, and cuts off the rest. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	server := s.httpServer(s.handler)
+	server := httpServer(&s.config, s.log, s.handler)
 	s.clients.Watch(server)
 	defer s.Close()
 	s.awaitStates(ctx)

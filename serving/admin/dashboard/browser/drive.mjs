@@ -25,8 +25,12 @@ const feed = "**/admin/dashboard?*";
 // disguise has the router say something else.
 async function disguise(change) {
   await page.route(feed, async (route) => {
-    const response = await route.fetch();
-    await route.fulfill({ response, body: change(await response.text()) });
+    try {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: change(await response.text()) });
+    } catch (e) {
+      if (!/already handled/.test(e.message)) throw e; // its disguise ended on the way
+    }
   });
 }
 
