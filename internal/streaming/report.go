@@ -170,9 +170,13 @@ func (o *Options) dropped(measured []*Measured) *trueDrop {
 // Print writes the report for people.
 func (r *Report) Print(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "clients %d, served %.1f in the mean of %.0f s\nresults %d of %d frames, %.1f/s in batches of %.1f, %.1f%% of batches begun later than planned\nmean stride %.1f frames, end to end p50 %.1f ms, p99 %.1f ms; network %.1f ms, queue %.1f ms, batch %.1f ms\nlongest time between two results of a client %.0f ms, without a place %.0f ms; %d moves to another host\n",
-		r.Clients, r.Served, r.Seconds, r.Results, r.Sent, r.Rate, r.Batch, 100*r.Late, r.MeanStride, r.P50, r.P99, r.Network, r.Queue, r.Inference, r.Gap, r.Away, r.Moves)
-	if d := r.Drop; d != nil {
+	fmt.Fprintf(&b, "clients %d, served %.1f in the mean of %.0f s\nresults %d of %d frames", r.Clients, r.Served, r.Seconds, r.Results, r.Sent)
+	if r.Results > 0 { // figures of none would look perfect
+		fmt.Fprintf(&b, ", %.1f/s in batches of %.1f, %.1f%% of batches begun later than planned\nmean stride %.1f frames, end to end p50 %.1f ms, p99 %.1f ms; network %.1f ms, queue %.1f ms, batch %.1f ms\nlongest time between two results of a client %.0f ms, without a place %.0f ms; %d moves to another host",
+			r.Rate, r.Batch, 100*r.Late, r.MeanStride, r.P50, r.P99, r.Network, r.Queue, r.Inference, r.Gap, r.Away, r.Moves)
+	}
+	b.WriteByte('\n')
+	if d := r.Drop; d != nil && d.Seconds > 0 {
 		fmt.Fprintf(&b, "true drop %.4f in the mean, %.4f in the worst of %d client-seconds, %.1f%% of which are above the SLA; %d clients are in the mean\ndrop rate %.4f per frame, estimated %.4f ± %.4f\n",
 			d.Mean, d.Worst, d.Seconds, 100*d.Above, d.Clients, d.Rate, r.Estimated, r.EstimatedSpread)
 	}

@@ -38,6 +38,15 @@ func TestStreamsAreSummedUp(t *testing.T) {
 	}
 }
 
+// A report without results has no figures that look perfect.
+func TestNothingIsNotPerfect(t *testing.T) {
+	var b strings.Builder
+	r := (&Options{Duration: time.Second, Scenes: true}).sum([]*Measured{{Failed: "connection refused"}})
+	if err := r.Print(&b); err != nil || strings.Contains(b.String(), "0.0 ms") || strings.Contains(b.String(), "0.0%") || !strings.Contains(b.String(), "errors: connection refused: 1") {
+		t.Errorf("%v: %s", err, b.String())
+	}
+}
+
 // A process that ends early says so, and one that ends well what its client has measured.
 func TestClientsOfProcesses(t *testing.T) {
 	if m := childMeasured(t.Context(), "/bin/sh", []string{"-c", "echo started >&2; echo no memory >&2; exit 3"}); !strings.Contains(m.Failed, "exit status 3: no memory") {

@@ -658,6 +658,23 @@ func TestAFloodOfPings(t *testing.T) {
 	})
 }
 
+// A request that is of no WebSocket is told so, as by all endpoints.
+func TestARequestIsNoStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t)
+		defer g.stop()
+		response, err := g.listener.Client().Get("http://127.0.0.1" + streams.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		var body struct{ Error struct{ Code string } }
+		if err := json.NewDecoder(response.Body).Decode(&body); err != nil || response.StatusCode != http.StatusUpgradeRequired || response.Header.Get("Upgrade") != "websocket" || body.Error.Code != "no_websocket" {
+			t.Errorf("status %d, %v, %v", response.StatusCode, body, err)
+		}
+	})
+}
+
 // Fragments with nothing in them end a connection, of which nothing else would be seen.
 func TestFragmentsOfNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -7,11 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 
 	"github.com/coder/websocket"
 
+	"gearshift/serving"
 	"gearshift/serving/access"
+	"gearshift/serving/openai/wire"
 )
 
 // webSocket is a [connection] over a WebSocket: frames are its binary messages.
@@ -88,6 +91,12 @@ func (r messageReader) Read(b []byte) (n int, err error) {
 // acceptWebSocket answers a client that asks for a WebSocket, or says what is wrong. Pinged is called at each of the client's
 // pings, and reports whether it is to be answered.
 func acceptWebSocket(w http.ResponseWriter, r *http.Request, pinged func() bool) (connection, error) {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		w.Header().Set("Upgrade", "websocket")
+		err := errors.New("a stream is a WebSocket, or over HTTP/3 a WebTransport; see docs/offload.md")
+		serving.Fail(w, r, http.StatusUpgradeRequired, wire.Error{Type: wire.InvalidRequest, Code: "no_websocket", Message: err.Error()})
+		return nil, err
+	}
 	idle := new(allowance)
 	conn, err := websocket.Accept(hijacked{w, idle}, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // of pages of other sites, which the server keeps out, as from all endpoints
