@@ -172,7 +172,7 @@ func (p *Planner) urgent(clients []Client, start, horizon float64, most, smaller
 	p.book = append(p.book[:0], clients...)
 	for i := range clients {
 		p.lag = append(p.lag, clients[i].lag())
-		if p.anew {
+		if p.fresh {
 			p.book[i].Ready, p.book[i].Lost = 0, 0
 		}
 	}
@@ -214,7 +214,7 @@ func (p *Planner) urgent(clients []Client, start, horizon float64, most, smaller
 // keep reports whether a client keeps its SLA, of which a second has ended with so much over, if any, and which was so as
 // the plan began. With its first batch, before which its frame was the last, it may be forgiven.
 func (p *Planner) keep(c, was *Client, last int, over float64) bool {
-	if !p.forgives || p.anew {
+	if !p.forgives || p.fresh {
 		return over <= max(Same, was.over())
 	}
 	if debt := c.over(); last == was.Last && max(debt, over) > stall*c.SLA*float64(p.Longest) {

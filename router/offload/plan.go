@@ -63,8 +63,8 @@ type Planner struct {
 	// their first batch count as nothing.
 	lenient, forgives bool
 	// stalled says that the server stood still of late, or has got the clients of another: nobody goes who would keep its SLA
-	// anew, and anew has all clients be so.
-	stalled, anew bool
+	// from now on, and fresh takes all clients to have lost nothing yet.
+	stalled, fresh bool
 }
 
 // spare is what has to be left where somebody is added by deadlines: rates and times vary, and who was added to a server
@@ -108,7 +108,7 @@ func (p *Planner) Plan(clients []Client, start, horizon float64) (batches []Batc
 			continue
 		}
 		// Nor for what no room would mend, beyond one at a time.
-		if p.lenient && p.Policy == Gearshift && (p.stalled || evicted) && p.fitsAnew(clients, start, horizon) {
+		if p.lenient && p.Policy == Gearshift && (p.stalled || evicted) && p.fitsFresh(clients, start, horizon) {
 			break
 		}
 		last := len(p.kept) - 1
@@ -117,28 +117,29 @@ func (p *Planner) Plan(clients []Client, start, horizon float64) (batches []Batc
 		}
 		p.kept, evicted = slices.Delete(p.kept, last, last+1), true
 	}
+	tried := false
 	for i := range clients {
 		if full || !clients[i].Waiting || p.settings[i].Interval < 1 {
 			continue
 		}
-		p.kept, p.spare = append(p.kept, i), spare
+		p.kept, p.spare, tried = append(p.kept, i), spare, true
 		if full = !p.fits(clients, start, horizon); full {
 			p.kept = p.kept[:len(p.kept)-1]
 		}
-		if p.spare = 0; full || p.Policy == Gearshift {
-			p.fits(clients, start, horizon)
-		}
+	}
+	if p.spare = 0; tried && (full || p.Policy == Gearshift) {
+		p.fits(clients, start, horizon)
 	}
 	slices.Sort(p.kept)
 	return p.batches, p.kept
 }
 
-// fitsAnew makes batches for the clients that are kept, and reports whether all would keep their SLAs if they had lost
+// fitsFresh makes batches for the clients that are kept, and reports whether all would keep their SLAs if they had lost
 // nothing yet: what is left of a second may be too little for one of them, however few the others are.
-func (p *Planner) fitsAnew(clients []Client, start, horizon float64) bool {
-	p.anew = true
+func (p *Planner) fitsFresh(clients []Client, start, horizon float64) bool {
+	p.fresh = true
 	fits := p.fits(clients, start, horizon)
-	p.anew = false
+	p.fresh = false
 	p.urgent(clients, start, horizon, len(p.Latency), len(p.Smaller))
 	return fits
 }
