@@ -68,11 +68,7 @@ func (r *run) newServer(index int) *server {
 	var latency [][]float64
 	var gaps []float64
 	for i, size := range h.Sizes {
-		var list []float64
-		for _, ms := range size.Latency {
-			list = append(list, ms*r.FPS/1000)
-		}
-		if latency = append(latency, list); i > 0 {
+		if latency = append(latency, offload.InFrames(size.Latency, r.FPS)); i > 0 {
 			gaps = append(gaps, size.Gap)
 		}
 	}

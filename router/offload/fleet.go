@@ -24,6 +24,14 @@ type ScheduledHost struct {
 	next    float64     // when it is planned again
 }
 
+// InFrames returns times in ms in frame intervals.
+func InFrames(ms []float64, fps float64) (frames []float64) {
+	for _, t := range ms {
+		frames = append(frames, t*fps/1000)
+	}
+	return frames
+}
+
 // NewScheduledHost makes a host of its times of batches by model and size. Those of a size that one of the models has not are left
 // out. The schedule has all else that it needs; the gaps of the models after the first are those.
 func NewScheduledHost(name string, s Schedule, latency [][]float64, gaps ...float64) *ScheduledHost {

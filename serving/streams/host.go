@@ -31,11 +31,7 @@ func newHost(c *Config, h *Host, index int) *offload.ScheduledHost {
 	var latency [][]float64
 	var gaps []float64
 	for i, size := range h.Sizes {
-		var list []float64
-		for _, ms := range size.Latency {
-			list = append(list, ms*c.FPS/1000)
-		}
-		if latency = append(latency, list); i > 0 {
+		if latency = append(latency, offload.InFrames(size.Latency, c.FPS)); i > 0 {
 			gaps = append(gaps, size.Gap)
 		}
 	}
