@@ -1,6 +1,7 @@
 package env
 
 import (
+	"fmt"
 	"time"
 
 	"gearshift/router/control"
@@ -23,13 +24,32 @@ func (b *Beside) Lease(replica, task int, now time.Duration) fleet.Lease {
 	return placeOf(b.Ledger, replica, task, now)
 }
 
+// placeOf takes a place for a batch, which waits in the engine where all are taken.
+func placeOf(l *fleet.Ledger, replica, task int, now time.Duration) fleet.Lease {
+	lease, ok := l.Begin(replica, task)
+	for v := new(fleet.View); !ok; {
+		if l.View(now, v); !v.Uncapped(replica) {
+			break
+		}
+		lease, ok = l.BeginOver(v, fleet.Lease{}, replica, task)
+	}
+	return lease
+}
+
 // Broke has controllers know of a batch that is lost with its replica.
 func (b *Beside) Broke(replica int, began, now time.Duration) {
 	b.observe(control.Event{At: now, Kind: control.Broken, Replica: replica, Began: began})
 }
 
-// share has a follower act on an idle simulator that has a router.
+// share has jobs and a follower act on an idle simulator that has a router.
 func (s *Simulator) share(c *Config, l *fleet.Ledger, seed uint64) (err error) {
+	if c.Jobs != nil {
+		j, err := c.Jobs(seed)
+		if err != nil {
+			return fmt.Errorf("cannot make jobs: %w", err)
+		}
+		s.attach(j, l)
+	}
 	if c.Beside == nil {
 		return nil
 	}

@@ -163,13 +163,6 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 	e.sim.join(e.ledger, e.routers)
 	e.routers.schedule(&e.sim.agenda)
 	e.sim.startControllers(&e.config, e.ledger, seed)
-	if e.config.Jobs != nil {
-		j, err := e.config.Jobs(seed)
-		if err != nil {
-			return nil, fmt.Errorf("cannot make jobs: %w", err)
-		}
-		sim.attach(j, e.ledger)
-	}
 	if err := sim.share(&e.config, e.ledger, seed); err != nil {
 		return nil, err
 	}

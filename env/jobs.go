@@ -241,18 +241,6 @@ func (j *Jobs) lease(st *jobState) fleet.Lease {
 	return placeOf(j.ledger, st.replica, task, j.now)
 }
 
-// placeOf takes a place for a batch, which waits in the engine where all are taken.
-func placeOf(l *fleet.Ledger, replica, task int, now time.Duration) fleet.Lease {
-	lease, ok := l.Begin(replica, task)
-	for v := new(fleet.View); !ok; {
-		if l.View(now, v); !v.Uncapped(replica) {
-			break
-		}
-		lease, ok = l.BeginOver(v, fleet.Lease{}, replica, task)
-	}
-	return lease
-}
-
 // follow follows a request of a batch that has ended, or is broken.
 func (j *Jobs) follow(id uint64, at time.Duration, broken bool) {
 	worker := int(id &^ ofJobs >> 32)

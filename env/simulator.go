@@ -62,33 +62,31 @@ func (o *Outcome) Deadlines(t *fleet.Task) fleet.Deadlines {
 // Simulator advances the engines of all hosts, one event per engine iteration, and between
 // them the items of the agenda.
 type Simulator struct {
-	table      *fleet.Table
-	laws       []Law
-	hosts      []*engine.Host // the same, where engines are their law; nil under another
-	order      hostHeap
-	locations  []location // by replica
-	inputKinds [][]int    // of the tasks' input, by replica and task; nil where its engine has none
-	now        time.Duration
-	jobs       []job // by sequence ID; slots are reused
-	free       []uint64
-	event      []engine.Event
-	check      bool
-	began      int
-	ended      int
+	table        *fleet.Table
+	laws         []Law
+	hosts        []*engine.Host // the same, where engines are their law; nil under another
+	order        hostHeap
+	locations    []location // by replica
+	inputKinds   [][]int    // of the tasks' input, by replica and task; nil where its engine has none
+	now          time.Duration
+	jobs         []job // by sequence ID; slots are reused
+	free         []uint64
+	event        []engine.Event
+	check        bool
+	began, ended int
 
-	drift    *driftFeed                                                     // may be nil
-	marginal *marginalReward                                                // may be nil
-	routers  *routerReplicas                                                // may be nil
-	work     func(r fleet.Request, outputTokens, replica int) time.Duration // under other laws than engines'
-	follower Follower                                                       // of requests that no ledger counts, or beside those that are routed; may be nil
-	shared   bool                                                           // with requests that are routed, by the follower
-	beside   int                                                            // its requests under way; departed have ended
-	departed int
-	limit    time.Duration     // until when engines run, unless the follower has something due before
-	period   time.Duration     // in which it measures
-	source   *Jobs             // may be nil
-	batch    []engine.Sequence // of the source, its memory
-	paused   bool              // by the source
+	drift            *driftFeed                                                     // may be nil
+	marginal         *marginalReward                                                // may be nil
+	routers          *routerReplicas                                                // may be nil
+	work             func(r fleet.Request, outputTokens, replica int) time.Duration // under other laws than engines'
+	follower         Follower                                                       // of requests that no ledger counts, or beside those that are routed; may be nil
+	shared           bool                                                           // with requests that are routed, by the follower
+	beside, departed int                                                            // its requests under way, and those that have ended
+	limit            time.Duration                                                  // until when engines run, unless the follower has something due before
+	period           time.Duration                                                  // in which it measures
+	source           *Jobs                                                          // may be nil
+	batch            []engine.Sequence                                              // of the source, its memory
+	paused           bool                                                           // by the source
 
 	agenda   Agenda
 	losses   []HostLoss // in the order in which they begin; read-only

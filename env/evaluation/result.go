@@ -37,7 +37,7 @@ type Result struct {
 	// Served is what became of requests that may have to wait; nil where each is begun at
 	// its arrival.
 	Served *Served `json:"as_served,omitempty"`
-	// Streams is what became of clients that stream to the same fleet; nil without any.
+	// Streams reports on clients that stream to the same fleet; nil without any.
 	Streams *Streams `json:"streams,omitempty"`
 	// Rule is whether the policy is one that is written down, not learned.
 	Rule bool `json:"-"`

@@ -7,9 +7,9 @@ import (
 	"gearshift/env/streams"
 )
 
-// Streams is what became of clients that stream frames to the fleet, in the mean of a run.
+// Streams reports on clients that stream frames to the fleet, in the mean of a run.
 type Streams struct {
-	// Clients is how many were served at a time.
+	// Clients counts those that were served at a time.
 	Clients float64 `json:"clients"`
 	// Seconds counts the whole seconds of clients that were served, and Above those of them in which a client lost
 	// more than its SLA.
