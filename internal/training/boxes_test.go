@@ -208,9 +208,9 @@ func TestBoxesSamples(t *testing.T) {
 	}
 }
 
-// What clients estimate by what they see of a second, in comparison with what they lose, over scenes of all difficulties
-// by the model in the folder that BOXES names. Two strides say more of a scene than one.
-func TestEstimatesOfDrop(t *testing.T) {
+// measuredDetector opens the detector in the folder that BOXES names, to be measured.
+func measuredDetector(t *testing.T) *onnxruntime.Detector {
+	t.Helper()
 	folder := os.Getenv("BOXES")
 	if folder == "" {
 		t.Skip("a measurement of minutes, of a detector that models make has made: BOXES=its folder asks for it")
@@ -220,7 +220,14 @@ func TestEstimatesOfDrop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
+	t.Cleanup(d.Close)
+	return d
+}
+
+// What clients estimate by what they see of a second, in comparison with what they lose, over scenes of all difficulties
+// by the model in the folder that BOXES names. Two strides say more of a scene than one.
+func TestEstimatesOfDrop(t *testing.T) {
+	d := measuredDetector(t)
 	const perDifficulty, seconds, stride = 20, 4, 8
 	type rates struct{ lost, one, two []float64 } // per frame of stride: what is lost, and estimated by one stride and by two
 	add := func(r *rates, lost, one, two float64) {

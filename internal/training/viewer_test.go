@@ -5,7 +5,6 @@ import (
 	"image"
 	"image/jpeg"
 	"math"
-	"os"
 	"slices"
 	"testing"
 
@@ -45,16 +44,7 @@ func shrunk(t *testing.T, d *onnxruntime.Detector, s *scenes.Scene, frames int) 
 // BOXES names: scaling costs no accuracy, and the drop that is measured by the results that come is that which a
 // reference of its own detections measures.
 func TestViewersOfADetector(t *testing.T) {
-	folder := os.Getenv("BOXES")
-	if folder == "" {
-		t.Skip("a measurement of minutes, of a detector that models make has made: BOXES=its folder asks for it")
-	}
-	findONNX(t)
-	d, err := onnxruntime.OpenDetector(folder, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := measuredDetector(t)
 	const count, seconds, late = 12, 6, 5
 	reference := scenes.Reference{First: 4, Frames: 1}
 	intervals := []int{3, 6, 9, 12, 16, 24}

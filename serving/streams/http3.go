@@ -174,7 +174,7 @@ func (w *waiting) remove(p *peer) {
 // greetKey is where the context of a connection has the function that says its handshake is over.
 type greetKey struct{}
 
-// greet counts a handshake: whoever sends a first packet has a connection, from whatever address, of 100 KiB and 5 s.
+// greet counts a handshake: a first packet from any address makes a connection, of 100 KiB for 5 s.
 func (l *listener) greet(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
 	if l.greets.Add(1) > mostGreets {
 		l.greets.Add(-1)

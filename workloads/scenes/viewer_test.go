@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// noisy returns the boxes of a frame as a detector finds them that errs by so many pixels in each frame anew.
+// noisy returns the boxes of a frame as a detector finds them that errs by so many pixels, drawn for each frame.
 func noisy(s *Scene, frame int, pixels float32, random *rand.Rand) []Box {
 	boxes := s.Boxes(frame)
 	for i := range boxes {

@@ -14,7 +14,7 @@ import (
 	"gearshift/serving/streams"
 )
 
-// streamingState is that of a router that serves some clients on h1, and the others on h2 while that is up.
+// streamingState returns the state of a router that serves some clients on h1, and the others on h2 while that is up.
 func streamingState(on1, on2, waiting int, up bool) streams.State {
 	s := streams.State{FPS: 60, Counts: streams.Counts{Served: on1 + on2, Waiting: waiting, Batches: uint64(10 * (on1 + on2)), Late: 2, Frames: map[string]uint64{"answered": 70}}}
 	s.Hosts = []streams.HostState{
