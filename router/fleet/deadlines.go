@@ -66,6 +66,11 @@ func met(took, deadline time.Duration) bool { return took <= deadline || deadlin
 // one per output token does at the paper's 40 ms: milliseconds of a whole answer are not
 // those of one token.
 func (t *Task) Utility(variant int, took Times, d Deadlines) float64 {
+	return t.Worth(t.Quality[variant], took, d)
+}
+
+// Worth is Utility for an answer whose quality is known, such as by a label.
+func (t *Task) Worth(quality float64, took Times, d Deadlines) float64 {
 	left := 1.0
 	if d.PerToken > 0 {
 		left = t.factor(Milliseconds(took.PerToken), Milliseconds(d.PerToken))
@@ -76,7 +81,7 @@ func (t *Task) Utility(variant int, took Times, d Deadlines) float64 {
 	if !met(took.Total, d.Total) {
 		left *= t.share(took.Total, d.Total)
 	}
-	return t.Weight * left * t.Quality[variant]
+	return t.Weight * left * quality
 }
 
 // paperDeadline is the deadline of the paper, in milliseconds per output token, at which

@@ -36,6 +36,8 @@ type Request struct {
 	// Without lists replicas that cannot answer it, whatever their variants: to a decision
 	// about it they are down. The list is read-only.
 	Without []int
+	// Predicted is the quality of its answers as far as its prompt shows it.
+	Predicted Prediction
 }
 
 // Ledger turns events (a request arrived, a lease began or ended, a replica went down) into

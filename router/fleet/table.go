@@ -209,7 +209,7 @@ func (t *Table) Reaches(r *Request, variant int) bool {
 	if r.Variants != 0 && r.Variants>>variant&1 == 0 || r.Holding != 0 && r.Holding>>variant&1 == 0 {
 		return false
 	}
-	return r.MinQuality <= 0 || t.Tasks[r.Task].Quality[variant] >= r.MinQuality
+	return r.MinQuality <= 0 || t.Assured(r, variant) >= r.MinQuality
 }
 
 // Serves reports whether the replica can answer the request: where only one can, it is that.
