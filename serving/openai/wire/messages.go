@@ -26,11 +26,14 @@ func (m *Meter) message(kind []byte) bool {
 	return false
 }
 
-// begins takes in the message that the first event carries. It states the prompt, and the
-// output up to then, which is not its count.
+// begins takes in the message that the first event carries. It has the answer's ID, and states
+// the prompt, and the output up to then, which is not its count.
 func (m *Meter) begins(message []byte) {
 	Members(message, func(key []byte, start, end int) bool {
-		if string(key) == "usage" {
+		switch string(key) {
+		case "id":
+			m.names(message[start:end])
+		case "usage":
 			stated := m.stated
 			m.usage(message[start:end])
 			m.stated = stated

@@ -38,10 +38,11 @@ type Meter struct {
 	refused   bool // an error says that the request is at fault
 	garbled   bool
 	closed    bool
-	torn      bool   // the last line, or event, has no end
-	fault     int    // the status that an error names; zero if none does
-	id        []byte // JSON text; of a stream, only the Responses API's
-	budget    Budget // of what is kept; nil has no bound beyond meterLimit
+	torn      bool     // the last line, or event, has no end
+	fault     int      // the status that an error names; zero if none does
+	id        []byte   // JSON text
+	short     [64]byte // has the ID of a stream, if it fits
+	budget    Budget   // of what is kept; nil has no bound beyond meterLimit
 	charged   int64
 }
 
@@ -234,11 +235,19 @@ func (m *Meter) Fault() int { return m.fault }
 // themselves at fault.
 func (m *Meter) Refused() bool { return m.refused }
 
-// ID is the answer's own, empty as long as it is not known. Of streams it is that of
-// the Responses API's alone.
+// ID is the answer's own, empty as long as it is not known.
 func (m *Meter) ID() string {
 	id, _ := text(m.id)
 	return id
+}
+
+// PlainID returns what [Meter.ID] does without allocating it, until the next Write. It is nil
+// also for an ID with escapes.
+func (m *Meter) PlainID() []byte {
+	if len(m.id) <= 2 || m.id[0] != '"' || bytes.IndexByte(m.id, '\\') >= 0 {
+		return nil
+	}
+	return m.id[1 : len(m.id)-1]
 }
 
 // Garbled says that an answer in one piece is no JSON object, as far as it has come, or

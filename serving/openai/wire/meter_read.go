@@ -44,6 +44,8 @@ func (m *Meter) read(object []byte) bool {
 			}
 		case "response":
 			m.response(value)
+		case "id":
+			m.names(value)
 		default:
 			if !m.events {
 				m.part(string(key), value)
@@ -83,8 +85,19 @@ func (m *Meter) part(key string, value []byte) {
 		}
 	case "data":
 		m.hollow = m.hollow || empty(value)
-	case "id":
-		m.id = value // what is pending is not written over
+	}
+}
+
+// longestID bounds what is kept of a stream's ID. None is as long.
+const longestID = 1 << 10
+
+// names takes in an ID, of which a stream's first is its own.
+func (m *Meter) names(id []byte) {
+	switch {
+	case !m.events:
+		m.id = id // what is pending is not written over
+	case m.id == nil && len(id) <= longestID:
+		m.id = append(m.short[:0], id...)
 	}
 }
 
@@ -118,7 +131,7 @@ func (m *Meter) response(value []byte) {
 			m.erred(value[start:end])
 		case "id":
 			if m.id == nil {
-				m.id = bytes.Clone(value[start:end])
+				m.names(value[start:end])
 			}
 		case "output":
 			m.filled = m.filled || !empty(value[start:end])

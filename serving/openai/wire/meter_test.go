@@ -145,6 +145,11 @@ func TestMeterReadsTheID(t *testing.T) {
 		{"first event", true, `data: {"type":"response.created","response":{"id":"resp_1"}}` + "\n\n", "resp_1"},
 		{"last event", true, responsesStream + `data: {"response":{"id":"resp_1"},"type":"response.completed"}` + "\n\n", "resp_1"},
 		{"first of two", true, `data: {"response":{"id":"resp_1"}}` + "\n\n" + `data: {"response":{"id":"resp_2"}}` + "\n\n", "resp_1"},
+		{"chat in one piece", false, `{"id":"chatcmpl-1","choices":[{"message":{"content":"a"}}]}`, "chatcmpl-1"},
+		{"first event of a chat", true, `data: {"id":"chatcmpl-1","choices":[{"delta":{"content":"a"}}]}` + "\n\n" + `data: {"id":"chatcmpl-2","choices":[]}` + "\n\n", "chatcmpl-1"},
+		{"longer than most", true, `data: {"id":"` + strings.Repeat("a", 900) + `","choices":[]}` + "\n\n", strings.Repeat("a", 900)},
+		{"too long", true, `data: {"id":"` + long + `","choices":[]}` + "\n\n", ""},
+		{"message", true, `data: {"type":"message_start","message":{"id":"msg_1"}}` + "\n\n", "msg_1"},
 		{"of something else", true, `data: {"type":"response.output_item.added","item":{"id":"msg_1"}}` + "\n\n", ""},
 		{"no text", false, `{"id":1}`, ""},
 		{"none", false, `{}`, ""},
@@ -156,6 +161,11 @@ func TestMeterReadsTheID(t *testing.T) {
 		}
 		if m.Close(); m.ID() != c.want {
 			t.Errorf("%s: %q, want %q", c.name, m.ID(), c.want)
+		}
+	}
+	for text, want := range map[string]string{`{"id":"chatcmpl-1"}`: "chatcmpl-1", `{"id":"a\u0031"}`: "", `{"id":""}`: "", `{"id":17}`: "", `{}`: ""} {
+		if id := string(metered(false, text).PlainID()); id != want {
+			t.Errorf("%s: %q without escapes, want %q", text, id, want)
 		}
 	}
 	m := NewMeter(true)
