@@ -27,20 +27,32 @@ func (d *Decision) raise(choice *Choice, r *fleet.Request) {
 	}
 }
 
-// nearest returns the variant nearest to the one chosen that may answer and has room. It
-// prefers smaller ones to larger ones, which cost more than the choice.
+// nearest returns the variant nearest to the one chosen that may answer and has room, or
+// −1. It prefers smaller ones to larger ones, which cost more than the choice. If qualities
+// are predicted for the request, it returns the best of the smaller ones for it, else the
+// best of the larger ones; of equals the smaller.
 func (d *Decision) nearest(chosen int, r *fleet.Request) int {
-	for v := chosen - 1; v >= 0; v-- {
-		if d.takes(v, r) {
-			return v
+	best := -1
+	for v := chosen - 1; v >= 0 && !d.found(best, r); v-- {
+		if (best < 0 || d.table.Quality(r, v) >= d.table.Quality(r, best)) && d.takes(v, r) {
+			best = v
 		}
 	}
-	for v := chosen + 1; v < len(d.table.Variants); v++ {
-		if d.takes(v, r) {
-			return v
+	if best >= 0 {
+		return best
+	}
+	for v := chosen + 1; v < len(d.table.Variants) && !d.found(best, r); v++ {
+		if (best < 0 || d.table.Quality(r, v) > d.table.Quality(r, best)) && d.takes(v, r) {
+			best = v
 		}
 	}
-	return -1
+	return best
+}
+
+// found reports whether no other variant need be looked at for the request: without a
+// prediction the first that is found is taken.
+func (d *Decision) found(best int, r *fleet.Request) bool {
+	return best >= 0 && !r.Predicted.Known
 }
 
 // reaching returns the first variant of the table, which is the fastest, that reaches the

@@ -21,7 +21,7 @@ func (f futile[T]) like(t *fleet.Table, x *Waiter[T]) *Waiter[T] {
 	r := x.Request
 	for _, y := range f {
 		o := y.Request
-		if x.Variant != y.Variant || r.Only != o.Only || r.Variants != o.Variants || r.Holding != o.Holding || r.Task != o.Task || r.MinQuality < o.MinQuality || !slices.Equal(r.Without, o.Without) {
+		if x.Variant != y.Variant || r.Only != o.Only || r.Variants != o.Variants || r.Holding != o.Holding || r.Task != o.Task || wider(t, r, o) || !slices.Equal(r.Without, o.Without) {
 			continue
 		}
 		if errors.Is(y.Err, ErrSaturated) || r.PromptTokens >= o.PromptTokens && r.Answers >= o.Answers && !looser(r.Deadline, o.Deadline) && sooner(&t.Tasks[r.Task], r, o) {
@@ -29,6 +29,20 @@ func (f futile[T]) like(t *fleet.Table, x *Waiter[T]) *Waiter[T] {
 		}
 	}
 	return nil
+}
+
+// wider reports whether the quality floor of request a leaves it a variant that the floor of
+// b, which is of the same task and may have the same variants, does not leave to b.
+func wider(t *fleet.Table, a, b *fleet.Request) bool {
+	if a.MinQuality <= 0 || !a.Predicted.Known && !b.Predicted.Known {
+		return a.MinQuality < b.MinQuality
+	}
+	for v := range t.Variants {
+		if t.Reaches(a, v) && !t.Reaches(b, v) {
+			return true
+		}
+	}
+	return false
 }
 
 // looser reports whether deadline a may give more time than b. Zero is the task's own

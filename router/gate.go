@@ -7,8 +7,9 @@ import "gearshift/router/fleet"
 // pure, allocates nothing, and is shared by goroutines.
 //
 // Where the gate sees no room on the chosen replica, another one is taken: of the same
-// variant, else of the next smaller ones, else of larger ones. If there is none, the
-// request does not begin, with [ErrLate].
+// variant, else of the next smaller ones, else of larger ones; where qualities are predicted
+// for the request, of the best smaller one, else of the best larger one. If there is none,
+// the request does not begin, with [ErrLate].
 type Gate interface {
 	Room(v *fleet.View, r *fleet.Request, replica int) bool
 }
@@ -57,22 +58,18 @@ func (d *Decision) admit(choice *Choice, pinned int, r *fleet.Request) {
 	}
 }
 
-// roomy returns a replica with room by the gate: of the variant, else of the nearest
-// smaller one, else of the nearest larger one. If a variant is pinned, only its replicas
-// count. It returns −1 if there is none.
+// roomy returns a replica with room by the gate: of the variant, else of the nearest one
+// that has room. If a variant is pinned, only its replicas count. It returns −1 if there is
+// none.
 func (d *Decision) roomy(variant, pinned int, r *fleet.Request) int {
 	if pinned >= 0 {
 		return d.roomiest(pinned, r)
 	}
-	for v := variant; v >= 0; v-- {
-		if replica := d.roomiest(v, r); replica >= 0 {
-			return replica
-		}
+	if replica := d.roomiest(variant, r); replica >= 0 {
+		return replica
 	}
-	for v := variant + 1; v < len(d.table.Variants); v++ {
-		if replica := d.roomiest(v, r); replica >= 0 {
-			return replica
-		}
+	if variant = d.nearest(variant, r); variant >= 0 {
+		return d.roomiest(variant, r)
 	}
 	return -1
 }

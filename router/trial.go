@@ -253,7 +253,8 @@ func (t *trial) fault(reason string) {
 func (d *Decision) expect(replica int, r *fleet.Request) float64 {
 	task := &d.table.Tasks[r.Task]
 	deadlines := task.Deadlines(r)
-	return task.Utility(d.table.Replicas[replica].Variant, d.view.Forecasts[replica].Expects(deadlines), deadlines)
+	quality := d.table.Quality(r, d.table.Replicas[replica].Variant)
+	return task.Worth(quality, d.view.Forecasts[replica].Expects(deadlines), deadlines)
 }
 
 func (x *comparison) add(charge, theirs float64) {

@@ -116,6 +116,7 @@ func draw(t *fleet.Table, seed uint64) *example {
 	x.drawCorrections(t, rng)
 	x.drawTasks(t, rng)
 	x.drawFacts(t, rng)
+	x.drawPrediction(t, rng)
 	if seed%2 == 1 {
 		x.view.Sample(t, x.random)
 	}
@@ -213,6 +214,34 @@ func (x *example) drawFacts(t *fleet.Table, rng *rand.Rand) {
 	}
 	for range t.Hosts {
 		x.view.Busy = append(x.view.Busy, rng.Float32())
+	}
+}
+
+// drawPrediction draws, for a third of the requests, what is predicted of their answers: in
+// steps, so that some are predicted to be equally good.
+func (x *example) drawPrediction(t *fleet.Table, rng *rand.Rand) {
+	if len(t.Variants) > fleet.MostPredicted || rng.IntN(3) > 0 {
+		return
+	}
+	x.predict(t, rng)
+}
+
+// predict draws a prediction for the request.
+func (x *example) predict(t *fleet.Table, rng *rand.Rand) {
+	p := &x.request.Predicted
+	p.Known, p.Sure = true, rng.Float32()
+	for m := range t.Variants {
+		if t.Answers(x.request.Task, m) {
+			p.Quality[m] = float32(rng.IntN(11)) / 10
+			p.Low[m] = p.Quality[m] * rng.Float32()
+		}
+	}
+	if rng.IntN(2) == 0 {
+		return
+	}
+	p.Gains = new([fleet.MostPredicted]float32)
+	for m := range t.Variants {
+		p.Gains[m] = rng.Float32()
 	}
 }
 

@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"testing"
 
@@ -84,8 +85,13 @@ func policyPurity(table *fleet.Table, p router.Policy) error {
 
 func policyAllocations(table *fleet.Table, p router.Policy) error {
 	x, scratch := busy(table), make([]float32, p.Scratch())
-	if n := testing.AllocsPerRun(200, func() { p.Decide(&x.view, &x.request, scratch) }); n != 0 {
-		return fmt.Errorf("%v: Decide allocates %v times", x, n)
+	for _, predicted := range []bool{false, true} {
+		if x.request.Predicted = (fleet.Prediction{}); predicted {
+			x.predict(table, rand.New(rand.NewPCG(x.seed, 1)))
+		}
+		if n := testing.AllocsPerRun(200, func() { p.Decide(&x.view, &x.request, scratch) }); n != 0 {
+			return fmt.Errorf("%v: Decide allocates %v times", x, n)
+		}
 	}
 	return nil
 }

@@ -22,9 +22,8 @@ const budgetWindow = 20
 // token or to the end. Else the choice is that of [TaskAware].
 type Budget struct {
 	*TaskAware
-	budget, calm float64   // s · 20, c
-	best, next   []int     // variant by task; next is −1 if there is none
-	cost         []float64 // of the next, by task, as a share of the peak
+	budget, calm float64 // s · 20, c
+	tasks        []step  // without a prediction
 	named
 }
 
@@ -45,33 +44,47 @@ func newBudget(m *Maker, values []float64) (Rule, error) {
 	}
 	p := &Budget{TaskAware: rule.(*TaskAware), budget: values[0] * budgetWindow, calm: values[1], named: named(budgetForm.name(values))}
 	for i := range m.Table.Tasks {
-		best, next := -1, -1 // the smaller one of equals
-		quality := m.Table.Tasks[i].Quality
-		for v := range quality {
-			if best < 0 || quality[v] > quality[best] {
-				best = v
-			}
-		}
-		for v := range best {
-			if next < 0 || quality[v] > quality[next] {
-				next = v
-			}
-		}
-		p.best, p.next, p.cost = append(p.best, best), append(p.next, next), append(p.cost, 0)
-		if next >= 0 && quality[best] > 0 {
-			p.cost[i] = 1 - quality[next]/quality[best]
-		}
+		p.tasks = append(p.tasks, stepDown(m.Table, &fleet.Request{Task: i}))
 	}
 	return p, nil
 }
 
+// step is from the best variant for a request to the next best of the smaller ones.
+type step struct {
+	best, next int     // variants; next is −1 if there is none
+	cost       float64 // of the next, as a share of the best's quality
+}
+
+// stepDown returns the step for the request. Of equals it takes the smaller ones.
+func stepDown(t *fleet.Table, r *fleet.Request) step {
+	x := step{best: -1, next: -1}
+	for v := range t.Variants {
+		if x.best < 0 || t.Quality(r, v) > t.Quality(r, x.best) {
+			x.best = v
+		}
+	}
+	for v := range x.best {
+		if x.next < 0 || t.Quality(r, v) > t.Quality(r, x.next) {
+			x.next = v
+		}
+	}
+	if most := t.Quality(r, x.best); x.next >= 0 && most > 0 {
+		x.cost = 1 - t.Quality(r, x.next)/most
+	}
+	return x
+}
+
 // Decide implements router.Policy.
 func (p *Budget) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int {
-	best, next := p.best[r.Task], p.next[r.Task]
+	x := p.tasks[r.Task]
+	if r.Predicted.Known {
+		x = stepDown(v.Table, r)
+	}
+	best, next := x.best, x.next
 	if v.RecentRate()*p.demand[r.Task][best] > p.calm || !v.VariantAvailable(best) || p.misses(v, r, best) {
 		return p.TaskAware.Decide(v, r, scratch)
 	}
-	if next >= 0 && v.VariantAvailable(next) && p.spent(v)+p.cost[r.Task] <= p.budget {
+	if next >= 0 && v.VariantAvailable(next) && p.spent(v)+x.cost <= p.budget {
 		return next
 	}
 	return best

@@ -62,7 +62,7 @@ func (p *LeastWork) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 		if idlest < 0 || work < least {
 			idlest, least = m, work
 		}
-		if x := task.Weight*task.Quality[m] - p.weight*work; work <= p.bound && x > value {
+		if x := task.Weight*v.Table.Quality(r, m) - p.weight*work; work <= p.bound && x > value {
 			best, value = m, x
 		}
 	}

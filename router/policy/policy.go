@@ -39,6 +39,47 @@ func nearest(v *fleet.View, variant int) int {
 	return -1
 }
 
+// bestSmaller returns the greatest quality of the request's answers by the available
+// variants that are smaller than this one; 0 without any.
+func bestSmaller(v *fleet.View, r *fleet.Request, variant int) (best float64) {
+	for m := range variant {
+		if q := v.Table.Quality(r, m); q > best && v.VariantAvailable(m) {
+			best = q
+		}
+	}
+	return best
+}
+
+// noBetter reports whether the variant is predicted no better for the request than a
+// smaller one that is available. Without a prediction none is: a rule that steps up by
+// size then takes the order of the variants for that of their qualities.
+func noBetter(v *fleet.View, r *fleet.Request, variant int) bool {
+	if !r.Predicted.Known {
+		return false
+	}
+	for m := range variant {
+		if v.Table.Quality(r, m) >= v.Table.Quality(r, variant) && v.VariantAvailable(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// noLarger returns the variant that is chosen, or in its place the best of the smaller
+// ones that are available, where that is predicted to be as good for the request.
+func noLarger(v *fleet.View, r *fleet.Request, chosen int) int {
+	if !r.Predicted.Known {
+		return chosen
+	}
+	best := chosen
+	for m := chosen - 1; m >= 0; m-- {
+		if v.Table.Quality(r, m) >= v.Table.Quality(r, best) && v.VariantAvailable(m) {
+			best = m
+		}
+	}
+	return best
+}
+
 func matchVariants(t *fleet.Table, want int) error {
 	if got := len(t.Variants); got != want {
 		return fmt.Errorf("it was made for %d variants, the fleet has %d", want, got)

@@ -79,7 +79,7 @@ func (p *Priced) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 		if !v.VariantAvailable(m) {
 			continue
 		}
-		if x := task.Weight*task.Quality[m] - p.price*p.loss(v, r, m); best < 0 || x > value {
+		if x := task.Weight*v.Table.Quality(r, m) - p.price*p.loss(v, r, m); best < 0 || x > value {
 			best, value = m, x
 		}
 	}

@@ -11,7 +11,8 @@ const DefaultFactor = 0.93
 
 // SlackFit chooses the largest variant whose predicted latency per output
 // token is within a factor of the request's deadline, and the smallest
-// available one if none is. Deadlines to the first token and to the end count
+// available one if none is. It passes over a variant that is predicted no better for
+// the request than a smaller one that is available. Deadlines to the first token and to the end count
 // alike, by the shares of them that are predicted to be filled.
 //
 // The prediction is for the variant's emptiest available replica, joined by
@@ -68,7 +69,7 @@ func (p *SlackFit) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 		if shortest < 0 {
 			continue
 		}
-		if p.latency(v, r, m, shortest) <= limit && p.room(v, r, m, shortest) {
+		if !noBetter(v, r, m) && p.latency(v, r, m, shortest) <= limit && p.room(v, r, m, shortest) {
 			return m
 		}
 		smallest = m

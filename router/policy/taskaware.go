@@ -25,6 +25,10 @@ const foreseen = 0.25
 // task gains, the less loaded a variant must be. A task that gains nothing by a
 // variant does without.
 //
+// Where the request's qualities are predicted, its gain is that over the best
+// smaller variant that is available, and its lack is how much less that is than
+// what few requests exceed, or than the largest gain of any task if that is more.
+//
 // The time is that of the batch that the balancer would pick, with the request,
 // as in [Priced]. There the replica of the next smaller variant on the same host
 // is taken to be as busy as it will be if it gets what this variant refuses: it
@@ -42,8 +46,9 @@ type TaskAware struct {
 	factor, reserve   float64 // f, g
 	fill, fillReserve float64 // k, h
 
-	lack   [][]float64 // by task and variant; +Inf: no gain
-	demand [][]float64 // by task and variant, per arrival a second
+	lack    [][]float64 // by task and variant; +Inf: no gain
+	largest []float64   // gain of any task, by variant
+	demand  [][]float64 // by task and variant, per arrival a second
 	named
 }
 
@@ -70,8 +75,9 @@ func newTaskAware(m *Maker, values []float64) (Rule, error) {
 	}
 	p := &TaskAware{
 		predictor: predictor, factor: values[0], reserve: values[1], fill: values[2], fillReserve: values[3],
-		lack: lacks(m.Table), named: named(taskAwareForm.name(values)),
+		named: named(taskAwareForm.name(values)),
 	}
+	p.lack, p.largest = lacks(m.Table)
 	p.foresee(m.Table, values[4])
 	for i := range m.Table.Tasks {
 		p.demand = append(p.demand, p.demands(m.Table, i))
@@ -94,11 +100,11 @@ func (p *TaskAware) demands(t *fleet.Table, task int) []float64 {
 	return demand
 }
 
-// lacks is, by task and variant, 1 − gain/largest gain of any task; see
-// [TaskAware].
-func lacks(t *fleet.Table) [][]float64 {
-	lack := make([][]float64, len(t.Tasks))
-	largest := make([]float64, len(t.Variants))
+// lacks returns, by task and variant, 1 − gain/largest gain of any task, and by
+// variant that largest gain; see [TaskAware].
+func lacks(t *fleet.Table) (lack [][]float64, largest []float64) {
+	lack = make([][]float64, len(t.Tasks))
+	largest = make([]float64, len(t.Variants))
 	for i := range t.Tasks {
 		task := &t.Tasks[i]
 		lack[i] = make([]float64, len(t.Variants))
@@ -118,7 +124,25 @@ func lacks(t *fleet.Table) [][]float64 {
 			lack[i][m] = 1 - lack[i][m]/largest[m]
 		}
 	}
-	return lack
+	return lack, largest
+}
+
+// lackOf returns the lack of the request for the variant: its task's, or that of
+// what is predicted for it.
+func (p *TaskAware) lackOf(v *fleet.View, r *fleet.Request, variant int) float64 {
+	if !r.Predicted.Known {
+		return p.lack[r.Task][variant]
+	}
+	weight := v.Table.Tasks[r.Task].Weight
+	gain := weight * (v.Table.Quality(r, variant) - bestSmaller(v, r, variant))
+	if gain <= 0 {
+		return math.Inf(1)
+	}
+	most := p.largest[variant]
+	if r.Predicted.Gains != nil {
+		most = max(most, weight*float64(r.Predicted.Gains[variant]))
+	}
+	return max(0, 1-gain/most)
 }
 
 // Match checks the numbers of replicas, tasks and variants.
@@ -145,7 +169,7 @@ func (p *TaskAware) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 }
 
 func (p *TaskAware) room(v *fleet.View, r *fleet.Request, variant int, rate float64) bool {
-	lack := p.lack[r.Task][variant]
+	lack := p.lackOf(v, r, variant)
 	if math.IsInf(lack, 1) {
 		return false
 	}

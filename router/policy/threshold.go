@@ -14,7 +14,8 @@ import (
 // variant while fewer than a requests are in flight, else the middle one while
 // fewer than b are, else the smallest. Requests are counted over the whole
 // fleet, all variants together. While the variant is unavailable, the nearest
-// smaller one stands in, then the nearest larger.
+// smaller one stands in, then the nearest larger. Where a smaller variant is predicted
+// to be as good for the request, that answers.
 type Threshold struct {
 	limits []int
 	named
@@ -58,7 +59,7 @@ func NewThreshold(t *fleet.Table, limits ...int) (*Threshold, error) {
 func (p *Threshold) Match(t *fleet.Table) error { return matchVariants(t, len(p.limits)+1) }
 
 // Decide implements router.Policy.
-func (p *Threshold) Decide(v *fleet.View, _ *fleet.Request, _ []float32) int {
+func (p *Threshold) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 	var total int
 	for _, n := range v.InFlight {
 		total += int(n)
@@ -70,5 +71,5 @@ func (p *Threshold) Decide(v *fleet.View, _ *fleet.Request, _ []float32) int {
 		}
 		variant--
 	}
-	return nearest(v, variant)
+	return noLarger(v, r, nearest(v, variant))
 }
