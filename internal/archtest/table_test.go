@@ -31,6 +31,7 @@ var rooms = []room{
 	{"router/signals", []string{"router/fleet"}, "what engines say of themselves corrects the ledger"},
 	{"router/observation", []string{"router/fleet"}, "simulator and server encode through it, so that it knows neither"},
 	{"router/nn", nil, "a forward pass is arithmetic"},
+	{"router/quality/scoring", nil, "an answer is valued by its text, no matter which engine gave it"},
 	{"router/queue", nil, "an order of what waits, whatever that is"},
 	{"router/solve", nil, "an optimiser knows costs and values: what they stand for is the planner's"},
 
@@ -101,6 +102,8 @@ var fences = []fence{
 		"a C library stays behind the build tag that asks for it: one room for models and for policies"},
 	{[]string{"github.com/dlclark/regexp2"}, []string{"serving/backend/tokenizer"},
 		"patterns that look ahead take their time: Go's own do wherever they can"},
+	{[]string{"github.com/santhosh-tekuri/jsonschema"}, []string{"router/quality/scoring"},
+		"answers are validated in one place, by a schema that can load nothing"},
 	{[]string{"github.com/spf13"}, []string{"cmd", "internal/reports"},
 		"flags are for the command; reports register theirs"},
 	{[]string{"go.yaml.in/yaml", "golang.org/x/term"}, []string{"cmd", "internal"},

@@ -1,0 +1,106 @@
+package scoring
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Agree returns how far an answer agrees with another one, from 0 to 1. Where both settle on a
+// letter or on a number ("The answer is 42", "#### 42", or nothing but a number), it is 1 if these
+// are equal and else 0; so it is where both are the same text. Of other answers it is the overlap
+// of their words, which says little of what they mean: two good answers in other words score low.
+func Agree(answer, other string) float64 {
+	if a := normal(answer); a != "" && a == normal(other) {
+		return 1
+	}
+	if a, ok := stated(answer); ok {
+		if b, ok := stated(other); ok {
+			return worth(a == b)
+		}
+	}
+	if a, ok := result(answer); ok {
+		if b, ok := result(other); ok {
+			return worth(a.Equal(b))
+		}
+	}
+	return overlap(answer, other)
+}
+
+func agreement(reference string) (Scorer, error) {
+	if normal(reference) == "" {
+		return nil, errNoAnswer
+	}
+	return func(answer string) float64 { return Agree(answer, reference) }, nil
+}
+
+var (
+	// concludes finds where an answer begins to state its result.
+	concludes = regexp.MustCompile(`(?i)####|\\boxed\{|\banswer[*_"]*\s*(?:\bis\b|[:=])`)
+	// bare is an answer of nothing but a number and its unit.
+	bare = regexp.MustCompile(`^[^\pL\pN\n]*\d[\d.,/%]*\s?\pL{0,12}[^\pL\pN\n]*$`)
+)
+
+// result returns the number that an answer states as its result; false if it states none.
+func result(text string) (Quantity, bool) {
+	if bare.MatchString(text) {
+		return LastNumber(text)
+	}
+	all := concludes.FindAllStringIndex(text, -1)
+	if len(all) == 0 {
+		return Quantity{}, false
+	}
+	end, _, _ := strings.Cut(strings.TrimLeft(text[all[len(all)-1][1]:], around), "\n")
+	return LastNumber(end)
+}
+
+// overlap returns the harmonic mean (F1) of the shares of each text's words that the other has too.
+func overlap(a, b string) float64 {
+	counts, inA, inB, both := map[string]int{}, 0, 0, 0
+	for w := range words(strings.ToLower(a)) {
+		counts[w]++
+		inA++
+	}
+	for w := range words(strings.ToLower(b)) {
+		inB++
+		if counts[w] > 0 {
+			counts[w]--
+			both++
+		}
+	}
+	if both == 0 {
+		return 0
+	}
+	return 2 * float64(both) / float64(inA+inB)
+}
+
+// words yields the words of a text: runs of letters and digits, and each character of scripts
+// that put no spaces between words.
+func words(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		start := -1 // of a word that has begun
+		for i, r := range text {
+			inside := unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
+			single := inside && r >= unspaced
+			if start >= 0 && (!inside || single) {
+				if !yield(text[start:i]) {
+					return
+				}
+				start = -1
+			}
+			if single && !yield(text[i:i+utf8.RuneLen(r)]) {
+				return
+			}
+			if inside && !single && start < 0 {
+				start = i
+			}
+		}
+		if start >= 0 {
+			yield(text[start:])
+		}
+	}
+}
+
+// unspaced is where the scripts of China and Japan begin.
+const unspaced = 0x2e80
