@@ -11,6 +11,9 @@
 // Every operation of a [Store] opens the file, copies out and closes it: a
 // server and a training run share a store without holding it.
 //
+// Predictors of quality are stored next to policies, by names, versions and a production mark
+// of their own: see [Store.Predictors].
+//
 // A policy's network is also written as an ONNX file and read from one, its own or that of another
 // trainer, without an ONNX library. A file of [EncodeONNX] carries the policy's description in its
 // metadata; any other ONNX program sees a plain network.

@@ -21,16 +21,18 @@ const growth = 1 << 20
 // The buckets of a store.
 var (
 	indexBucket    = []byte("index")    // indexKey → the sealed index
-	policiesBucket = []byte("policies") // blobKey → an encoded checkpoint
+	policiesBucket = []byte("policies") // blobKey → an encoded checkpoint; see also kind
 	trainingBucket = []byte("training") // chunkKey → a piece of a run's progress
 	indexKey       = []byte("index")
 )
 
 // tx is one transaction on a store. Its byte slices die with it.
 type tx struct {
-	index              *index
-	policies, training *bbolt.Bucket
-	root               *bbolt.Tx
+	index    *index
+	at       *bbolt.Bucket // of the index
+	policies *bbolt.Bucket // or of what else is stored by name and version
+	training *bbolt.Bucket // nil where that is not policies
+	root     *bbolt.Tx
 }
 
 // view runs op on the store as it is. No store is ErrNotFound.
@@ -90,7 +92,7 @@ func (s *Store) update(op func(*tx) error) error {
 				return err
 			}
 			prepared = true
-			return t.finish(b.Bucket(indexBucket))
+			return t.finish()
 		})
 		if err != nil && prepared {
 			return fmt.Errorf("cannot write store %s: %w", s.Path, err)
@@ -101,12 +103,41 @@ func (s *Store) update(op func(*tx) error) error {
 
 // begin reads the index.
 func (s *Store) begin(b *bbolt.Tx) (*tx, error) {
-	at := b.Bucket(indexBucket)
-	t := &tx{policies: b.Bucket(policiesBucket), training: b.Bucket(trainingBucket), root: b}
-	if at == nil || t.policies == nil || t.training == nil {
+	t := &tx{at: b.Bucket(indexBucket), policies: b.Bucket(policiesBucket), training: b.Bucket(trainingBucket), root: b}
+	if t.at == nil || t.policies == nil || t.training == nil {
 		return nil, s.corrupted("it does not hold what a checkpoint store holds")
 	}
-	data := at.Get(indexKey)
+	if bucket := s.stored().bucket; bucket != nil {
+		return s.beginIn(b, bucket)
+	}
+	return s.readIndex(t, t.at.Get(indexKey))
+}
+
+// beginIn reads the index of what is stored in a bucket of its own, which a store has once
+// something was put there.
+func (s *Store) beginIn(b *bbolt.Tx, name []byte) (*tx, error) {
+	t := &tx{at: b.Bucket(name), root: b}
+	if t.at == nil && b.Writable() {
+		at, err := b.CreateBucket(name)
+		if err != nil {
+			return nil, s.corrupted(err.Error())
+		}
+		t.at = at
+	}
+	if t.policies = t.at; t.at == nil {
+		t.index = newIndex()
+		return t, nil
+	}
+	data := t.at.Get(indexKey)
+	if data == nil { // only the key so far
+		t.index = newIndex()
+		return t, nil
+	}
+	return s.readIndex(t, data)
+}
+
+// readIndex gives the transaction the index that is encoded in data.
+func (s *Store) readIndex(t *tx, data []byte) (*tx, error) {
 	if data == nil {
 		return nil, s.corrupted("its index is missing")
 	}
@@ -122,12 +153,12 @@ func (s *Store) begin(b *bbolt.Tx) (*tx, error) {
 }
 
 // finish writes the index.
-func (t *tx) finish(at *bbolt.Bucket) error {
+func (t *tx) finish() error {
 	data, err := t.index.marshal()
 	if err != nil {
 		return err
 	}
-	return at.Put(indexKey, data)
+	return t.at.Put(indexKey, data)
 }
 
 // exists reports a store that is missing, or cannot be one.
@@ -139,7 +170,7 @@ func (s *Store) exists() error {
 	}
 	switch {
 	case empty, errors.Is(err, fs.ErrNotExist):
-		return &fault{ErrNotFound, fmt.Sprintf("no checkpoint store at %s; `gearshift train` makes one", s.Path)}
+		return &fault{ErrNotFound, fmt.Sprintf("no checkpoint store at %s; %s makes one", s.Path, s.stored().maker)}
 	case err != nil:
 		return fmt.Errorf("cannot open store: %w", err)
 	case !info.Mode().IsRegular():

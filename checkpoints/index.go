@@ -48,6 +48,8 @@ type version struct {
 	Meta    Meta      `json:"meta"`
 	Forced  string    `json:"forced,omitempty"` // see [Entry]
 	Rule    string    `json:"rule,omitempty"`   // see [Entry]
+	// Predictor describes a predictor, whose Meta is empty.
+	Predictor *Predictor `json:"predictor,omitempty"`
 }
 
 // run is the stored progress of one training run, in Chunks pieces.

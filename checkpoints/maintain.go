@@ -19,9 +19,9 @@ import (
 
 // Health is the result of [Store.Verify].
 type Health struct {
-	Policies, Versions, Runs, Tables int
-	Size                             int64 // of the file, in bytes
-	Transaction                      uint64
+	Policies, Versions, Predictors, Runs, Tables int
+	Size                                         int64 // of the file, in bytes
+	Transaction                                  uint64
 	// Warnings are damage that makes nothing unreadable; Faults are entries that
 	// cannot be read.
 	Warnings, Faults []string
@@ -56,6 +56,11 @@ func (s *Store) Verify() (Health, error) {
 				return err
 			}
 			h.content(t)
+			p, err := s.Predictors().store.begin(b)
+			if err != nil {
+				return err
+			}
+			h.predictors(p)
 			return nil
 		})
 	})
@@ -64,36 +69,47 @@ func (s *Store) Verify() (Health, error) {
 
 // content checks every record against the index, and the other way round.
 func (h *Health) content(t *tx) {
-	for _, name := range slices.Sorted(maps.Keys(t.index.Policies)) {
-		p := t.index.Policies[name]
-		h.Policies++
-		for _, v := range p.Versions {
-			h.Versions++
-			key := blobKey(name, v.Version)
-			data := t.policies.Get(key)
-			switch {
-			case len(data) != v.Size || Digest(data) != v.Digest:
-				h.fault("policy %s: its %d bytes are not the %d that were written", key, len(data), v.Size)
-			case v.Rule == "":
-				if _, err := Decode(data); err != nil {
-					h.fault("policy %s: %v", key, err)
-				}
-			}
+	h.Policies = len(t.index.Policies)
+	h.Versions = h.versions(policies.noun, t, func(key, data []byte, v version) {
+		if v.Rule != "" {
+			return
 		}
-		for alias, v := range map[string]int{Production: p.Production, Previous: p.Previous} {
-			if v != 0 && p.find(v) < 0 {
-				h.fault("policy %s: %s is version %d, which is not there", name, alias, v)
-			}
+		if _, err := Decode(data); err != nil {
+			h.fault("policy %s: %v", key, err)
 		}
-	}
-	if name := t.index.Production; name != "" && t.index.Policies[name] == nil {
-		h.fault("in production is %s, which is not there", name)
-	}
+	})
 	h.runs(t)
 	h.tables(t.root)
 	known := t.index.keys()
 	h.orphans("policy", t.policies, known)
 	h.orphans("training", t.training, known)
+}
+
+// versions checks the records of what is stored by name and version, each further by the
+// function, and returns how many there are.
+func (h *Health) versions(noun string, t *tx, check func(key, data []byte, v version)) (n int) {
+	for _, name := range slices.Sorted(maps.Keys(t.index.Policies)) {
+		p := t.index.Policies[name]
+		for _, v := range p.Versions {
+			n++
+			key := blobKey(name, v.Version)
+			data := t.policies.Get(key)
+			if len(data) != v.Size || Digest(data) != v.Digest {
+				h.fault("%s %s: its %d bytes are not the %d that were written", noun, key, len(data), v.Size)
+				continue
+			}
+			check(key, data, v)
+		}
+		for alias, v := range map[string]int{Production: p.Production, Previous: p.Previous} {
+			if v != 0 && p.find(v) < 0 {
+				h.fault("%s %s: %s is version %d, which is not there", noun, name, alias, v)
+			}
+		}
+	}
+	if name := t.index.Production; name != "" && t.index.Policies[name] == nil {
+		h.fault("the %s in production is %s, which is not there", noun, name)
+	}
+	return n
 }
 
 // runs checks the progress of training runs.
@@ -249,15 +265,25 @@ func (s *Store) tidy(db *bbolt.DB) error {
 			return err
 		}
 		known := t.index.keys()
-		for _, bucket := range []*bbolt.Bucket{t.policies, t.training} {
-			for _, key := range unknown(bucket, known) {
-				if err := bucket.Delete(key); err != nil {
-					return err
-				}
-			}
+		if err := errors.Join(discardUnknown(t.policies, known), discardUnknown(t.training, known)); err != nil {
+			return err
 		}
-		return nil
+		p, err := s.Predictors().store.begin(b)
+		if err != nil {
+			return err
+		}
+		return discardUnknown(p.at, p.index.predictorKeys())
 	})
+}
+
+// discardUnknown removes a bucket's records that are not known.
+func discardUnknown(b *bbolt.Bucket, known map[string]bool) error {
+	for _, key := range unknown(b, known) {
+		if err := b.Delete(key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replaced reports whether the file which was opened is no longer the one at the path, as after

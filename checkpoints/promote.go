@@ -10,7 +10,7 @@ func (s *Store) Promote(name string, version int, forced string) error {
 	return s.order("promote", name, func(x *index, p *policy) error {
 		i := p.find(version)
 		if i < 0 {
-			return noVersion(name, version, p)
+			return s.noVersion(name, version, p)
 		}
 		p.Versions[i].Forced = forced
 		if now := x.inProduction(); now != (Ref{Name: name, Version: version}) {
@@ -34,7 +34,7 @@ func (s *Store) order(verb, name string, change func(*index, *policy) error) err
 		return change(t.index, p)
 	})
 	if err != nil {
-		return fmt.Errorf("cannot %s policy %q: %w", verb, name, err)
+		return fmt.Errorf("cannot %s %s %q: %w", verb, s.stored().noun, name, err)
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (s *Store) Rollback(name string) (int, error) {
 func (s *Store) Restore(name string, version int) error {
 	return s.order("roll back", name, func(x *index, p *policy) error {
 		if p.find(version) < 0 {
-			return noVersion(name, version, p)
+			return s.noVersion(name, version, p)
 		}
 		if x.inProduction() != (Ref{Name: name, Version: version}) {
 			x.Before = nil
@@ -146,7 +146,7 @@ func (s *Store) Production() (Ref, error) {
 	var ref Ref
 	err := s.view(func(t *tx) error {
 		if ref = t.index.inProduction(); ref == (Ref{}) {
-			return &fault{ErrNotFound, fmt.Sprintf("no policy of store %s is in production; `gearshift policy promote` puts one there", s.Path)}
+			return &fault{ErrNotFound, fmt.Sprintf("no %s of store %s is in production; %s puts one there", s.stored().noun, s.Path, s.stored().promoter)}
 		}
 		return nil
 	})

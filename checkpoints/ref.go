@@ -32,11 +32,17 @@ type Ref struct {
 
 // ParseRef reads NAME, NAME@VERSION or NAME@ALIAS. Its errors are
 // [ErrInvalidName].
-func ParseRef(s string) (Ref, error) {
+func ParseRef(s string) (Ref, error) { return parseRef(policies.noun, s) }
+
+// ParsePredictorRef is ParseRef for what [Store.Predictors] holds.
+func ParsePredictorRef(s string) (Ref, error) { return parseRef(predictors.noun, s) }
+
+// parseRef reads a reference to what is called by the noun.
+func parseRef(noun, s string) (Ref, error) {
 	name, rest, at := strings.Cut(s, "@")
 	ref := Ref{Name: name}
-	if err := checkName("policy", name); err != nil {
-		return Ref{}, fmt.Errorf("cannot read policy reference %q: %w", s, err)
+	if err := checkName(noun, name); err != nil {
+		return Ref{}, fmt.Errorf("cannot read %s reference %q: %w", noun, s, err)
 	}
 	if !at {
 		return ref, nil
@@ -44,14 +50,14 @@ func ParseRef(s string) (Ref, error) {
 	if rest != "" && strings.Trim(rest, "0123456789") == "" {
 		v, err := strconv.Atoi(rest)
 		if err != nil || v < 1 || rest[0] == '0' {
-			return Ref{}, fmt.Errorf("cannot read policy reference %q: %w", s,
+			return Ref{}, fmt.Errorf("cannot read %s reference %q: %w", noun, s,
 				&fault{ErrInvalidName, fmt.Sprintf("%q is not a version: versions are 1, 2, 3 and so on", rest)})
 		}
 		ref.Version = v
 		return ref, nil
 	}
 	if err := checkName("alias", rest); err != nil {
-		return Ref{}, fmt.Errorf("cannot read policy reference %q: %w", s, err)
+		return Ref{}, fmt.Errorf("cannot read %s reference %q: %w", noun, s, err)
 	}
 	ref.Alias = rest
 	return ref, nil

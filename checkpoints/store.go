@@ -29,6 +29,8 @@ type Store struct {
 	// Warn gets warnings of damage that the store has got over; nil writes them to
 	// standard error. Each is given once.
 	Warn func(text string)
+
+	kind *kind // of what the methods are about; nil: policies
 }
 
 func (s *Store) timeout() time.Duration { return cmp.Or(s.Timeout, 3*time.Second) }
@@ -48,6 +50,8 @@ type Entry struct {
 	// Forced is the reason for which the version was last promoted although its
 	// evaluation did not warrant it; empty if it did, or if it never was.
 	Forced string
+	// Predictor describes an entry of [Store.Predictors]; nil of a policy.
+	Predictor *Predictor
 }
 
 // Ref points at this very version.
@@ -199,8 +203,8 @@ func (s *Store) Remove(ref Ref, force bool) ([]int, error) {
 		}
 		if slices.Contains(removed, p.Production) {
 			if !force {
-				return &fault{ErrProduction, fmt.Sprintf("policy %q is in production; promote another version first, or force its removal",
-					Ref{Name: ref.Name, Version: p.Production})}
+				return &fault{ErrProduction, fmt.Sprintf("%s %q is in production; promote another version first, or force its removal",
+					s.stored().noun, Ref{Name: ref.Name, Version: p.Production})}
 			}
 			if t.index.Production == ref.Name {
 				t.index.Production = ""
@@ -224,7 +228,7 @@ func (s *Store) Remove(ref Ref, force bool) ([]int, error) {
 func (p *policy) entry(name string, i int) Entry {
 	r := &p.Versions[i]
 	return Entry{Name: name, Version: r.Version, Created: r.Created, Digest: r.Digest, Size: r.Size,
-		Aliases: p.aliases(r.Version), Meta: r.Meta, Forced: r.Forced, Rule: r.Rule}
+		Aliases: p.aliases(r.Version), Meta: r.Meta, Forced: r.Forced, Rule: r.Rule, Predictor: r.Predictor}
 }
 
 // resolve is the entry that ref points at.
@@ -259,13 +263,13 @@ func (s *Store) locate(x *index, ref Ref) (*policy, int, error) {
 		return p, i, nil
 	}
 	if ref.Alias != "" {
-		return nil, 0, &fault{ErrNotFound, fmt.Sprintf("policy %q has no version called %q", ref.Name, ref.Alias)}
+		return nil, 0, &fault{ErrNotFound, fmt.Sprintf("%s %q has no version called %q", s.stored().noun, ref.Name, ref.Alias)}
 	}
-	return nil, 0, noVersion(ref.Name, v, p)
+	return nil, 0, s.noVersion(ref.Name, v, p)
 }
 
-func noVersion(name string, v int, p *policy) error {
-	return &fault{ErrNotFound, fmt.Sprintf("policy %q has no version %d; it has %s", name, v, p.versions())}
+func (s *Store) noVersion(name string, v int, p *policy) error {
+	return &fault{ErrNotFound, fmt.Sprintf("%s %q has no version %d; it has %s", s.stored().noun, name, v, p.versions())}
 }
 
 // policy is the policy of a name that has versions.
@@ -279,11 +283,12 @@ func (s *Store) policy(x *index, name string) (*policy, error) {
 			names = append(names, n)
 		}
 	}
-	has := "it has no policy yet: `gearshift train` makes one"
+	kind := s.stored()
+	has := fmt.Sprintf("it has no %s yet: %s makes one", kind.noun, kind.maker)
 	if len(names) > 0 {
 		has = "it has " + strings.Join(names, ", ")
 	}
-	return nil, &fault{ErrNotFound, fmt.Sprintf("no policy %q in store %s; %s", name, s.Path, has)}
+	return nil, &fault{ErrNotFound, fmt.Sprintf("no %s %q in store %s; %s", kind.noun, name, s.Path, has)}
 }
 
 // versions lists the numbers of p's versions.

@@ -13,7 +13,7 @@ import (
 func NewStoreCommand() *cobra.Command {
 	var path string
 	store := func() *checkpoints.Store { return &checkpoints.Store{Path: path} }
-	c := cli.Group("store", "Check, copy and compact the store of policies",
+	c := cli.Group("store", "Check, copy and compact the store of policies and predictors",
 		newStoreVerify(store), newStoreBackup(store), newStoreCompact(store))
 	c.PersistentFlags().StringVar(&path, "store", cli.DefaultStore(), cli.StoreUsage)
 	return c
@@ -23,7 +23,7 @@ func newStoreVerify(store func() *checkpoints.Store) *cobra.Command {
 	return &cobra.Command{
 		Use: "verify", Short: "Read all of the store and check it against its checksums",
 		Long: `Read all of the store and check it against its checksums: the pages of the file, each
-policy, the progress of each training run, and the references between them. The store is
+policy and predictor, the progress of each training run, and the references between them. The store is
 not changed. Commands that write wait meanwhile; a server that only reads does not.
 
 The exit code is 1 if something cannot be read. A warning reports damage that makes
@@ -37,7 +37,7 @@ nothing unreadable, such as a meta page that a power cut has torn.`,
 				return err
 			}
 			out := c.OutOrStdout()
-			fmt.Fprintf(out, "%s: %d versions of %d policies, %d training runs, %d tables, %d bytes, transaction %d\n", s.Path, h.Versions, h.Policies, h.Runs, h.Tables, h.Size, h.Transaction)
+			fmt.Fprintf(out, "%s: %d versions of %d policies, %d training runs, %d tables, %d predictors, %d bytes, transaction %d\n", s.Path, h.Versions, h.Policies, h.Runs, h.Tables, h.Predictors, h.Size, h.Transaction)
 			for _, text := range h.Warnings {
 				fmt.Fprintln(out, "warning:", text)
 			}
@@ -45,7 +45,7 @@ nothing unreadable, such as a meta page that a power cut has torn.`,
 				fmt.Fprintln(out, "fault:", text)
 			}
 			if n := len(h.Faults); n > 0 {
-				return fmt.Errorf("store %s has %d faults; restore a copy, or remove what is named: gearshift policy rm NAME@VERSION", s.Path, n)
+				return fmt.Errorf("store %s has %d faults; restore a copy, or remove what is named: gearshift policy rm NAME@VERSION, or gearshift quality rm for a predictor", s.Path, n)
 			}
 			_, err = fmt.Fprintln(out, "it is intact")
 			return err
@@ -74,7 +74,7 @@ itself. A server may use the store meanwhile; commands that write wait.`,
 			if err != nil {
 				return fmt.Errorf("the copy in %s contains what is damaged in %s: %w", args[0], s.Path, err)
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %d bytes to %s: %d versions of %d policies, %d training runs\n", size, args[0], h.Versions, h.Policies, h.Runs)
+			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %d bytes to %s: %d versions of %d policies, %d training runs, %d predictors\n", size, args[0], h.Versions, h.Policies, h.Runs, h.Predictors)
 			return err
 		},
 	}
