@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/env/evaluation"
+	"gearshift/internal/scenario/syntax"
 	"gearshift/rl"
 	"gearshift/router/health"
 	"gearshift/serving/backend"
@@ -365,7 +366,7 @@ func (d *decoder) read(data []byte, v any) {
 
 // syntax reports what is not YAML. Nothing of the file can be judged then.
 func (d *decoder) syntax(data []byte, err error) {
-	line, message := notYAML(data, err)
+	line, message := syntax.Fault(data, err)
 	d.addAt(line, "", "not %s: %s", d.form, message)
 	d.breaks("")
 }

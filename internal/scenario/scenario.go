@@ -70,6 +70,8 @@ type Variant struct {
 	Modalities []string `yaml:"modalities,flow,omitempty"`
 	// ImageDetail is how images are read, low or as the request says.
 	ImageDetail string `yaml:"image_detail,omitempty"`
+	// ScoresAs is its name in scores of prompts. Empty: its own.
+	ScoresAs string `yaml:"scores_as,omitempty"`
 }
 
 // LowDetail is the value of [Variant.ImageDetail] that is not the request's own.

@@ -16,7 +16,7 @@ import (
 
 // sections returns the registered parts of the file, in the order in which they are judged.
 func sections() []registered {
-	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), countsSection(), rolloutSection(), tailSection(), tiersSection(), streamsSection()}
+	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), countsSection(), rolloutSection(), tailSection(), tiersSection(), streamsSection(), qualitySection()}
 }
 
 // evaluationSection describes how policies are judged.

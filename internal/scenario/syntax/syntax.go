@@ -1,4 +1,5 @@
-package scenario
+// Package syntax finds the line at fault in a text that is not YAML.
+package syntax
 
 import (
 	"fmt"
@@ -11,11 +12,11 @@ import (
 // Messages of the yaml package begin with its name, and mostly with a line.
 var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// notYAML returns the line at fault in a text that the yaml package refuses, and what is wrong
+// Fault returns the line at fault in a text that the yaml package refuses, and what is wrong
 // there. The package itself names the line before, the last one, the line where the broken
 // collection begins, or none. So the text is looked through for what usually is the matter,
 // and then the package is believed.
-func notYAML(data []byte, err error) (line int, message string) {
+func Fault(data []byte, err error) (line int, message string) {
 	message = yamlError.ReplaceAllString(err.Error(), "")
 	if line, found := unreadableByte(data); found {
 		return line, message
