@@ -39,6 +39,10 @@ func FuzzParseRequest(f *testing.F) {
 			return
 		}
 		tokens := r.Prompt().Tokens()
+		var turns Turns
+		if r.Turns(&turns); turns.length() > len(b) {
+			t.Errorf("%q has %d bytes of text", b, turns.length())
+		}
 		out := []byte(read(r.For(name, Cut{})))
 		if !bytes.Equal(b, before) {
 			t.Fatalf("%q became %q", before, b)
@@ -153,4 +157,11 @@ func FuzzStripHop(f *testing.F) {
 			}
 		}
 	})
+}
+
+func (t *Turns) length() (n int) {
+	for _, part := range t.Parts {
+		n += len(part)
+	}
+	return n
 }
