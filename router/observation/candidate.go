@@ -10,7 +10,7 @@ import (
 // The kinds of a Spec's candidates distinguish one replica from the others. [InFlight],
 // [LogInFlight], [KVUse], [Pace], [Harm], [FirstToken] and [Total] are here those of the
 // replica itself, and take one scale; so is [HostBusy] that of its host, and [NewVersion] 1 if
-// its version is newer, without a scale.
+// its version is newer, without a scale, and [PredictedQuality] that of its variant.
 const (
 	// VariantOneHot is one number per variant, for the replica's; it takes no
 	// scale.
@@ -27,7 +27,7 @@ const (
 )
 
 // CandidateKinds lists all that a candidate's features may be.
-var CandidateKinds = []Kind{VariantOneHot, Quality, Gain, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, NewVersion, HostBusy, Neighbours}
+var CandidateKinds = []Kind{VariantOneHot, Quality, Gain, PredictedQuality, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, NewVersion, HostBusy, Neighbours}
 
 // Places reports whether a policy with this Spec chooses a replica rather than a
 // variant: it has candidates.
@@ -74,7 +74,7 @@ func (s Spec) validateCandidate(f Feature) error {
 	switch f.Kind {
 	case VariantOneHot, NewVersion:
 		return checkScales(f, 0)
-	case Quality, Gain, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, HostBusy, Neighbours:
+	case Quality, Gain, PredictedQuality, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, HostBusy, Neighbours:
 		return checkScales(f, s.candidateWidth(f.Kind))
 	default:
 		return fmt.Errorf("unknown kind %q", f.Kind)
@@ -93,7 +93,7 @@ func (s Spec) boundTo() (tasks, variants bool) {
 			tasks = true
 		case TaskInFlight:
 			tasks, variants = true, true
-		case InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, States, ReadyIn, NewVersion, HostBusy:
+		case InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, States, ReadyIn, NewVersion, HostBusy, PredictedQuality:
 			variants = true
 		}
 	}
@@ -118,6 +118,8 @@ func (e *Encoder) EncodeCandidate(dst []float32, v *fleet.View, r *fleet.Request
 			w.put(task.Weight * task.Quality[variant] / f.Scale[0])
 		case Gain:
 			w.put(gain(task, variant) / f.Scale[0])
+		case PredictedQuality:
+			w.put(predictedWorth(v, r, variant) / f.Scale[0])
 		case InFlight:
 			w.put(float64(v.InFlight[replica]) / f.Scale[0])
 		case LogInFlight:

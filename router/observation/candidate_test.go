@@ -158,7 +158,8 @@ func TestCandidateFaults(t *testing.T) {
 		t.Errorf("advice beside candidates: %v", err)
 	}
 	for _, kind := range observation.CandidateKinds {
-		known := kind == observation.NewVersion || kind == observation.HostBusy // TestEncodeCandidateFacts
+		known := kind == observation.NewVersion || kind == observation.HostBusy || // TestEncodeCandidateFacts
+			kind == observation.PredictedQuality // TestEncodePredictions
 		if !known && !slices.ContainsFunc(candidates(), func(f observation.Feature) bool { return f.Kind == kind }) {
 			t.Errorf("%s is not tested", kind)
 		}

@@ -3,6 +3,7 @@ package observation
 import (
 	"fmt"
 	"math"
+	"sync"
 
 	"gearshift/router/fleet"
 )
@@ -18,12 +19,14 @@ type Advisor interface {
 	Match(t *fleet.Table) error
 }
 
-// Encoder writes observations of one Spec. It holds no state: goroutines may
+// Encoder writes observations of one Spec. No call leaves a trace in it: goroutines may
 // share it.
 type Encoder struct {
-	spec    Spec
-	advisor Advisor
-	dim     int
+	spec     Spec
+	advisor  Advisor
+	dim      int
+	predicts bool
+	plain    sync.Pool // of requests, for advice without a prediction
 }
 
 // NewEncoder checks the Spec against the fleet; see [Spec.Match]. The advisor is
@@ -35,7 +38,9 @@ func NewEncoder(s Spec, t *fleet.Table, advisor Advisor) (*Encoder, error) {
 	if rule := s.Advice(); (rule != "") != (advisor != nil) {
 		return nil, fmt.Errorf("the observation has the advice of rule %q, and its advisor is %v", rule, advisor)
 	}
-	return &Encoder{spec: s, advisor: advisor, dim: s.Dim() + len(t.Replicas)*s.Own()}, nil
+	e := &Encoder{spec: s, advisor: advisor, dim: s.Dim() + len(t.Replicas)*s.Own(), predicts: s.Predicts()}
+	e.plain.New = func() any { return new(fleet.Request) }
+	return e, nil
 }
 
 // Match explains why the encoder cannot observe the fleet, or returns nil.
@@ -74,7 +79,7 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 		f := &e.spec.Features[i]
 		switch f.Kind {
 		case Advice:
-			w.oneHot(len(e.spec.Variants), e.advisor.Decide(v, r, nil))
+			w.oneHot(len(e.spec.Variants), e.advise(v, r))
 		case TaskID:
 			w.put(float64(r.Task) / f.Scale[0])
 		case TaskOneHot:
@@ -123,6 +128,22 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 			w.least(v, f.Scale, func(i int) float64 { return v.BusyShare(v.Table.Replicas[i].Host) })
 		case Shortfall:
 			w.shortfalls(v, f)
+		case PredictedQuality, PredictedSure:
+			w.predicted(v, r, f)
 		}
 	}
+}
+
+// advise returns what the rule would choose: by the task's row, unless the observation shows
+// what is predicted for the request.
+func (e *Encoder) advise(v *fleet.View, r *fleet.Request) int {
+	if !r.Predicted.Known || e.predicts {
+		return e.advisor.Decide(v, r, nil)
+	}
+	plain := e.plain.Get().(*fleet.Request)
+	*plain = *r
+	plain.Predicted = fleet.Prediction{}
+	advice := e.advisor.Decide(v, plain, nil)
+	e.plain.Put(plain)
+	return advice
 }

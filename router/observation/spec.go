@@ -89,10 +89,16 @@ const (
 	// Shortfall is, for each number of Requests, what so many of the latest requests fell
 	// short of their peaks by together ÷ its scale; what has not ended counts as in time.
 	Shortfall Kind = "shortfall"
+	// PredictedQuality is, per variant, what its answer in time is worth: weight × the quality
+	// that is predicted for the request ÷ scale. Without a prediction it is the task's.
+	PredictedQuality Kind = "predicted-quality"
+	// PredictedSure is how far that prediction is based on the prompt, from 0 to 1; 0 without
+	// one. It takes no scale.
+	PredictedSure Kind = "predicted-sure"
 )
 
 // Kinds lists them all.
-var Kinds = []Kind{Advice, TaskID, TaskOneHot, InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, FirstTokenDeadline, TotalDeadline, Rate, LogRate, SmoothedRate, LogSmoothedRate, HostRate, LogHostRate, States, ReadyIn, NewVersion, HostBusy, Shortfall}
+var Kinds = []Kind{Advice, TaskID, TaskOneHot, InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, FirstTokenDeadline, TotalDeadline, Rate, LogRate, SmoothedRate, LogSmoothedRate, HostRate, LogHostRate, States, ReadyIn, NewVersion, HostBusy, Shortfall, PredictedQuality, PredictedSure}
 
 // Version is the version of the encoding's arithmetic. A change of it makes
 // every stored policy refuse to load rather than misread its inputs.
@@ -162,10 +168,10 @@ func (s Spec) validateFeature(f Feature) error {
 		return fmt.Errorf("%s takes no requests", f.Kind)
 	}
 	switch f.Kind {
-	case TaskOneHot, Advice, States, NewVersion:
+	case TaskOneHot, Advice, States, NewVersion, PredictedSure:
 	case TaskID, Rate, LogRate, FirstTokenDeadline, TotalDeadline:
 		want = 1
-	case InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, ReadyIn, HostBusy:
+	case InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, ReadyIn, HostBusy, PredictedQuality:
 		want = len(s.Variants)
 	case SmoothedRate, LogSmoothedRate:
 		want = len(fleet.RateHorizons)
@@ -215,7 +221,7 @@ func (s Spec) width(f Feature) int {
 		return len(s.Tasks)
 	case TaskInFlight:
 		return len(s.Variants) * len(s.Tasks)
-	case Advice, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, ReadyIn, NewVersion, HostBusy:
+	case Advice, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, ReadyIn, NewVersion, HostBusy, PredictedQuality:
 		return len(s.Variants)
 	case States:
 		return 2 * len(s.Variants)
@@ -237,6 +243,13 @@ func (s Spec) Advice() string {
 		return ""
 	}
 	return s.Features[0].Rule
+}
+
+// Predicts reports whether the observation shows what is predicted for the request. A policy
+// that does not see it decides by the task's row, and so does the rule that advises it.
+func (s Spec) Predicts() bool {
+	predicts := func(f Feature) bool { return f.Kind == PredictedQuality || f.Kind == PredictedSure }
+	return slices.ContainsFunc(s.Features, predicts) || slices.ContainsFunc(s.Candidate, predicts)
 }
 
 // Hash identifies the Spec: equal hashes mean equal inputs and actions.

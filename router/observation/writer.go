@@ -138,6 +138,22 @@ func (w *writer) shortfalls(v *fleet.View, f *Feature) {
 	}
 }
 
+// predicted writes what is predicted for the request: by variant, or how sure that is.
+func (w *writer) predicted(v *fleet.View, r *fleet.Request, f *Feature) {
+	for m, scale := range f.Scale {
+		w.put(predictedWorth(v, r, m) / scale)
+	}
+	if f.Kind == PredictedSure {
+		w.put(float64(r.Predicted.Sure) * indicator(r.Predicted.Known))
+	}
+}
+
+// predictedWorth returns what the variant's answer to the request is expected to be worth if
+// it comes in time.
+func predictedWorth(v *fleet.View, r *fleet.Request, variant int) float64 {
+	return v.Table.Tasks[r.Task].Weight * max(0, v.Table.Quality(r, variant))
+}
+
 // least returns the smallest value over the variant's available replicas, at least 0, or −1
 // if none is available.
 func least(v *fleet.View, variant int, of func(replica int) float64) float64 {

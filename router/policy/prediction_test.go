@@ -2,11 +2,14 @@ package policy_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"gearshift/router/conformance"
 	"gearshift/router/fleet"
+	"gearshift/router/nn"
+	"gearshift/router/observation"
 	"gearshift/router/policy"
 )
 
@@ -153,6 +156,62 @@ func TestBudgetSpendsOnPrompts(t *testing.T) {
 	} {
 		if got := rule.Decide(spent(table), predicted(hellaswag, c.qualities...), nil); got != c.want {
 			t.Errorf("%v predicted: chose %d, want %d", c.qualities, got, c.want)
+		}
+	}
+}
+
+// learnedOf makes a learned policy of random weights that sees these features, its rule's
+// advice included.
+func learnedOf(t *testing.T, table *fleet.Table, features ...observation.Feature) *policy.Learned {
+	t.Helper()
+	s, err := observation.NewSpec(table, slices.Concat([]observation.Feature{
+		{Kind: observation.Advice, Rule: "task-aware"},
+		{Kind: observation.TaskOneHot},
+		{Kind: observation.InFlight, Scale: []float64{25, 25, 5}},
+	}, features))
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := nn.New(s.Dim(), 32, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net.Randomise(rand.New(rand.NewPCG(7, 0)))
+	p, err := maker(table).Learned("test@1", s, net, policy.Trust{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A learned policy that was trained without predictions decides as if there were none; one
+// whose observation has them does not.
+func TestLearnedPoliciesDecideByWhatTheySee(t *testing.T) {
+	table := conformance.Fleet(0)
+	ones := []float64{1, 1, 1}
+	for _, c := range []struct {
+		name     string
+		features []observation.Feature
+		sees     bool
+	}{
+		{"without", []observation.Feature{{Kind: observation.KVUse, Scale: ones}}, false},
+		{"with", []observation.Feature{{Kind: observation.PredictedQuality, Scale: ones}, {Kind: observation.PredictedSure}}, true},
+	} {
+		p := learnedOf(t, table, c.features...)
+		conformance.Policy(t, table, p)
+		rng, scratch, differ := rand.New(rand.NewPCG(5, 6)), make([]float32, p.Scratch()), 0
+		for range 500 {
+			v := busyView(table, rng)
+			r := predicted(rng.IntN(4), rng.Float32(), rng.Float32(), rng.Float32())
+			plain := *r
+			plain.Predicted = fleet.Prediction{}
+			with := slices.Clone(p.Values(v, r, scratch))
+			if !slices.Equal(with, p.Values(v, &plain, scratch)) || p.Decide(v, r, scratch) != p.Decide(v, &plain, scratch) {
+				differ++
+			}
+		}
+		if (differ > 0) != c.sees {
+			t.Errorf("%s: %d of 500 decisions differ by what is predicted", c.name, differ)
 		}
 	}
 }
