@@ -40,6 +40,7 @@ const (
 	taskPart
 	promptPart
 	outputPart
+	textPart
 )
 
 // source returns the random source of one part of a workload. The seed alone fixes

@@ -24,6 +24,8 @@ type Arrival struct {
 	Task int
 	// PromptTokens is at least 1, and OutputTokens too except in answers that have none.
 	PromptTokens, OutputTokens int
+	// Prompt is one more than the index of the labelled prompt that it carries; zero is none.
+	Prompt int32
 	// Deadline per output token, FirstToken to the first of them and Total to the end of
 	// the answer; zero stands for the task's own.
 	Deadline, FirstToken, Total time.Duration
@@ -59,8 +61,8 @@ type Limit struct {
 	Duration time.Duration
 }
 
-// New joins a process with the shape of its requests. Arrivals, tasks, prompts
-// and outputs each draw from their own source under the seed. The error names
+// New joins a process with the shape of its requests. Arrivals, tasks, lengths of prompts
+// and of outputs, and labelled prompts each draw from their own source under the seed. The error names
 // every fault of the shape.
 func New(p Process, tasks []fleet.Task, shape Shape, seed uint64, limit Limit) (Stream, error) {
 	g, err := newGenerator(p, tasks, shape, seed)
@@ -81,6 +83,8 @@ func newGenerator(p Process, tasks []fleet.Task, shape Shape, seed uint64) (*gen
 		tasking: source(seed, taskPart),
 		prompts: source(seed, promptPart),
 		outputs: source(seed, outputPart),
+		carried: shape.Carried,
+		texts:   source(seed, textPart),
 	}, nil
 }
 
@@ -90,6 +94,8 @@ type generator struct {
 	tasks                     chooser
 	lengths                   []samplers // by task
 	tasking, prompts, outputs *rand.Rand
+	carried                   [][]int32 // by task; see [Shape]
+	texts                     *rand.Rand
 }
 
 // Next implements [Stream]. It allocates nothing.
@@ -111,8 +117,21 @@ func (g *generator) next(task int) (Arrival, bool) {
 		Task:         task,
 		PromptTokens: lengths.prompt(g.prompts),
 		OutputTokens: lengths.output(g.outputs),
+		Prompt:       g.carries(task),
 		Rate:         rate,
 	}, true
+}
+
+// carries draws the labelled prompt of a request of the task, each with the same chance.
+func (g *generator) carries(task int) int32 {
+	if g.carried == nil {
+		return 0
+	}
+	list := g.carried[task]
+	if len(list) == 0 {
+		return 0
+	}
+	return 1 + list[g.texts.IntN(len(list))]
 }
 
 // Take returns the beginning of a stream, up to the limit.

@@ -1,0 +1,5 @@
+//go:build serveonly
+
+package prompts
+
+var packed []byte
