@@ -121,6 +121,9 @@ func (s *Server) reach(o *Options) {
 		o.Busy.Said = s.loads.Known
 		s.accounts.observers = append(s.accounts.observers, answers{o.Busy, s.clock})
 	}
+	if o.Feedback != nil {
+		s.settler.watchers = append(s.settler.watchers, remembered{o.Feedback})
+	}
 	s.engines = s.newEngines(o.Drift)
 	s.reloads.engines = s.engines
 	s.adapter.Sign, s.adapter.Drift = s.engines.Sign, o.Drift
@@ -129,7 +132,7 @@ func (s *Server) reach(o *Options) {
 	s.clients = admission.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
 	s.drain.clients = s.clients
 	s.responses = &responses{table: s.router.Table(), backends: s.backends, kept: proxy.NewResponses(s.clock), catalogue: s.catalogue, queue: s.queue, reply: s.reply}
-	s.proxy = s.newProxy(trusted)
+	s.proxy = s.newProxy(trusted, remembered{o.Feedback}.answered)
 	s.responses.proxy = s.proxy
 	s.metrics.Registry.MustRegister(append(s.engines.Metrics(), s.trials.Metrics(), s.memory.Metrics(), s.clients.Metrics(), s.loads.Metrics(), metrics.Prompts(s.adapter.Prompts, s.router.Table()))...)
 }
@@ -153,6 +156,7 @@ func (s *Server) answer(o *Options) error {
 	}
 	s.completions = &completions{s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler}
 	s.route = &leaseEndpoint{s.receiver, table, s.interpreter, s.queue, s.admitter, s.settler, leases, s.engines.Controller()}
+	s.feedback = &feedbackEndpoint{s.receiver, table, s.queue, o.Feedback}
 	service, err := s.newJobs(o)
 	if err != nil {
 		return err
@@ -164,8 +168,8 @@ func (s *Server) answer(o *Options) error {
 }
 
 // newProxy makes what sends requests to replicas. Trusts reports whether an address is a
-// trusted proxy's.
-func (s *Server) newProxy(trusts func(addr string) bool) *proxy.Proxy {
+// trusted proxy's, and answered is called with those whose answers may be scored.
+func (s *Server) newProxy(trusts func(addr string) bool, answered func(*work.Work, []byte)) *proxy.Proxy {
 	list := slices.Clone(s.backends)
 	for i := range list {
 		list[i].Transport = countedTransport{list[i].Transport, i}
@@ -173,7 +177,7 @@ func (s *Server) newProxy(trusts func(addr string) bool) *proxy.Proxy {
 	return proxy.New(proxy.Options{
 		Table: s.router.Table(), Backends: list, Settings: s.running.Config, Clock: s.clock, Log: s.log,
 		Reply: s.reply, Health: s.engines.Controller(), Metrics: s.metrics, Memory: s.memory.Answers, Loads: s.loads,
-		Prompts: s.adapter.Prompts, Events: s.adapter.Events, Context: s.contexts.of, Unlisted: s.engines.Unlisted, Keep: s.responses.kept.Keep, Trusts: trusts,
+		Prompts: s.adapter.Prompts, Events: s.adapter.Events, Context: s.contexts.of, Unlisted: s.engines.Unlisted, Keep: s.responses.kept.Keep, Answered: answered, Trusts: trusts,
 		Keyed: func(replica int) bool { // its server sees the router's own key, or none
 			forwarder, ok := s.backends[replica].Transport.(Forwarder)
 			return ok && !forwarder.ForwardsAuthorization()

@@ -56,6 +56,7 @@ func (s *Server) clientRoutes() []route {
 		keyed(http.MethodGet, gauges.LoadsPath, s.loads.show),
 		routed(keyed(http.MethodPost, routePath, s.route.begin), "route"),
 		free(keyed(http.MethodPost, routePath+"/{lease}/end", s.route.end)),
+		keyed(http.MethodPost, feedbackPath, s.feedback.score),
 	}
 	for i := range proxy.Endpoints {
 		e := &proxy.Endpoints[i]

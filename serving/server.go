@@ -32,6 +32,7 @@ import (
 	"gearshift/serving/jobs"
 	"gearshift/serving/openai/catalogue"
 	"gearshift/serving/openai/proxy"
+	"gearshift/serving/quality/feedback"
 	"gearshift/serving/work"
 )
 
@@ -91,6 +92,8 @@ type Options struct {
 	Busy *signals.Busy
 	// Balancer is the router's, if it chooses by what replicas say of their load. Nil: it does not.
 	Balancer *informed.Balancer
+	// Feedback takes scores of answers. Nil: there is no predictor of quality that learns from them.
+	Feedback *feedback.Service
 	// Modality has the models whose inputs are chosen for each request of a job.
 	Modality jobs.Config
 }
@@ -135,14 +138,15 @@ type Server struct {
 	settler     *settler               // ends its work
 
 	// What answers them; see clientRoutes.
-	completions *completions   // endpoints of the replicas
-	responses   *responses     // answers that replicas keep
-	classifier  *classifier    // inputs to classify
-	jobs        *jobEndpoints  // jobs, and their models
-	route       *leaseEndpoint // decisions for callers that dispatch by themselves
-	home        *home          // "/"
-	known       known          // what middleware asks of all endpoints
-	added       []route        // the modules' endpoints
+	completions *completions      // endpoints of the replicas
+	responses   *responses        // answers that replicas keep
+	classifier  *classifier       // inputs to classify
+	jobs        *jobEndpoints     // jobs, and their models
+	route       *leaseEndpoint    // decisions for callers that dispatch by themselves
+	feedback    *feedbackEndpoint // scores of answers
+	home        *home             // "/"
+	known       known             // what middleware asks of all endpoints
+	added       []route           // the modules' endpoints
 	handler     http.Handler
 
 	// The operators' side.

@@ -42,6 +42,8 @@ type Work struct {
 	Reported bool
 	// Tokenless says that its answer has no output tokens, so that none are not unknown.
 	Tokenless bool
+	// Ticket is that by which feedback remembers it; 0 is none.
+	Ticket uint64
 	// Ending is called at its end, if it is not nil.
 	Ending Ending
 

@@ -59,6 +59,8 @@ type answer struct {
 	mute      bool // and does not say so as OpenAI's clients understand
 	reported  bool // to health
 	noted     bool // as a response that the replica keeps, or as none
+	begun     bool // as an answer that may be scored
+	named     bool // likewise, with its ID
 	// delivered says that the last event of a stream has gone out: whatever fails then,
 	// the client has all of it.
 	delivered bool

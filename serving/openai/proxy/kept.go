@@ -30,6 +30,20 @@ func (d *dispatch) note(a *answer) {
 	}
 }
 
+// name has the answer scored by its ID, or that of the request. The client may do so as soon as it
+// has them.
+func (d *dispatch) name(a *answer) {
+	if d.Work.Ticket == 0 || a.named || a.response.StatusCode/100 != 2 {
+		return
+	}
+	id := a.meter.PlainID()
+	if a.named = id != nil; !a.named && a.begun {
+		return
+	}
+	a.begun = true
+	d.Answered(d.Work, id)
+}
+
 // Fetch passes what is asked about something that the replica keeps on to it, and its
 // answer back. It is no work of a model: it takes no place, and neither policy, balancer
 // nor the replica's health takes note of it.

@@ -97,6 +97,9 @@ type Options struct {
 	Unlisted func(replica int)
 	// Keep remembers that the replica keeps the response, for its owner to come back for.
 	Keep func(id string, replica int, owner string)
+	// Answered is called with work that has a ticket when its answer begins, and again once the answer's
+	// ID is known, before either has gone out. The ID is nil until then.
+	Answered func(w *work.Work, id []byte)
 	// Trusts reports whether a connection from the address is a proxy's that may say whom
 	// it asks for.
 	Trusts func(addr string) bool

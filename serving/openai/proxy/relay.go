@@ -136,6 +136,7 @@ func (d *dispatch) pass(a *answer) error {
 			a.meter.Close() // with this piece its client has all of it
 		}
 		d.note(a)
+		d.name(a)
 		if len(piece) > 0 {
 			d.Work.Progress(d.tokens(a))
 			if a.events && a.meter.Hollow() && between && !reported { // before its last event, after which clients hear nothing
