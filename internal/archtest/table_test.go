@@ -58,6 +58,8 @@ var rooms = []room{
 		"a router that runs is assembled in one place, by the command and by tests alike: it trains nothing"},
 	{"internal/calibrate", []string{"router", "env", "workloads", "checkpoints", "serving", "internal/scenario", "internal/output", "internal/training", "internal/app", "internal/onnxruntime"},
 		"the walk from engines to a policy: it joins what measures, trains and serves, and reports nothing"},
+	{"internal/quality/sampling", []string{"router/quality/scoring", "serving/openai/tokens", "workloads/traces", "internal/calibrate/loadgen"},
+		"it asks through a function, and fits nothing: labels are a file"},
 	{"internal/streaming", []string{"router", "env", "workloads", "serving", "internal/scenario"},
 		"emulated clients meet a router over the network, and the simulator by the same schedule"},
 	{"internal/calibrate/loadgen", []string{"router/fleet", "workloads", "serving"}, "a client knows a server by its URL"},
