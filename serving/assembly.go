@@ -61,6 +61,9 @@ func (s *Server) assemble(o *Options) error {
 		return err
 	}
 	s.reach(o)
+	if s.predictors != nil {
+		s.metrics.Registry.MustRegister(s.predictors.Metrics()...)
+	}
 	s.overview = overview.New(overview.Options{
 		Router: s.router, Metrics: s.metrics, Engines: s.engines, Held: s.adapter.Held, Context: s.contexts.of, Signals: s.loads.statuses,
 		Jobs:     func() []jobs.Queue { return s.jobs.service.Queues() },
@@ -149,10 +152,10 @@ func (s *Server) answer(o *Options) error {
 	s.gate = s.newGate()
 	s.metrics.Registry.MustRegister(s.gate.Metrics()...)
 	s.receiver = &receiver{s.running.Config, s.clock, s.memory, s.reply}
-	s.interpreter = &interpreter{s.running.Config, s.catalogue, s.adapter.Prompts, s.config.Affinity}
+	s.interpreter = &interpreter{s.running.Config, s.catalogue, s.predictors, s.adapter.Prompts, s.config.Affinity}
 	s.admitter = &admitter{
 		settings: s.running.Config, clock: s.clock, log: s.log, ledger: s.router.Ledger(), reply: s.reply, metrics: s.metrics,
-		adapter: s.adapter, queue: s.queue, contexts: s.contexts, loads: s.loads, proxy: s.proxy,
+		adapter: s.adapter, queue: s.queue, contexts: s.contexts, loads: s.loads, proxy: s.proxy, predictors: s.predictors,
 	}
 	s.completions = &completions{s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler}
 	s.route = &leaseEndpoint{s.receiver, table, s.interpreter, s.queue, s.admitter, s.settler, leases, s.engines.Controller()}
@@ -177,7 +180,7 @@ func (s *Server) newProxy(trusts func(addr string) bool, answered func(*work.Wor
 	return proxy.New(proxy.Options{
 		Table: s.router.Table(), Backends: list, Settings: s.running.Config, Clock: s.clock, Log: s.log,
 		Reply: s.reply, Health: s.engines.Controller(), Metrics: s.metrics, Memory: s.memory.Answers, Loads: s.loads,
-		Prompts: s.adapter.Prompts, Events: s.adapter.Events, Context: s.contexts.of, Unlisted: s.engines.Unlisted, Keep: s.responses.kept.Keep, Answered: answered, Trusts: trusts,
+		Prompts: s.adapter.Prompts, Events: s.adapter.Events, Context: s.contexts.of, Unlisted: s.engines.Unlisted, Keep: s.responses.kept.Keep, Answered: answered, Trusts: trusts, ShowsQuality: s.predictors.Shows,
 		Keyed: func(replica int) bool { // its server sees the router's own key, or none
 			forwarder, ok := s.backends[replica].Transport.(Forwarder)
 			return ok && !forwarder.ForwardsAuthorization()
@@ -275,7 +278,7 @@ func policySetOf(r work.Router) trial.PolicySet {
 // exposed are the headers of an answer that a page may read.
 var exposed = []string{
 	proxy.RequestID, "Retry-After", "Retry-After-Ms",
-	proxy.Variant, proxy.Replica, headerPolicy, proxy.Overhead, headerFallback, proxy.Attempts, headerExplain, access.HeaderReason, headerWaited, headerStrategy, inference.HeaderLength,
+	proxy.Variant, proxy.Replica, headerPolicy, proxy.Overhead, headerFallback, proxy.Attempts, proxy.Quality, proxy.QualityBest, proxy.QualitySure, headerExplain, access.HeaderReason, headerWaited, headerStrategy, inference.HeaderLength,
 }
 
 func browserRules(c *Config) *access.PageRules {

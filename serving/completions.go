@@ -17,6 +17,7 @@ import (
 	"gearshift/serving/admission"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
+	"gearshift/serving/quality"
 	"gearshift/serving/work"
 )
 
@@ -114,6 +115,8 @@ type admitter struct {
 	loads    *loads
 	proxy    *proxy.Proxy
 
+	predictors *quality.Predictors
+
 	onFallback atomic.Bool // the last choice was a fallback
 }
 
@@ -197,6 +200,8 @@ func (x *admitter) begin(c *gin.Context, k call, unseen int, spend access.Spend)
 // in the answer's header who routed it.
 func (x *admitter) begun(w *work.Work, k call, took time.Duration, h http.Header) {
 	x.metrics.Chosen(w, took)
+	w.Candidate = k.onTrial
+	x.predictors.Chosen(&w.Request, w.Variant, k.onTrial)
 	x.logFallback(w)
 	h[proxy.Variant], h[headerPolicy] = proxy.Two(x.ledger.Table().Variants[w.Variant].Name, w.Policy)
 	if w.Fallback {

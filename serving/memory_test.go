@@ -17,12 +17,17 @@ func sender(t testing.TB, size int) (send func(), length int) {
 
 // senderTo is sender through the server at an address.
 func senderTo(t testing.TB, server string, size int) (send func(), length int) {
+	return senderOf(t, server, strings.Repeat("word ", size/5))
+}
+
+// senderOf is senderTo with a prompt, as JSON has it.
+func senderOf(t testing.TB, server, prompt string) (send func(), length int) {
 	conn, err := net.Dial("tcp", server)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	body := `{"model":"auto","messages":[{"role":"user","content":"` + strings.Repeat("word ", size/5) + `"}]}`
+	body := `{"model":"auto","messages":[{"role":"user","content":"` + prompt + `"}]}`
 	request := []byte("POST " + chat + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
 		strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 	r := bufio.NewReaderSize(conn, 4<<10)

@@ -22,6 +22,7 @@ import (
 	"gearshift/serving/openai/catalogue"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
+	"gearshift/serving/quality"
 	"gearshift/serving/work"
 )
 
@@ -32,6 +33,7 @@ type call struct {
 	variant int           // Auto, or pinned
 	account *Account      // nil if none is kept
 	prompt  wire.Prompt   // before its correction
+	onTrial bool          // the predictor on trial has predicted its quality
 }
 
 // receiver takes in the bodies of requests, bounded in size, time and memory.
@@ -302,6 +304,7 @@ func parsed(c *gin.Context, body *wire.Buffer) (call, *wire.Refusal) {
 type interpreter struct {
 	settings  func() *Config
 	catalogue *catalogue.Catalogue
+	predicts  *quality.Predictors
 	prompts   work.Prompts
 	affinity  config.Affinity
 }
@@ -324,7 +327,8 @@ func (x *interpreter) understand(h http.Header, k *call, allowed uint64) (fault 
 			return fault
 		}
 	}
-	if k.fleet.MinQuality, fault = x.catalogue.MinQuality(h, k.fleet.Task, k.variant); fault != nil {
+	k.onTrial = x.predicts.Predict(r, x.catalogue.Named(h, r.Task), &k.fleet, nil)
+	if fault = x.catalogue.SetMinQuality(h, &k.fleet, k.variant); fault != nil {
 		return fault
 	}
 	k.prompt, k.fleet.Session = r.Prompt(), session(x.affinity, h)

@@ -58,8 +58,7 @@ func (x *responses) follow(c *gin.Context, k *call) (fault *wire.Refusal) {
 	if fault = x.catalogue.Answers(k.fleet.Task, k.variant); fault != nil {
 		return fault
 	}
-	k.fleet.MinQuality, fault = x.catalogue.MinQuality(c.Request.Header, k.fleet.Task, k.variant)
-	return fault
+	return x.catalogue.SetMinQuality(c.Request.Header, &k.fleet, k.variant)
 }
 
 // beside is the replica itself, if the variant is its own or [Auto]; else the variant's

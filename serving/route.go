@@ -112,7 +112,7 @@ func (x *leaseEndpoint) understand(c *gin.Context, body []byte) (in routeRequest
 		return in, k, fault
 	}
 	k.fleet.Session = session(x.interpreter.affinity, c.Request.Header)
-	if k.fleet.MinQuality, fault = x.interpreter.catalogue.MinQuality(c.Request.Header, k.fleet.Task, work.Auto); fault == nil {
+	if fault = x.interpreter.catalogue.SetMinQuality(c.Request.Header, &k.fleet, work.Auto); fault == nil {
 		fault = x.interpreter.catalogue.Permit(access.Granted(c), &k.fleet, k.variant)
 	}
 	return in, k, fault

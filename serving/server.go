@@ -32,6 +32,7 @@ import (
 	"gearshift/serving/jobs"
 	"gearshift/serving/openai/catalogue"
 	"gearshift/serving/openai/proxy"
+	"gearshift/serving/quality"
 	"gearshift/serving/quality/feedback"
 	"gearshift/serving/work"
 )
@@ -94,6 +95,8 @@ type Options struct {
 	Balancer *informed.Balancer
 	// Feedback takes scores of answers. Nil: there is no predictor of quality that learns from them.
 	Feedback *feedback.Service
+	// Predictors predict the quality of answers from prompts. Nil: the rows of tasks hold.
+	Predictors *quality.Predictors
 	// Modality has the models whose inputs are chosen for each request of a job.
 	Modality jobs.Config
 }
@@ -130,6 +133,7 @@ type Server struct {
 	memory      *admission.Memory      // bounds what requests hold
 	receiver    *receiver              // takes in the body
 	catalogue   *catalogue.Catalogue   // has what clients may name
+	predictors  *quality.Predictors    // of the quality of answers; may be nil
 	interpreter *interpreter           // finds out what a request asks for
 	queue       *admission.Queue       // has it wait for room
 	adapter     *work.Adapter          // has the router choose a replica
@@ -176,7 +180,7 @@ func bare(o *Options) (*Server, error) {
 	if err := o.Config.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: o.Config, router: o.Router, backends: slices.Clone(o.Backends), clock: o.Clock, log: o.Log}
+	s := &Server{config: o.Config, router: o.Router, backends: slices.Clone(o.Backends), clock: o.Clock, log: o.Log, predictors: o.Predictors}
 	table := s.router.Table()
 	if len(s.backends) != len(table.Replicas) {
 		return nil, fmt.Errorf("%d backends for %d replicas", len(s.backends), len(table.Replicas))

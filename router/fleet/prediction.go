@@ -37,3 +37,20 @@ func (t *Table) Assured(r *Request, variant int) float64 {
 	}
 	return t.Tasks[r.Task].Quality[variant]
 }
+
+// Range returns the predicted quality of the first variant that answers the request's task, and that
+// of the best.
+func (t *Table) Range(r *Request) (first, best float32) {
+	some := false
+	for v := range t.Variants {
+		if !t.Answers(r.Task, v) {
+			continue
+		}
+		if q := r.Predicted.Quality[v]; !some {
+			first, best, some = q, q, true
+		} else {
+			best = max(best, q)
+		}
+	}
+	return first, best
+}

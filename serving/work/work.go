@@ -44,6 +44,8 @@ type Work struct {
 	Tokenless bool
 	// Ticket is that by which feedback remembers it; 0 is none.
 	Ticket uint64
+	// Candidate says that the predictor on trial has predicted its quality.
+	Candidate bool
 	// Ending is called at its end, if it is not nil.
 	Ending Ending
 

@@ -91,6 +91,7 @@ func (k *Catalogue) andJobModels() (text string) {
 func (k *Catalogue) Permit(g access.Grants, r *fleet.Request, variant int) *wire.Refusal {
 	allowed, bound := k.Allowed(g), r.Variants
 	if allowed == 0 {
+		k.lower(r)
 		return nil
 	}
 	if r.Variants = allowed; bound != 0 {
@@ -101,6 +102,7 @@ func (k *Catalogue) Permit(g access.Grants, r *fleet.Request, variant int) *wire
 	if variant != work.Auto && r.Variants>>variant&1 == 0 {
 		return wire.Bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may not use %q; %s", k.Table.Variants[variant].Name, k.modelNames(r.Variants)))
 	}
+	k.lower(r)
 	for v := range k.Table.Variants {
 		if k.Table.Reaches(r, v) {
 			return nil

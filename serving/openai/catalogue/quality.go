@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gearshift/router/fleet"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/work"
 )
@@ -27,35 +28,62 @@ func Floor(h http.Header) (float64, *wire.Refusal) {
 	return floor, nil
 }
 
-// MinQuality reads the quality, by the scenario's for the task, below which no answer
-// is taken. It is zero where that leaves out no variant that might answer: the pinned
-// one, or any. Variant is [work.Auto], or pinned.
-func (k *Catalogue) MinQuality(h http.Header, task, variant int) (float64, *wire.Refusal) {
+// SetMinQuality sets the quality, by the scenario's for the task or by what is predicted for the
+// prompt, below which no answer is taken. It is zero where that leaves out no variant that might
+// answer: the pinned one, or any. Variant is [work.Auto], or pinned.
+func (k *Catalogue) SetMinQuality(h http.Header, r *fleet.Request, variant int) *wire.Refusal {
+	r.MinQuality = 0
 	floor, fault := Floor(h)
 	if floor == 0 || fault != nil {
-		return 0, fault
+		return fault
 	}
 	param := strings.ToLower(HeaderQuality)
-	t := &k.Table.Tasks[task]
+	t := &k.Table.Tasks[r.Task]
 	best, all := -1, true
-	for v, q := range t.Quality {
-		if !k.Table.Answers(task, v) {
+	for v := range t.Quality {
+		if !k.Table.Answers(r.Task, v) {
 			continue
 		}
-		if best < 0 || q > t.Quality[best] {
+		if best < 0 || k.quality(r, v) > k.quality(r, best) {
 			best = v
 		}
-		all = all && q >= floor
+		all = all && k.Table.Assured(r, v) >= floor
 	}
-	there := fmt.Sprintf("the best is %q with %v", k.Table.Variants[best].Name, t.Quality[best])
+	there := fmt.Sprintf("the best is %q with %.4g", k.Table.Variants[best].Name, k.quality(r, best))
 	switch {
-	case t.Quality[best] < floor:
-		return 0, wire.Bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("no model has quality %v for task %q; %s", floor, t.Name, there))
-	case variant != work.Auto && t.Quality[variant] < floor:
-		return 0, wire.Bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("%q has quality %v for task %q, not %v; %s",
-			k.Table.Variants[variant].Name, t.Quality[variant], t.Name, floor, there))
+	case k.quality(r, best) < floor:
+		return wire.Bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("no model has quality %v for task %q; %s", floor, t.Name, there))
+	case variant != work.Auto && k.quality(r, variant) < floor:
+		return wire.Bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("%q has quality %.4g for task %q, not %v; %s",
+			k.Table.Variants[variant].Name, k.quality(r, variant), t.Name, floor, there))
 	case variant != work.Auto || all:
-		return 0, nil
+		return nil
 	}
-	return floor, nil
+	r.MinQuality = floor
+	return nil
+}
+
+// quality is that of the variant by its task's row or, where that is more, what is at least
+// predicted for the request.
+func (k *Catalogue) quality(r *fleet.Request, variant int) float64 {
+	return max(k.Table.Tasks[r.Task].Quality[variant], k.Table.Assured(r, variant))
+}
+
+// lower sets a floor that no variant is sure to reach to the most that any is sure of, if some variant
+// has the quality by its task's row: prompts that are not understood should not be refused.
+func (k *Catalogue) lower(r *fleet.Request) {
+	if r.MinQuality == 0 || !r.Predicted.Known {
+		return
+	}
+	floor, most, has := r.MinQuality, 0.0, false
+	r.MinQuality = 0
+	for v := range k.Table.Variants {
+		if k.Table.Reaches(r, v) {
+			most = max(most, k.Table.Assured(r, v))
+			has = has || k.quality(r, v) >= floor
+		}
+	}
+	if r.MinQuality = floor; has {
+		r.MinQuality = min(floor, most)
+	}
 }

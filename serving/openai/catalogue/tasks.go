@@ -24,6 +24,17 @@ func (k *Catalogue) Task(h http.Header, metadata string, variant int) (int, *wir
 	return k.taskFor(variant), nil
 }
 
+// Named is the task that a request names; empty if it names none of the table's.
+func (k *Catalogue) Named(h http.Header, metadata string) string {
+	if name := wire.Field(h, headerTask); name != "" {
+		return name
+	}
+	if k.Table.TaskIndex(metadata) < 0 {
+		return ""
+	}
+	return metadata
+}
+
 // TaskNamed is the index of a task; no name stands for the default. Param is where the
 // request names it.
 func (k *Catalogue) TaskNamed(name, param string) (int, *wire.Refusal) {

@@ -293,4 +293,15 @@ func (d *dispatch) mark() {
 		h[Modalities] = []string{d.parts.Used(d.cut(d.Work.Replica))}
 	}
 	h[Replica], h[Attempts] = Two(d.Table.Replicas[d.Work.Replica].Name, strconv.Itoa(d.Work.Attempts))
+	d.markQuality()
+}
+
+// markQuality names what was predicted of the answer's quality.
+func (d *dispatch) markQuality() {
+	r := &d.Work.Request
+	if !r.Predicted.Known || !d.ShowsQuality() {
+		return
+	}
+	_, best := d.Table.Range(r)
+	d.out[Quality], d.out[QualityBest], d.out[QualitySure] = share(r.Predicted.Quality[d.Work.Variant]), share(best), share(r.Predicted.Sure)
 }

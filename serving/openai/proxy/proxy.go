@@ -73,6 +73,8 @@ type Options struct {
 	Table *fleet.Table
 	// Backends of the replicas, in the table's order.
 	Backends []config.Backend
+	// ShowsQuality reports whether answers say what was predicted of their quality.
+	ShowsQuality func() bool
 	// Settings are those in force.
 	Settings func() *config.Config
 	Clock    work.Clock
