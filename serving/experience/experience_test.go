@@ -267,6 +267,9 @@ func TestReaderIsStrict(t *testing.T) {
 		{`"busy_hosts":[0,0.3]`, `"busy_hosts":[0.3]`, "x:2: busy_hosts: 1 numbers; want none, or one for each of 2 hosts"},
 		{`"busy_hosts":[0,0.3]`, `"busy_hosts":[0,1.3]`, "x:2: busy_hosts: 1.3 is not a share"},
 		{`"down":[1]`, `"down":[4]`, "x:2: down: 4 is not in 0 … 3"},
+		{`"sure":0.3`, `"sure":1.3`, "x:2: predicted: sure is 1.3; want 0 to 1"},
+		{`"low":[0.1,0.8]`, `"low":[0.1]`, "x:2: predicted: 2 qualities and 1 lower bounds; want one of each for each of 2 variants"},
+		{`"gains":[0,0.7]`, `"gains":[0]`, "x:2: predicted: 1 gains; want none, or one for each of 2 variants"},
 		{`"min_quality":0.7`, `"min_quality":-0.7`, "x:2: min_quality: -0.7 is negative"},
 		{`"propensity":0.1`, `"propensity":1.1`, "x:2: propensity"},
 		{`"latency_ns":22`, `"latency_ns":-22`, "x:2: latency_ns: -22 is negative"},
@@ -380,4 +383,20 @@ func encoded(t *testing.T, l writtenRow) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// A request without a prediction leaves no trace of one, as in logs of earlier versions.
+func TestARowWithoutAPrediction(t *testing.T) {
+	table := testTable(t, 2)
+	s := testStore(t, testConfig(t), table)
+	r := testRow(table, 1)
+	r.Request.Predicted = fleet.Prediction{}
+	s.Add(r)
+	log := closed(t, s)
+	if strings.Contains(text(t, s.config.Path), "predicted") {
+		t.Error("a prediction is written where there is none")
+	}
+	if p := log.Runs[0].Rows[0].Request.Predicted; p != (fleet.Prediction{}) {
+		t.Errorf("read %+v", p)
+	}
 }

@@ -45,6 +45,9 @@ func testRow(table *fleet.Table, id uint64) *Row {
 		EndVariant: 1, EndReplica: 3, Outcome: Completed, OutputTokens: 7,
 		FirstToken: 1, Latency: 22, PerToken: 3, Judged: true, Met: true, Utility: 1.0 / 3, Reported: true,
 	}
+	p := &r.Request.Predicted
+	p.Known, p.Sure, p.Gains = true, 0.3, &[fleet.MostPredicted]float32{0, 0.7}
+	p.Quality[0], p.Quality[1], p.Low[0], p.Low[1] = 1.0/3, 0.9, 0.1, 0.8
 	r.View = fleet.View{
 		Table: table, Now: r.Request.Arrival + 1, InFlight: make([]int32, len(table.Replicas)), Held: make([]int32, len(table.Replicas)),
 		Elsewhere: make([]int32, len(table.Replicas)), Caps: make([]int32, len(table.Replicas)), Excess: make([]float32, len(table.Replicas)),

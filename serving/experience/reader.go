@@ -3,6 +3,7 @@ package experience
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -165,7 +166,8 @@ func (f *file) row(l *writtenRow) (Row, error) {
 	case !(l.Propensity >= 0 && l.Propensity <= 1):
 		return r, fmt.Errorf("propensity: %v is not a probability", l.Propensity)
 	}
-	if err := notNegative(l); err != nil {
+	predicted, err := l.Predicted.read(len(f.header.Variants))
+	if err = cmp.Or(notNegative(l), err); err != nil {
 		return r, err
 	}
 	facts, err := l.facts(n, len(f.header.Hosts))
@@ -179,7 +181,7 @@ func (f *file) row(l *writtenRow) (Row, error) {
 		return r, fmt.Errorf("hosts: %d is not in 0 … %d", l.Hosts[i], len(f.header.Hosts)-1)
 	}
 	r = l.row(task, variant, replica, end, f.variants[f.header.Replicas[end].Variant])
-	r.View.Facts = facts
+	r.View.Facts, r.Request.Predicted = facts, predicted
 	return r, nil
 }
 

@@ -73,6 +73,8 @@ type writtenRow struct {
 	Holding      uint64    `json:"holding,omitempty"`                 // variants whose context holds the prompt, by bit; none: all
 	Allowed      uint64    `json:"allowed,omitempty"`                 // variants that its key may use, by bit; none: all
 
+	Predicted *writtenPrediction `json:"predicted,omitempty"` // none: the task's row
+
 	InFlight []int32   `json:"in_flight"`
 	ByTask   []int32   `json:"in_flight_by_task,omitempty"` // the router's own, of each replica by task
 	Held     []int32   `json:"held_tokens"`
@@ -122,6 +124,7 @@ func (h *Header) written(r *Row) writtenRow {
 		Outcome: r.Outcome, OutputTokens: r.OutputTokens, FirstToken: int64(r.FirstToken),
 		Latency: int64(r.Latency), PerToken: int64(r.PerToken), Utility: r.Utility, Reported: r.Reported,
 	}
+	l.Predicted = writePrediction(&r.Request.Predicted, len(h.Variants))
 	l.Newer, l.Busy = r.View.Newer, r.View.Facts.Busy
 	for _, s := range r.View.States {
 		l.States = append(l.States, s.String())
