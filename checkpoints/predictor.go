@@ -65,6 +65,9 @@ func (s *Store) Predictors() *Predictors {
 	return &Predictors{p}
 }
 
+// Path returns the path of the store.
+func (p *Predictors) Path() string { return p.store.Path }
+
 // Put stores the bytes of a predictor as a new version of the name. It is as [Store.Put].
 func (p *Predictors) Put(name string, data []byte, meta Predictor, created time.Time) (version int, removed []int, err error) {
 	if err := checkName(predictors.noun, name); err != nil {

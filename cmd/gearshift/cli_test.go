@@ -235,7 +235,7 @@ func TestPolicyCommands(t *testing.T) {
 
 func TestCommandLineFaults(t *testing.T) {
 	fail(t, []string{"polcy"}, `unknown command "polcy"`, "policy")
-	for _, name := range []string{"failover", "key", "lease", "modality", "models", "offload", "policy", "profile", "replica", "scenario", "store", "workload"} {
+	for _, name := range []string{"failover", "key", "lease", "modality", "models", "offload", "policy", "profile", "quality", "replica", "scenario", "store", "workload"} {
 		fail(t, []string{name, "lst"}, `unknown command "lst" for "gearshift `+name+`"`)
 		if out := succeed(t, name); !strings.Contains(out, "Available Commands") {
 			t.Errorf("%s alone: %s", name, out)

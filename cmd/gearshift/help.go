@@ -19,6 +19,7 @@ var listed = map[string]cli.Listing{
 	"serve":    {Section: "start", Example: "serve --scenario mine.yaml\nserve --scenario mine.yaml --policy mine --addr :8080", Synonyms: []string{"start", "run", "server"}},
 
 	"policy":  {Section: "operate", Example: "policy ls\npolicy promote mine", Synonyms: []string{"policies"}},
+	"quality": {Section: "operate", Example: "quality fit --data labels.jsonl --name mine\nquality promote mine", Synonyms: []string{"predictor", "predictors", "predict"}},
 	"store":   {Section: "operate", Example: "store verify", Synonyms: []string{"db"}},
 	"key":     {Section: "operate", Example: "key new alice --rate 5 --keys gearshift.keys", Synonyms: []string{"keys"}},
 	"lease":   {Section: "operate", Example: "lease ls", Synonyms: []string{"leases"}},
@@ -51,6 +52,10 @@ var listed = map[string]cli.Listing{
 	"policy shadow": {Example: "policy shadow mine"}, "policy canary": {Example: "policy canary mine --share 0.1"}, "policy status": {Example: "policy status"},
 	"policy keygen": {Example: "policy keygen signing.pem"}, "policy sign": {Example: "policy sign mine.onnx --key signing.pem"},
 	"policy export": {Example: "policy export mine --onnx mine.onnx"}, "policy import": {Example: "policy import mine.onnx --name mine"},
+	"quality labels": {Example: "quality labels --data builtin:nine-models --count 300 > labels.jsonl"},
+	"quality fit":    {Example: "quality fit --data labels.jsonl --name mine --plot mine.svg"}, "quality predict": {Example: "quality predict --data prompts.jsonl --quality mine"},
+	"quality show": {Example: "quality show mine"}, "quality check": {Example: "quality check --data later.jsonl --quality mine --scenario mine.yaml"},
+	"quality ls": {Example: "quality ls"}, "quality promote": {Example: "quality promote mine"}, "quality rollback": {Example: "quality rollback mine"}, "quality rm": {Example: "quality rm mine@1"},
 	"key new": {Example: "key new alice --rate 5 --keys gearshift.keys"}, "key ls": {Example: "key ls --keys gearshift.keys"}, "key rm": {Example: "key rm alice --keys gearshift.keys"},
 	"workload gen": {Example: "workload gen u1 --out u1.jsonl"}, "workload stat": {Example: "workload stat u1"},
 	"profile fit": {Example: "profile fit --requests requests.jsonl"}, "profile measure": {Example: "profile measure --url http://127.0.0.1:8000/v1 --out small.yaml"},

@@ -7,6 +7,7 @@
 //   - evalcmd: eval and bound
 //   - operate: policy, store, key, lease and replica
 //   - measure: profile, calibrate, validate and replay
+//   - qualitycmd: quality
 //   - modality, failover
 //
 // Package cli has what all of them share. What commands do is in the libraries under internal: scenario, app, training,
@@ -28,6 +29,7 @@ import (
 	"gearshift/cmd/gearshift/evalcmd"
 	"gearshift/cmd/gearshift/measure"
 	"gearshift/cmd/gearshift/operate"
+	"gearshift/cmd/gearshift/qualitycmd"
 	"gearshift/internal/output"
 )
 
@@ -85,7 +87,7 @@ One scenario file drives every command; gearshift init writes one from engines t
 		// start
 		newInitCommand(), newScenarioCommand(), evalcmd.NewEvalCommand(), newServeCommand(),
 		// operate
-		operate.NewPolicyCommand(), operate.NewStoreCommand(), operate.NewKeyCommand(),
+		operate.NewPolicyCommand(), qualitycmd.New(), operate.NewStoreCommand(), operate.NewKeyCommand(),
 		operate.NewLeaseCommand(), operate.NewReplicaCommand(),
 		// measure
 		measure.NewProfileCommand(), measure.NewValidateCommand(), measure.NewReplayCommand(), measure.NewStreamCommand(), newEngineCommand(), newModelsCommand(),

@@ -185,6 +185,25 @@ func (f *Figure) Standalone() ([]byte, error) {
 	return []byte(e.String()), nil
 }
 
+// Stacked returns the figures as one SVG file, below each other.
+func Stacked(figures ...*Figure) ([]byte, error) {
+	var inner bytes.Buffer
+	var width, below float64
+	for _, f := range figures {
+		one, err := f.Standalone()
+		if err != nil {
+			return nil, err
+		}
+		var w, h, wide, high float64
+		if _, err := fmt.Sscanf(string(one), `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" width="%g" height="%g">`, &w, &h, &wide, &high); err != nil {
+			return nil, fmt.Errorf("cannot stack figure %q: %w", f.ID, err)
+		}
+		fmt.Fprintf(&inner, "<g transform=\"translate(0,%g)\">\n%s</g>\n", below, one)
+		width, below = max(width, wide), below+high
+	}
+	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]g %[2]g" width="%[1]g" height="%[2]g">`+"\n%[3]s</svg>\n", width, below, inner.Bytes()), nil
+}
+
 // legend returns a line of samples and names, or several where one is too short, and how high
 // they are.
 func (f *Figure) legend(of map[*Series]look, width vg.Length) (svg string, height vg.Length, err error) {
