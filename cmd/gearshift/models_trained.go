@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"gearshift/internal/training"
+	"gearshift/internal/training/families"
 	"gearshift/serving/backend/models"
 )
 
@@ -17,13 +17,14 @@ import (
 type trainedFamily struct {
 	sizes   []models.Size
 	samples string // what they are of
-	write   func(training.Samples) error
-	make    func(context.Context, training.MakeOptions) (*training.Made, error)
+	write   func(families.Samples) error
+	make    func(context.Context, families.MakeOptions) (*families.Made, error)
 }
 
 var trainedFamilies = map[string]trainedFamily{
-	"digits": {training.DigitsSizes(), "held-out digits", training.Samples.WriteDigits, training.MakeDigits},
-	"boxes":  {training.BoxesSizes(), "held-out frames", training.Samples.WriteBoxes, training.MakeBoxes},
+	"digits":   {families.DigitsSizes(), "held-out digits", families.Samples.WriteDigits, families.MakeDigits},
+	"boxes":    {families.BoxesSizes(), "held-out frames", families.Samples.WriteBoxes, families.MakeBoxes},
+	"subjects": {families.SubjectsSizes(), "questions to fit by, and as many held out", families.Samples.WriteSubjects, families.MakeSubjects},
 }
 
 // makeTrained trains a model of each size, and writes samples.
@@ -37,7 +38,7 @@ func makeTrained(ctx context.Context, o makeOptions, stdout, stderr io.Writer) e
 		return err
 	}
 	if o.trained.samples != "" {
-		s := training.Samples{Dir: o.trained.samples, Count: o.trained.count, Seed: o.seed, Force: o.force}
+		s := families.Samples{Dir: o.trained.samples, Count: o.trained.count, Seed: o.seed, Force: o.force}
 		if err := family.write(s); err != nil {
 			return fmt.Errorf("cannot write samples: %w", err)
 		}
@@ -47,7 +48,7 @@ func makeTrained(ctx context.Context, o makeOptions, stdout, stderr io.Writer) e
 		return nil
 	}
 	for _, size := range sizes {
-		made, err := family.make(ctx, training.MakeOptions{
+		made, err := family.make(ctx, families.MakeOptions{
 			Dir: o.out, Size: size, Seed: o.seed, Steps: o.trained.steps, Force: o.force,
 			Progress: func(line string) { fmt.Fprintf(stderr, "%s: %s\n", size.Name, line) },
 		})

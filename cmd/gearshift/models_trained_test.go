@@ -24,9 +24,9 @@ func TestModelsMakeDigitsRefuses(t *testing.T) {
 	fail(t, digits("--out", dir, "--concat"), "--concat is for models of text")
 	fail(t, digits("--out", dir, "--size", "wide=3x2048"), "at most 1024 wide")
 	fail(t, digits("--samples", filepath.Join(dir, "s"), "--sample-count", "0"), "--sample-count 0: want 1 to")
-	fail(t, []string{"models", "make", "--out", dir, "--steps", "5"}, "--steps is for --family digits and --family boxes")
-	fail(t, []string{"models", "make", "--out", dir, "--family", "classifier", "--samples", dir}, "--samples is for --family digits and --family boxes")
-	fail(t, []string{"models", "make", "--samples", "s"}, "--samples is for --family digits and --family boxes; want gearshift models make --family digits --samples s")
+	fail(t, []string{"models", "make", "--out", dir, "--steps", "5"}, "--steps is for --family digits, boxes and subjects")
+	fail(t, []string{"models", "make", "--out", dir, "--family", "classifier", "--samples", dir}, "--samples is for --family digits, boxes and subjects")
+	fail(t, []string{"models", "make", "--samples", "s"}, "--samples is for --family digits, boxes and subjects; want gearshift models make --family digits --samples s")
 	fail(t, []string{"models", "make", "--out", "m", "--steps", "5"}, "want gearshift models make --family digits --out m --steps 5")
 }
 
@@ -111,4 +111,24 @@ func TestDigitsAreServed(t *testing.T) {
 	e.expect(t, "POST", path, `{"model": "tiny", "input": "seven"}`, http.StatusBadRequest, "the model tiny does not take", "it takes image, audio")
 	e.expect(t, "GET", "/v2/models/tiny", "", http.StatusOK, `"name":"pixel_values"`, `"shape":[-1,3,28,28]`, `"name":"input_values"`)
 	e.expect(t, "GET", "/v1/models", "", http.StatusOK, `"tiny"`)
+}
+
+// Classifiers of texts are made and served: an engine names the subject of a sample, and takes no image.
+func TestSubjectsAreServed(t *testing.T) {
+	needONNX(t)
+	dir := t.TempDir()
+	samples := filepath.Join(dir, "samples")
+	out := succeed(t, "models", "make", "--family", "subjects", "--out", dir, "--size", "tiny=1x16", "--samples", samples, "--sample-count", "3")
+	for _, want := range []string{samples + ": 3 questions to fit by", filepath.Join(dir, "tiny") + ": 0.", "questions held out", "counted by the exported file", "quality: {tiny: 0."} {
+		if !strings.Contains(out, want) {
+			t.Errorf("models make prints %s; want %q", out, want)
+		}
+	}
+	e := modelEngine(t, filepath.Join(dir, "tiny"))
+	const path = "/v1/gearshift/classify"
+	e.expect(t, "POST", path, `{"model": "tiny", "input": "Which article of the constitution limits the power of a court?"}`, http.StatusOK, `"modalities":["text"]`, `"num_classes":29`)
+	e.expect(t, "POST", path, `{"model": "tiny", "image": "`+tinyPNG+`"}`, http.StatusBadRequest, "it takes text")
+	fail(t, []string{"models", "make", "--family", "subjects"}, "--out DIR", "--samples DIR")
+	fail(t, []string{"models", "make", "--family", "subjects", "--out", dir, "--size", "wide=1x6400"}, "at most 4096 wide")
+	fail(t, []string{"models", "make", "--family", "subjects", "--samples", dir, "--sample-count", "0"}, "--sample-count 0: want 1 to")
 }

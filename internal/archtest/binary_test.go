@@ -19,7 +19,7 @@ const command = "./cmd/gearshift"
 // and draws no figures.
 func TestServeOnlyLinksNoTraining(t *testing.T) {
 	for _, p := range linked(t, "{{.ImportPath}}", "serveonly") {
-		if within(p, "gorgonia.org", "gonum.org/v1/plot", module+"/rl/dqn", module+"/rl/fused", module+"/rl/supervised", module+"/workloads/digits") {
+		if within(p, "gorgonia.org", "gonum.org/v1/plot", module+"/rl/dqn", module+"/rl/fused", module+"/rl/supervised", module+"/workloads/digits", module+"/workloads/subjects") {
 			t.Errorf("the serveonly binary links %s; keep it behind the build tag !serveonly", p)
 		}
 	}

@@ -69,6 +69,7 @@ func notice(t *testing.T) string {
 	take("the recorded day of workloads/daily", filepath.Join(root, "workloads/daily"))
 	take("the digits of workloads/digits (not in serveonly)", filepath.Join(root, "workloads/digits"))
 	take("the prompts of workloads/prompts (not in serveonly)", filepath.Join(root, "workloads/prompts"))
+	take("the questions of workloads/subjects (not in serveonly)", filepath.Join(root, "workloads/subjects"))
 	var b strings.Builder
 	b.WriteString("Gearshift\nLicensed under the Apache License, Version 2.0; see LICENSE.\n\n" +
 		"The binary contains Go's library, the modules and the data below, under these licences.\n" +

@@ -50,6 +50,8 @@ var rooms = []room{
 		"a file is composed of what the rooms own, and describes: it learns, stores and serves nothing"},
 	{"internal/training", []string{"router", "env", "workloads", "rl", "checkpoints", "serving", "internal/scenario", "internal/output", "internal/onnxruntime"},
 		"a run joins learner, simulator, judge and store: it serves nobody"},
+	{"internal/training/families", []string{"router", "workloads", "rl", "checkpoints/onnxfile", "serving", "internal/scenario", "internal/onnxruntime"},
+		"models to try engines with are trained and counted: no policy and no store is involved"},
 	{"internal/training/policies", []string{"router", "env", "workloads", "checkpoints", "serving/experience", "internal/scenario", "internal/output"},
 		"trainer, importer and operator find and judge a policy alike: it knows no learner and no server"},
 	{"internal/onnxruntime", []string{"router", "workloads", "checkpoints", "serving", "internal/scenario", "internal/training/policies"},

@@ -13,6 +13,7 @@ import (
 // there. A modality that is nil is one that the model lacks.
 type Fusion struct {
 	Labels []string
+	Text   *TextEncoder
 	Image  *ImageEncoder
 	Audio  *SoundEncoder
 }
@@ -46,6 +47,12 @@ func (f *Fusion) ONNX() []byte {
 	g.Input(ModalityMask, onnxfile.Float32, batch, onnxfile.Fixed(Modalities))
 	g.optionalConstants(g.labels)
 	var parts []string
+	if e := f.Text; e != nil {
+		length := onnxfile.Any("sequence_length")
+		g.Input(InputIDs, onnxfile.Int64, batch, length)
+		g.Input(AttentionMask, onnxfile.Int64, batch, length)
+		parts = append(parts, g.part(Text, func(inner *graph) string { return (&fusionGraph{inner, g.labels}).text(e) }))
+	}
 	if i := f.Image; i != nil {
 		side := onnxfile.Fixed(i.Side)
 		g.Input(PixelValues, onnxfile.Float32, batch, onnxfile.Fixed(3), side, side)
@@ -171,6 +178,9 @@ func regrouped(w []float32, width, groups, out int) []float32 {
 // Parameters is how many weights were learnt.
 func (f *Fusion) Parameters() (n int) {
 	var layers []Dense
+	if f.Text != nil {
+		layers = append(append(layers, f.Text.Each...), f.Text.Whole...)
+	}
 	if f.Image != nil {
 		layers = append(append(layers, f.Image.Each...), f.Image.Whole...)
 	}
@@ -185,7 +195,11 @@ func (f *Fusion) Parameters() (n int) {
 
 // Files are the files of the model's folder, by name.
 func (f *Fusion) Files() map[string][]byte {
-	return map[string][]byte{"model.onnx": f.ONNX(), "config.json": f.config()}
+	files := map[string][]byte{"model.onnx": f.ONNX(), "config.json": f.config()}
+	if f.Text != nil {
+		files["tokenizer.json"] = f.Text.Tokenizer()
+	}
+	return files
 }
 
 func (f *Fusion) config() []byte {
@@ -194,6 +208,9 @@ func (f *Fusion) config() []byte {
 		labels[fmt.Sprint(i)] = l
 	}
 	c := map[string]any{"model_type": ClassifierType, "id2label": labels, "torch_dtype": "float32"}
+	if f.Text != nil {
+		c["vocab_size"], c["max_position_embeddings"] = f.Text.Vocabulary(), f.Text.Context
+	}
 	if f.Image != nil {
 		c["image_size"] = f.Image.Side
 	}

@@ -1,4 +1,4 @@
-package training
+package families
 
 import (
 	"encoding/json"

@@ -1,4 +1,5 @@
-package training
+// Package families trains the models that `gearshift models make` writes: of digits, of boxes and of subjects.
+package families
 
 import (
 	"cmp"
