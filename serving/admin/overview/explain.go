@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -32,6 +31,8 @@ type Explanation struct {
 	PromptTokens int     `json:"prompt_tokens"`
 	// MinQuality is what it asks for at least; zero if any will do.
 	MinQuality float64 `json:"min_quality,omitempty"`
+	// Sure is how far the predicted qualities are based on its prompt; nil without a prediction.
+	Sure *float64 `json:"sure,omitempty"`
 	// Rate of arrivals per second as the policy saw it, and requests in flight.
 	Rate     float64 `json:"rate"`
 	InFlight int     `json:"in_flight"`
@@ -59,8 +60,12 @@ type Signal struct {
 // Alternative is what was known of a variant when it was, or was not, chosen.
 type Alternative struct {
 	Variant string `json:"variant"`
-	// Quality is the utility of its answer if it comes in time.
+	// Quality is that of its answers to the task.
 	Quality float64 `json:"quality"`
+	// Predicted is the quality of its answer that is predicted for the request, by which it was
+	// decided, and Assured its lower bound; nil without a prediction.
+	Predicted *float64 `json:"predicted,omitempty"`
+	Assured   *float64 `json:"assured,omitempty"`
 	// Available says that a replica of it could take the request.
 	Available bool `json:"available"`
 	// Unavailable is why not, if the variant does not answer the task or is not loaded.
@@ -79,6 +84,9 @@ type Alternative struct {
 	FirstTokenMS *float64 `json:"first_token_ms,omitempty"`
 	TotalMS      *float64 `json:"total_ms,omitempty"`
 	Misses       *float64 `json:"misses,omitempty"`
+	// Expected is the utility of its answer if that takes as long as forecast there: by the
+	// quality that is predicted for the request, else by that for the task.
+	Expected *float64 `json:"expected,omitempty"`
 	// Value is what a learned policy expects of it; nil of other policies.
 	Value *float64 `json:"value,omitempty"`
 }
@@ -117,8 +125,11 @@ func (x *Observer) Observe(v *fleet.View, c router.Choice) {
 		MinQuality:   Short(x.request.MinQuality), Rate: Short(v.Rate),
 		Alternatives: make([]Alternative, len(t.Variants)),
 	}
+	if p := &x.request.Predicted; p.Known {
+		e.Sure = Pointer(float64(p.Sure))
+	}
 	for m := range e.Alternatives {
-		e.Alternatives[m] = alternative(v, m, task.Quality[m], deadlines, task.Allowed(x.request.Deadline))
+		e.Alternatives[m] = alternative(v, m, &x.request)
 		if !e.Alternatives[m].Available {
 			e.Alternatives[m].Unavailable = unavailable(x.ledger, x.request.Task, m)
 		}
@@ -130,10 +141,15 @@ func (x *Observer) Observe(v *fleet.View, c router.Choice) {
 	x.Explanation = e
 }
 
-func alternative(v *fleet.View, variant int, quality float64, d fleet.Deadlines, pace time.Duration) Alternative {
+// alternative returns what the view shows of the variant for the request.
+func alternative(v *fleet.View, variant int, r *fleet.Request) Alternative {
+	task := &v.Table.Tasks[r.Task]
 	a := Alternative{
-		Variant: v.Table.Variants[variant].Name, Quality: Short(quality),
+		Variant: v.Table.Variants[variant].Name, Quality: Short(task.Quality[variant]),
 		Available: v.VariantAvailable(variant), InFlight: v.VariantInFlight(variant),
+	}
+	if r.Predicted.Known {
+		a.Predicted, a.Assured = Pointer(v.Table.Quality(r, variant)), Pointer(v.Table.Assured(r, variant))
 	}
 	best := -1
 	for _, i := range v.ReplicasOf(variant) {
@@ -148,8 +164,9 @@ func alternative(v *fleet.View, variant int, quality float64, d fleet.Deadlines,
 		}
 	}
 	if best >= 0 {
-		f := &v.Forecasts[best]
-		a.PaceMS, a.Misses = Pointer(f.Pace*fleet.Milliseconds(pace)), Pointer(f.Misses)
+		f, d := &v.Forecasts[best], task.Deadlines(r)
+		a.PaceMS, a.Misses = Pointer(f.Pace*fleet.Milliseconds(task.Allowed(r.Deadline))), Pointer(f.Misses)
+		a.Expected = Pointer(task.Worth(v.Table.Quality(r, variant), f.Expects(d), d))
 		if d.FirstToken > 0 {
 			a.FirstTokenMS = Pointer(f.First * fleet.Milliseconds(d.FirstToken))
 		}

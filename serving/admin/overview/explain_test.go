@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"gearshift/router"
+	"gearshift/router/conformance"
+	"gearshift/router/fleet"
 )
 
 // TestHeadersAreBounded: of an explanation that is too long for a header the last alternatives
@@ -46,5 +50,43 @@ func TestASCII(t *testing.T) {
 	var back string
 	if err := json.Unmarshal([]byte(line), &back); err != nil || back != text || line != `"a \u00f6 \u20ac \ud83d\ude42"` {
 		t.Errorf("%s reads as %q, %v", line, back, err)
+	}
+}
+
+// An explanation shows what was predicted of each alternative next to the task's row, and
+// what the alternative would have been worth by that; without a prediction, by the task's.
+func TestPredictionsAreExplained(t *testing.T) {
+	table := conformance.Fleet(0)
+	ledger := fleet.NewLedger(table)
+	var v fleet.View
+	ledger.View(0, &v)
+	for _, replica := range table.Replicas {
+		v.Forecasts = append(v.Forecasts, fleet.Forecast{Pace: []float64{0.25, 0.5, 2}[replica.Variant]})
+	}
+	explained := func(p fleet.Prediction) string {
+		o := Explain(fleet.Request{Task: 1, Predicted: p}, ledger) // copa: 0.80, 0.95, 1
+		o.Observe(&v, router.Choice{Policy: "test"})
+		var line strings.Builder
+		if o.Explanation.Sure != nil {
+			fmt.Fprintf(&line, "sure %v", *o.Explanation.Sure)
+		}
+		for _, a := range o.Explanation.Alternatives {
+			fmt.Fprintf(&line, "; %v", a.Quality)
+			for _, x := range []*float64{a.Predicted, a.Assured, a.Expected} {
+				if x != nil {
+					fmt.Fprintf(&line, " %v", *x)
+				}
+			}
+		}
+		return line.String()
+	}
+	p := fleet.Prediction{Known: true, Sure: 0.75}
+	copy(p.Quality[:], []float32{0.5, 0.25, 1})
+	copy(p.Low[:], []float32{0.25, 0, 0.5})
+	if got, want := explained(p), "sure 0.75; 0.8 0.5 0.25 0.5; 0.95 0.25 0 0.25; 1 1 0.5 0"; got != want {
+		t.Errorf("with a prediction: %s, want %s", got, want)
+	}
+	if got, want := explained(fleet.Prediction{}), "; 0.8 0.8; 0.95 0.95; 1 0"; got != want {
+		t.Errorf("without: %s, want %s", got, want)
 	}
 }

@@ -186,6 +186,7 @@ function detail(d, variants) {
     fact('Arrivals', `${number(e.rate)} /s`);
     fact('In flight', count(e.in_flight));
     fact('Prompt', `about ${plural(e.prompt_tokens, 'token')}`);
+    if (e.sure !== undefined) fact('Prediction', `${percent(e.sure)} by the prompt`);
   }
   if (d.latency_ms) fact('Latency', ms(d.latency_ms) + (d.tokens ? ` for ${plural(d.tokens, 'token')}` : ''));
   if (d.waited_ms) fact('Waited for room', ms(d.waited_ms));
@@ -211,7 +212,8 @@ function why(d) {
 function alternatives(e, variants) {
   const learned = e.alternatives.some((a) => a.value !== undefined);
   const kv = e.alternatives.some((a) => a.kv_use !== undefined);
-  const head = ['Size', 'Forecast', learned && 'Value', 'In flight', kv && 'KV cache', 'Misses', 'Quality'].filter(Boolean);
+  const predicted = e.sure !== undefined;
+  const head = ['Size', 'Forecast', learned && 'Value', 'In flight', kv && 'KV cache', 'Misses', 'Quality', predicted && 'Predicted'].filter(Boolean);
   const num = (words) => el('td', { class: 'num' }, words);
   const rows = e.alternatives.map((a) => {
     const late = a.pace_ms > e.deadline_ms;
@@ -224,6 +226,7 @@ function alternatives(e, variants) {
       kv ? num(a.kv_use === undefined ? '–' : percent(a.kv_use)) : null,
       num(a.misses === undefined ? '–' : number(a.misses)),
       num(number(a.quality)),
+      predicted ? num(number(a.predicted)) : null,
     ].filter(Boolean);
     cells.forEach((cell, i) => { if (i) cell.dataset.label = head[i]; });
     return el('tr', { class: a.variant === e.variant ? 'chosen' : null }, ...cells);
