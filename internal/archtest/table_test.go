@@ -63,6 +63,8 @@ var rooms = []room{
 	{"internal/quality", []string{"router/quality", "env/evaluation", "workloads", "checkpoints", "internal/scenario"},
 		"a predictor is fitted, judged and stored by commands and reports alike: it serves nothing, and knows no simulator"},
 	{"internal/quality/labels", []string{"workloads"}, "a file of labelled prompts is read in one way, whatever it is read for"},
+	{"internal/quality/sampling", []string{"router/quality/scoring", "serving/openai/tokens", "workloads/traces", "internal/calibrate/loadgen"},
+		"it asks through a function, and fits nothing: labels are a file"},
 	{"internal/streaming", []string{"router", "env", "workloads", "serving", "internal/scenario"},
 		"emulated clients meet a router over the network, and the simulator by the same schedule"},
 	{"internal/calibrate/loadgen", []string{"router/fleet", "workloads", "serving"}, "a client knows a server by its URL"},

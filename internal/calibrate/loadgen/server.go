@@ -99,6 +99,11 @@ func (s Server) chat(ctx context.Context, q Question) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.post(ctx, q, body)
+}
+
+// post returns a chat request with the body, and with the question's task in its header.
+func (s Server) post(ctx context.Context, q Question, body []byte) (*http.Request, error) {
 	request, err := s.request(ctx, http.MethodPost, "/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -1,0 +1,92 @@
+package sampling
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"gearshift/internal/calibrate/loadgen"
+	"gearshift/router/quality/scoring"
+)
+
+// Template is the prompt of a judge for which none is given.
+const Template = `Two assistants answered the same question. Decide which answer is better: correct first, then complete, then
+clear. Neither the order of the answers nor their length matters.
+
+Question:
+{{prompt}}
+
+Answer A:
+{{a}}
+
+Answer B:
+{{b}}
+
+Give your reason in one sentence. Then end with [[A]] if answer A is better, [[B]] if answer B is better, or
+[[tie]] if they are equally good.`
+
+// marks are what a template must have: each stands for a text.
+var marks = []string{"{{prompt}}", "{{a}}", "{{b}}"}
+
+// CheckTemplate returns an error if a judge's prompt lacks the place of the question or of an answer.
+func CheckTemplate(text string) error {
+	for _, m := range marks {
+		if !strings.Contains(text, m) {
+			return fmt.Errorf("the judge's prompt has no %s; want %s in it", m, strings.Join(marks, ", "))
+		}
+	}
+	return nil
+}
+
+// judged returns the scores of answers that a judge compares with the largest's, each in both
+// orders. The largest itself has .5, as good as itself.
+func (r *run) judged(ctx context.Context, p *Prompt, answers []loadgen.Completion, s *share) ([]float64, error) {
+	scores := make([]float64, len(answers))
+	scores[0] = 0.5
+	largest := answers[0].Text
+	for i := 1; i < len(answers); i++ {
+		text := answers[i].Text
+		if strings.TrimSpace(text) == strings.TrimSpace(largest) {
+			scores[i] = 0.5 // nothing to ask
+			continue
+		}
+		var said [2]scoring.Verdict
+		err := each(ctx, len(said), func(ctx context.Context, turned int) (err error) {
+			a, b := text, largest
+			if turned == 1 {
+				a, b = b, a
+			}
+			said[turned], err = r.compare(ctx, p, a, b, s)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("the judge of %s: %w", r.Sizes[i].Name, err)
+		}
+		scores[i] = scoring.Compared(said[0], said[1])
+		r.mu.Lock()
+		r.report.Compared++
+		if said[0] != -said[1] {
+			r.report.Disagreed++
+		}
+		r.mu.Unlock()
+	}
+	return scores, nil
+}
+
+// compare asks the judge which of two answers is better.
+func (r *run) compare(ctx context.Context, p *Prompt, a, b string, s *share) (scoring.Verdict, error) {
+	text := strings.NewReplacer(marks[0], p.Text, marks[1], a, marks[2], b).Replace(r.Template)
+	said, err := r.ask(ctx, r.Judge, &Prompt{}, text, s)
+	if err != nil {
+		return 0, err
+	}
+	v, ok := scoring.ParseVerdict(said.Text)
+	if !ok {
+		why := "has no verdict"
+		if said.Cut {
+			why = "was cut before its verdict"
+		}
+		return 0, fmt.Errorf("its answer %s (A, B or tie): %q", why, short(said.Text))
+	}
+	return v, nil
+}
