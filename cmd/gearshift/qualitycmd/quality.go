@@ -21,7 +21,7 @@ import (
 // New returns the command group `gearshift quality`.
 func New() *cobra.Command {
 	c := cli.Group("quality", "Predict how good each size's answer to a prompt would be, by labelled prompts",
-		newLabels(), newFit(), newPredict(), newShow(), newCheck(), newList(), newPromote(), newRollback(), newRemove())
+		newSample(), newLabels(), newFit(), newPredict(), newShow(), newCheck(), newList(), newPromote(), newRollback(), newRemove())
 	c.Long = `A predictor reads a prompt and says how good each size's answer to it would be, so that under load
 the router downgrades those prompts that lose least by it. It is fitted to prompts whose answers
 by each size have scores from 0 to 1, in files of JSON lines or CSV:
