@@ -176,15 +176,54 @@ func BenchmarkDecisionsAtOnce(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
 }
 
+// BenchmarkDecisionByPrediction is BenchmarkDecision by the task-aware rule, and by a policy
+// that is advised by it, without and with a prediction for each request.
+//
+//	go test ./router -run '^$' -bench DecisionByPrediction
+func BenchmarkDecisionByPrediction(b *testing.B) {
+	policies := map[string]func(*router.Core) router.Policy{
+		"task-aware": func(core *router.Core) router.Policy {
+			m := &policy.Maker{Table: core.Table(), Profiles: profiles(core.Table()), Lengths: lengths, Balancer: leastHarm(core.Table())}
+			rule, err := m.Parse("task-aware")
+			if err != nil {
+				b.Fatal(err)
+			}
+			return rule
+		},
+		"learned": func(core *router.Core) router.Policy { return learned(b, core.Table(), 4, 64) },
+	}
+	rng := rand.New(rand.NewPCG(8, 9))
+	predictions := make([]fleet.Prediction, 64)
+	for i := range predictions {
+		p := &predictions[i]
+		p.Known, p.Sure, p.Gains = true, 1, &[fleet.MostPredicted]float32{0, 0.5, 0.5}
+		for v := range 3 {
+			p.Quality[v] = rng.Float32()
+		}
+	}
+	for _, name := range []string{"task-aware", "learned"} {
+		for _, given := range [][]fleet.Prediction{make([]fleet.Prediction, 1), predictions} {
+			b.Run(fmt.Sprintf("%s/predicted=%v", name, given[0].Known), func(b *testing.B) {
+				core := newCore(b, 512, whole)
+				setPolicy(b, core, policies[name](core))
+				measure(b, core, given...)
+			})
+		}
+	}
+}
+
 // measure reports the median and the 99th percentile of single decisions, in
-// microseconds.
-func measure(b *testing.B, core *router.Core) {
+// microseconds. The requests have the predictions in turn.
+func measure(b *testing.B, core *router.Core, predictions ...fleet.Prediction) {
 	var live [40]router.Choice
 	var now time.Duration
 	r := &fleet.Request{PromptTokens: 90}
 	decide := func(i int) {
 		now += 20 * time.Millisecond
 		r.Task = i % 4
+		if n := len(predictions); n > 0 {
+			r.Predicted = predictions[i%n]
+		}
 		choice, err := route(core, r, now)
 		if err != nil || choice.Fallback {
 			b.Fatal(choice, err)

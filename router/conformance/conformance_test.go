@@ -113,6 +113,22 @@ func TestPolicyKitCatches(t *testing.T) {
 			r.Task = 0
 			return first(v, r, s)
 		})},
+		{"chooses what is available", "takes what is predicted best", policyFunc(func(v *fleet.View, r *fleet.Request, s []float32) int {
+			if !r.Predicted.Known {
+				return first(v, r, s)
+			}
+			best := 0
+			for m := range v.Table.Variants {
+				if v.Table.Quality(r, m) > v.Table.Quality(r, best) {
+					best = m
+				}
+			}
+			return best
+		})},
+		{"chooses what is available", "changes the prediction", policyFunc(func(v *fleet.View, r *fleet.Request, s []float32) int {
+			r.Predicted = fleet.Prediction{}
+			return first(v, r, s)
+		})},
 		{"is pure", "takes turns", policyFunc(func(*fleet.View, *fleet.Request, []float32) int { return turns() % 3 })},
 		{"is pure", "reads old scratch", policyFunc(func(v *fleet.View, r *fleet.Request, s []float32) int {
 			if math.IsNaN(float64(s[0])) { // as the kit leaves it
@@ -122,6 +138,12 @@ func TestPolicyKitCatches(t *testing.T) {
 		})},
 		{"allocates nothing", "allocates", policyFunc(func(v *fleet.View, r *fleet.Request, s []float32) int {
 			sink = make([]int, 1)
+			return first(v, r, s)
+		})},
+		{"allocates nothing", "allocates for a prediction", policyFunc(func(v *fleet.View, r *fleet.Request, s []float32) int {
+			if r.Predicted.Known {
+				sink = make([]int, 1)
+			}
 			return first(v, r, s)
 		})},
 		{"is shared by goroutines", "counts its calls", policyFunc(func(*fleet.View, *fleet.Request, []float32) int {

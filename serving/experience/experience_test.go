@@ -29,7 +29,7 @@ func TestRowsAreReadAsWritten(t *testing.T) {
 			set(t, reflect.ValueOf(*r), "Pinned")
 			set(t, reflect.ValueOf(r.View), "Forecasts")
 			set(t, reflect.ValueOf(r.View.Facts))
-			set(t, reflect.ValueOf(r.Request))
+			set(t, reflect.ValueOf(r.Request), "Prompt") // which only simulated requests have
 			kept := *r
 			kept.View = fleet.View{}
 			kept.View.CopyFrom(&r.View)
