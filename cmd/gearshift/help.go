@@ -52,7 +52,7 @@ var listed = map[string]cli.Listing{
 	"policy shadow": {Example: "policy shadow mine"}, "policy canary": {Example: "policy canary mine --share 0.1"}, "policy status": {Example: "policy status"},
 	"policy keygen": {Example: "policy keygen signing.pem"}, "policy sign": {Example: "policy sign mine.onnx --key signing.pem"},
 	"policy export": {Example: "policy export mine --onnx mine.onnx"}, "policy import": {Example: "policy import mine.onnx --name mine"},
-	"quality sample": {Example: "quality sample --prompts mine.jsonl --score number --out labels.jsonl --engine large=http://10.0.0.1:8000 --engine small=http://10.0.0.2:8000"},
+	"quality sample": {Example: "quality sample --prompts mine.jsonl --score number --out labels.jsonl \\\n  --engine large=http://10.0.0.1:8000 --engine small=http://10.0.0.2:8000"},
 	"quality labels": {Example: "quality labels --data builtin:nine-models --count 300 > labels.jsonl"},
 	"quality fit":    {Example: "quality fit --data labels.jsonl --name mine --plot mine.svg"}, "quality predict": {Example: "quality predict --data prompts.jsonl --quality mine"},
 	"quality show": {Example: "quality show mine"}, "quality check": {Example: "quality check --data later.jsonl --quality mine --scenario mine.yaml"},

@@ -36,9 +36,6 @@ func newSample() *cobra.Command {
 from 0 to 1, and write a line as soon as all sizes of a prompt are scored. The file has a JSON
 object for each prompt: {"prompt": "What is 6 × 7?", "answer": "42", "task": "sums"}.
 
-  gearshift quality sample --prompts mine.jsonl --score number --out labels.jsonl \
-    --engine large=http://10.0.0.1:8000 --engine small=http://10.0.0.2:8000
-
 The first --engine is the largest size. The same URL may serve several, by the models that are
 called like them: a router, for example. The ways to score:
 

@@ -1,4 +1,3 @@
-// Package qualitycmd has the commands of `gearshift quality`.
 package qualitycmd
 
 import (

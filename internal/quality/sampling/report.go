@@ -73,7 +73,7 @@ func (r *Report) Write(w io.Writer) {
 		fmt.Fprintf(w, "the judge decided otherwise with the answers turned on %d of %d pairs, which count as ties\n", r.Disagreed, r.Compared)
 	}
 	if r.Failed > 0 {
-		fmt.Fprintf(w, "skipped %d prompts that failed, the last with: %v; the same command tries them again\n", r.Failed, r.Fault)
+		fmt.Fprintf(w, "skipped %d of %d prompts, which failed, the last with: %v; the same command tries them again\n", r.Failed, r.Prompts, r.Fault)
 	}
 	if r.OutOfBudget {
 		fmt.Fprintf(w, "stopped by --budget-tokens with %d prompts left; the same command goes on with them\n", r.Left())

@@ -292,7 +292,7 @@ func TestReport(t *testing.T) {
 note: 2 of 6 answers of small were cut at --max-tokens; a higher bound may score them better
 note: 1 of 6 answers of small have no text
 the judge decided otherwise with the answers turned on 1 of 4 pairs, which count as ties
-skipped 1 prompts that failed, the last with: small: status 500; the same command tries them again
+skipped 1 of 10 prompts, which failed, the last with: small: status 500; the same command tries them again
 stopped by --budget-tokens with 3 prompts left; the same command goes on with them
 `
 	if out.String() != want {

@@ -11,28 +11,41 @@ import (
 // letter or on a number ("The answer is 42", "#### 42", or nothing but a number), it is 1 if these
 // are equal and else 0; so it is where both are the same text. Of other answers it is the overlap
 // of their words, which says little of what they mean: two good answers in other words score low.
-func Agree(answer, other string) float64 {
-	if a := normal(answer); a != "" && a == normal(other) {
-		return 1
-	}
-	if a, ok := stated(answer); ok {
-		if b, ok := stated(other); ok {
-			return worth(a == b)
-		}
-	}
-	if a, ok := result(answer); ok {
-		if b, ok := result(other); ok {
-			return worth(a.Equal(b))
-		}
-	}
-	return overlap(answer, other)
-}
+func Agree(answer, other string) float64 { return read(answer).agree(read(other)) }
 
 func agreement(reference string) (Scorer, error) {
-	if normal(reference) == "" {
+	want := read(reference)
+	if want.normal == "" {
 		return nil, errNoAnswer
 	}
-	return func(answer string) float64 { return Agree(answer, reference) }, nil
+	return func(answer string) float64 { return read(answer).agree(want) }, nil
+}
+
+// reading is what answers are compared by.
+type reading struct {
+	normal   string
+	letter   byte // that it settles on; 0 if there is none
+	number   Quantity
+	isNumber bool
+}
+
+func read(text string) (r reading) {
+	r.normal = normal(text)
+	r.letter, _ = stated(text)
+	r.number, r.isNumber = result(text)
+	return r
+}
+
+func (r reading) agree(o reading) float64 {
+	switch {
+	case r.normal != "" && r.normal == o.normal:
+		return 1
+	case r.letter != 0 && o.letter != 0:
+		return worth(r.letter == o.letter)
+	case r.isNumber && o.isNumber:
+		return worth(r.number.Equal(o.number))
+	}
+	return overlap(r.normal, o.normal)
 }
 
 var (
@@ -44,6 +57,7 @@ var (
 
 // result returns the number that an answer states as its result; false if it states none.
 func result(text string) (Quantity, bool) {
+	text = end(text)
 	if bare.MatchString(text) {
 		return LastNumber(text)
 	}
@@ -51,18 +65,19 @@ func result(text string) (Quantity, bool) {
 	if len(all) == 0 {
 		return Quantity{}, false
 	}
-	end, _, _ := strings.Cut(strings.TrimLeft(text[all[len(all)-1][1]:], around), "\n")
-	return LastNumber(end)
+	conclusion, _, _ := strings.Cut(strings.TrimLeft(text[all[len(all)-1][1]:], around), "\n")
+	return LastNumber(conclusion)
 }
 
-// overlap returns the harmonic mean (F1) of the shares of each text's words that the other has too.
+// overlap returns the harmonic mean (F1) of the shares of each text's words that the other has too,
+// of texts in lower case.
 func overlap(a, b string) float64 {
 	counts, inA, inB, both := map[string]int{}, 0, 0, 0
-	for w := range words(strings.ToLower(a)) {
+	for w := range words(a) {
 		counts[w]++
 		inA++
 	}
-	for w := range words(strings.ToLower(b)) {
+	for w := range words(b) {
 		inB++
 		if counts[w] > 0 {
 			counts[w]--

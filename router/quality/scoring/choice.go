@@ -24,8 +24,10 @@ var (
 
 // ParseChoice returns the letter, A to J, that an answer settles on; false if there is none. In
 // this order it looks for the last letter that is stated as the answer, for a line that begins
-// with a letter, if all that do have the same one, and for the last letter that is mentioned.
+// with a letter, if all that do have the same one, and for the last letter that is mentioned. Of
+// a long text it reads the end.
 func ParseChoice(text string) (letter byte, ok bool) {
+	text = end(text)
 	if letter, ok = stated(text); ok {
 		return letter, true
 	}
@@ -37,8 +39,15 @@ func ParseChoice(text string) (letter byte, ok bool) {
 	return upper(last[1] + last[2] + last[3]), true
 }
 
+// end returns the last part of a long text, where a conclusion is: patterns take their time.
+func end(text string) string {
+	const longest = 16 << 10
+	return text[max(0, len(text)-longest):]
+}
+
 // stated is [ParseChoice] without letters that are only mentioned.
 func stated(text string) (letter byte, ok bool) {
+	text = end(text)
 	for _, m := range settled.FindAllStringSubmatch(text, -1) {
 		if !word(m[1], m[2]) {
 			letter, ok = upper(m[1]), true

@@ -23,6 +23,7 @@ var said = regexp.MustCompile(`(?:\[\[\s*|(?i:\b(?:verdict|winner|better|judge?m
 // [[tie]] as judges are often asked for, "Verdict: A", or a last line of A, B or tie alone; false
 // if there is none.
 func ParseVerdict(text string) (v Verdict, ok bool) {
+	text = end(text)
 	if all := said.FindAllStringSubmatch(text, -1); len(all) > 0 {
 		return verdict(all[len(all)-1][1])
 	}
