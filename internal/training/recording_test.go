@@ -2,10 +2,13 @@ package training
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
+	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
+	"gearshift/router/observation"
 	"gearshift/serving/experience"
 )
 
@@ -39,5 +42,39 @@ func TestReportedRewardsAreNotLearned(t *testing.T) {
 	recording := &LogRecording{stretches: [][]experience.Row{{reported, seen, reported}}}
 	if n := recording.Transitions(); n != 1 {
 		t.Errorf("%d transitions with a known reward, want 1", n)
+	}
+}
+
+// What was predicted of a logged request is observed as it was when that was served.
+func TestRecordingsObserveWhatWasPredicted(t *testing.T) {
+	s, err := scenario.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := s.Table()
+	n := len(table.Replicas)
+	rows := make([]experience.Row, 2)
+	for i := range rows {
+		rows[i].Decision = uint64(i + 1)
+		rows[i].View = fleet.View{Table: table, Now: time.Duration(i), InFlight: make([]int32, n), Held: make([]int32, n), Down: make([]bool, n)}
+	}
+	p := &rows[1].Request.Predicted
+	p.Known, p.Sure, p.Quality[0] = true, 0.5, 0.25
+	spec, err := observation.NewSpec(table, []observation.Feature{
+		{Kind: observation.PredictedQuality, Scale: []float64{1, 1}}, {Kind: observation.PredictedSure},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recording, err := NewLogRecording(s, spec, &experience.Log{Runs: []experience.Run{{Header: experience.NewHeader(table), Rows: rows}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := table.Tasks[0].Quality
+	if got, want := recording.Reset(0), []float32{float32(row[0]), float32(row[1]), 0}; !slices.Equal(got, want) {
+		t.Errorf("without a prediction: %v, want the task's row, %v", got, want)
+	}
+	if got, want := recording.Step(0).Observation, []float32{0.25, 0, 0.5}; !slices.Equal(got, want) {
+		t.Errorf("with a prediction: %v, want %v", got, want)
 	}
 }

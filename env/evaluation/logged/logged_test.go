@@ -340,3 +340,53 @@ func TestEndless(t *testing.T) {
 		t.Errorf("the second round differs: %v", list)
 	}
 }
+
+// sees chooses what is predicted best, and counts the requests for which something is.
+type sees struct{ predicted *int }
+
+func (sees) Scratch() int { return 0 }
+func (s sees) Decide(_ *fleet.View, r *fleet.Request, _ []float32) int {
+	if !r.Predicted.Known {
+		return large
+	}
+	*s.predicted++
+	if r.Predicted.Quality[small] > r.Predicted.Quality[large] {
+		return small
+	}
+	return large
+}
+func (s sees) Place(v *fleet.View, r *fleet.Request, scratch []float32) int {
+	return s.Decide(v, r, scratch) // each size has one replica
+}
+
+// deciding is sees without its Place.
+type deciding struct{ evaluation.Decider }
+
+// What was predicted of a logged request is shown to those who are asked about it again,
+// replayed and row by row.
+func TestPredictionsAreShownAgain(t *testing.T) {
+	c := world(t)
+	log := served(t, c, 300, 1, 0.5)
+	for i := range log.Runs[0].Decisions {
+		p := &log.Runs[0].Decisions[i].Request.Predicted
+		if p.Known = i%3 > 0; i%3 == 1 {
+			p.Quality[small] = 1
+		}
+	}
+	var predicted int
+	for _, decider := range []evaluation.Decider{sees{&predicted}, deciding{sees{&predicted}}} {
+		predicted = 0
+		replay, err := (&logged.Replayer{Log: log, Fleet: c, Seed: 3}).Play(t.Context(), "sees", decider)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if share := replay.Share["small"]; predicted != 200 || math.Abs(share-1./3) > 1e-9 {
+			t.Errorf("replayed: %d of 300 predicted, %v to the small size; want 200 and a third", predicted, share)
+		}
+	}
+	predicted = 0
+	scorer(c, log).Score(sees{&predicted})
+	if predicted != 200 {
+		t.Errorf("row by row: %d of 300 predicted, want 200", predicted)
+	}
+}

@@ -153,6 +153,18 @@ type script struct {
 	evaluation.Decider
 	decisions []Decision
 	balancer  env.Balancer
+	request   *fleet.Request // its own memory
+}
+
+// shown returns the request with what was predicted for it when it was served.
+func (s script) shown(r *fleet.Request) *fleet.Request {
+	p := &s.decisions[r.ID].Request.Predicted
+	if !p.Known {
+		return r
+	}
+	*s.request = *r
+	s.request.Predicted = *p
+	return s.request
 }
 
 // Decide implements [evaluation.Decider]. The simulator numbers requests from 0.
@@ -160,7 +172,7 @@ func (s script) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int {
 	if d := &s.decisions[r.ID]; d.Pinned {
 		return d.Variant
 	}
-	return s.Decider.Decide(v, r, scratch)
+	return s.Decider.Decide(v, s.shown(r), scratch)
 }
 
 // placing is a script for a decider that chooses the replica.
@@ -174,7 +186,7 @@ func (s placing) Place(v *fleet.View, r *fleet.Request, scratch []float32) int {
 	if d := &s.decisions[r.ID]; d.Pinned {
 		return s.balancer.Pick(v, r, d.Variant, chance(r.ID))
 	}
-	return s.placer.Place(v, r, scratch)
+	return s.placer.Place(v, s.shown(r), scratch)
 }
 
 // asLogged places each request where it was placed.
@@ -233,7 +245,7 @@ func (p *Replayer) Play(ctx context.Context, name string, decider evaluation.Dec
 // scripted makes the decider of each run.
 func (p *Replayer) scripted(decider evaluation.Decider) func(run int) evaluation.Decider {
 	return func(run int) evaluation.Decider {
-		s := script{Decider: decider, decisions: p.Log.Runs[run].Decisions, balancer: p.Fleet.Balancer}
+		s := script{Decider: decider, decisions: p.Log.Runs[run].Decisions, balancer: p.Fleet.Balancer, request: new(fleet.Request)}
 		if placer, ok := decider.(evaluation.Placer); ok {
 			return placing{s, placer}
 		}
