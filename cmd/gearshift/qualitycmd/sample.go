@@ -163,13 +163,13 @@ func (o *sampleOptions) ask(ctx context.Context, asked targets, c sampling.Confi
 // template returns the judge's prompt.
 func (o *sampleOptions) template() (string, error) {
 	if o.judgePrompt == "" {
-		return sampling.Template, nil
+		return scoring.Template, nil
 	}
 	text, err := os.ReadFile(o.judgePrompt)
 	if err != nil {
 		return "", fmt.Errorf("--judge-prompt: %w", err)
 	}
-	if err := sampling.CheckTemplate(string(text)); err != nil {
+	if err := scoring.CheckTemplate(string(text)); err != nil {
 		return "", fmt.Errorf("--judge-prompt %s: %w", o.judgePrompt, err)
 	}
 	return string(text), nil

@@ -148,15 +148,6 @@ func TestOtherFilesAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestTemplate(t *testing.T) {
-	if err := CheckTemplate(Template); err != nil {
-		t.Error(err)
-	}
-	if err := CheckTemplate("{{prompt}} {{a}}"); err == nil || err.Error() != "the judge's prompt has no {{b}}; want {{prompt}}, {{a}}, {{b}} in it" {
-		t.Errorf("%v; want the mark that is missing", err)
-	}
-}
-
 // Prompts are read or refused with a line, whatever the bytes.
 func FuzzRead(f *testing.F) {
 	f.Add("{\"prompt\": \"a\", \"answer\": {\"all\": [\"b\", 1]}}\n")

@@ -9,35 +9,6 @@ import (
 	"gearshift/router/quality/scoring"
 )
 
-// Template is the prompt of a judge for which none is given.
-const Template = `Two assistants answered the same question. Decide which answer is better: correct first, then complete, then
-clear. Neither the order of the answers nor their length matters.
-
-Question:
-{{prompt}}
-
-Answer A:
-{{a}}
-
-Answer B:
-{{b}}
-
-Give your reason in one sentence. Then end with [[A]] if answer A is better, [[B]] if answer B is better, or
-[[tie]] if they are equally good.`
-
-// marks are what a template must have: each stands for a text.
-var marks = []string{"{{prompt}}", "{{a}}", "{{b}}"}
-
-// CheckTemplate returns an error if a judge's prompt lacks the place of the question or of an answer.
-func CheckTemplate(text string) error {
-	for _, m := range marks {
-		if !strings.Contains(text, m) {
-			return fmt.Errorf("the judge's prompt has no %s; want %s in it", m, strings.Join(marks, ", "))
-		}
-	}
-	return nil
-}
-
 // judged returns the scores of answers that a judge compares with the largest's, each in both
 // orders. The largest itself has .5, as good as itself.
 func (r *run) judged(ctx context.Context, p *Prompt, answers []loadgen.Completion, s *share) ([]float64, error) {
@@ -75,8 +46,7 @@ func (r *run) judged(ctx context.Context, p *Prompt, answers []loadgen.Completio
 
 // compare asks the judge which of two answers is better.
 func (r *run) compare(ctx context.Context, p *Prompt, a, b string, s *share) (scoring.Verdict, error) {
-	text := strings.NewReplacer(marks[0], p.Text, marks[1], a, marks[2], b).Replace(r.Template)
-	said, err := r.ask(ctx, r.Judge, &Prompt{}, text, s)
+	said, err := r.ask(ctx, r.Judge, &Prompt{}, scoring.Fill(r.Template, p.Text, a, b), s)
 	if err != nil {
 		return 0, err
 	}

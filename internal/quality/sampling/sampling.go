@@ -33,7 +33,7 @@ type Config struct {
 	Prompts []Prompt
 	Kind    scoring.Kind
 	// Judge compares each size's answer with the largest's, with [scoring.Judge] alone. Template is
-	// its prompt, see [CheckTemplate].
+	// its prompt, see [scoring.CheckTemplate].
 	Judge    Ask
 	Template string
 	// MaxTokens bounds each answer, Budget the tokens of all prompts and answers; 0 is no bound.

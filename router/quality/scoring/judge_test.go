@@ -1,6 +1,9 @@
 package scoring
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestParseVerdict(t *testing.T) {
 	for text, want := range map[string]Verdict{
@@ -57,4 +60,23 @@ func FuzzParseVerdict(f *testing.F) {
 			t.Fatalf("%q and then [[B]]: %v, %v", text, v, ok)
 		}
 	})
+}
+
+func TestTemplate(t *testing.T) {
+	if err := CheckTemplate(Template); err != nil {
+		t.Error(err)
+	}
+	if err := CheckTemplate("{{prompt}} {{a}}"); err == nil || err.Error() != "the judge's prompt has no {{b}}; want {{prompt}}, {{a}}, {{b}} in it" {
+		t.Errorf("%v; want the mark that is missing", err)
+	}
+}
+
+// An answer that has a mark in it does not change what the judge is asked.
+func TestFill(t *testing.T) {
+	if got, want := Fill("Q {{prompt}} A {{a}} B {{b}}", "p", "{{b}}", "{{prompt}}"), "Q p A {{b}} B {{prompt}}"; got != want {
+		t.Errorf("%q; want %q", got, want)
+	}
+	if got := Fill(Template, "What?", "This.", "That."); strings.Contains(got, "{{") || !strings.Contains(got, "Answer B:\nThat.") {
+		t.Errorf("the built-in prompt is %q", got)
+	}
 }
