@@ -152,14 +152,14 @@ func (s *Server) answer(o *Options) error {
 	s.gate = s.newGate()
 	s.metrics.Registry.MustRegister(s.gate.Metrics()...)
 	s.receiver = &receiver{s.running.Config, s.clock, s.memory, s.reply}
-	s.interpreter = &interpreter{s.running.Config, s.catalogue, s.predictors, s.adapter.Prompts, s.config.Affinity}
+	s.interpreter = &interpreter{s.running.Config, s.catalogue, s.predictors, o.Feedback, s.adapter.Prompts, s.config.Affinity}
 	s.admitter = &admitter{
 		settings: s.running.Config, clock: s.clock, log: s.log, ledger: s.router.Ledger(), reply: s.reply, metrics: s.metrics,
 		adapter: s.adapter, queue: s.queue, contexts: s.contexts, loads: s.loads, proxy: s.proxy, predictors: s.predictors,
 	}
 	s.completions = &completions{s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler}
 	s.route = &leaseEndpoint{s.receiver, table, s.interpreter, s.queue, s.admitter, s.settler, leases, s.engines.Controller()}
-	s.feedback = &feedbackEndpoint{s.receiver, table, s.queue, o.Feedback}
+	s.feedback = &feedbackEndpoint{s.receiver, table, s.queue, o.Feedback, s.predictors.InUse, s.predictors.Scored}
 	service, err := s.newJobs(o)
 	if err != nil {
 		return err

@@ -85,6 +85,7 @@ func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received
 // routable finds out what the client asks for, and which variants may answer it.
 func (x *completions) routable(c *gin.Context, e *proxy.Endpoint, k *call) *wire.Refusal {
 	grants := access.Granted(c)
+	k.scored, k.owner, k.id = e.Generates, x.responses.tenant(c), wire.Field(c.Writer.Header(), proxy.RequestID)
 	fault := x.interpreter.understand(c.Request.Header, k, x.interpreter.catalogue.Allowed(grants))
 	if fault == nil && e.Continues {
 		fault = x.responses.follow(c, k)
@@ -137,7 +138,7 @@ func (x *admitter) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.D
 	x.contexts.fit(&k)
 	before := x.clock()
 	w := x.adapter.Arrive(k.fleet)
-	w.Spend, w.Prompt = spend, k.prompt
+	w.Spend, w.Prompt, w.Ticket = spend, k.prompt, k.ticket
 	w.Streams = e.Generates && k.Stream
 	w.Tokenless = !e.Generates && !e.Counts
 	if e.Generates && !k.Stream {

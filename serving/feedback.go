@@ -28,6 +28,8 @@ type feedbackEndpoint struct {
 	table   *fleet.Table
 	queue   *admission.Queue
 	service *feedback.Service // nil without a predictor
+	inUse   func() bool       // reports whether a predictor is in charge
+	scored  func(task int, predicted, score float64, candidate bool)
 }
 
 // scoreRequest is the body of POST /v1/gearshift/feedback.
@@ -66,6 +68,9 @@ func (x *feedbackEndpoint) score(c *gin.Context) {
 		if err != nil {
 			return x.refusal(c, err)
 		}
+		if l.Known {
+			x.scored(l.Task, l.Predicted, l.Score, l.Candidate)
+		}
 		c.JSON(http.StatusOK, scoreAnswer{ID: in.ID, Score: *in.Score, Model: x.table.Variants[l.Variant].Name})
 		return nil
 	})
@@ -98,7 +103,7 @@ func scoreIn(body []byte) (in scoreRequest, fault *wire.Refusal) {
 // off refuses all scores where nothing learns from them.
 func (x *feedbackEndpoint) off() *wire.Refusal {
 	switch {
-	case x.service == nil:
+	case x.service == nil || !x.inUse():
 		return wire.Bad(http.StatusConflict, "", "no_predictor", "no predictor of quality is in use (quality.predictor), so no answer can be scored")
 	case !x.service.On():
 		return wire.Bad(http.StatusConflict, "", "feedback_off", "answers are not to be scored here (quality.feedback.within: 0s)")
@@ -138,7 +143,7 @@ func (x remembered) Ended(w *work.Work, r work.Result) {
 
 // answered notes that the work's answer has begun, with its ID if that is known.
 func (x remembered) answered(w *work.Work, id []byte) {
-	x.service.Answered(w.Ticket, w.Variant, armOf(w), id)
+	x.service.Answered(w.Ticket, feedback.Answer{Variant: w.Variant, Arm: armOf(w), Candidate: w.Candidate, ID: id})
 }
 
 // armOf returns who chose the variant of the work.

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/router/quality"
 	"gearshift/serving"
 	"gearshift/serving/access"
 	"gearshift/serving/config"
@@ -17,23 +16,17 @@ import (
 	"gearshift/serving/work"
 )
 
-const feedbackPath = "/v1/gearshift/feedback"
+const (
+	feedbackPath = "/v1/gearshift/feedback"
+	askEvents    = `{"model":"auto","stream":true,"messages":[{"role":"user","content":"hi"}]}`
+)
 
-// remembering has each request remembered, as one with a predicted quality is.
-type remembering struct{ service *feedback.Service }
-
-func (r remembering) Curious() bool         { return false }
-func (r remembering) Over(*serving.Account) {}
-func (r remembering) Routed(a *serving.Account) {
-	a.Work.Ticket = r.service.Begin(&feedback.Request{Owner: a.Tenant, ID: a.ID, Task: a.Work.Request.Task, Sample: &quality.Sample{}})
-}
-
-// withFeedback has a server take scores as configured.
-func withFeedback(c config.Feedback) func(*serving.Options) {
+// withFeedback has a server with a predictor take scores as configured.
+func withFeedback(t testing.TB, c config.Feedback) func(*serving.Options) {
 	return func(o *serving.Options) {
+		predicting(t)(o)
 		o.Clock = work.WallClock()
-		o.Feedback = feedback.New(func() config.Feedback { return c }, feedback.Names{Tasks: []string{"chat", "copy"}, Variants: []string{"small", "large"}}, o.Clock)
-		o.Observers = append(o.Observers, remembering{o.Feedback})
+		o.Feedback = newFeedback(c, feedback.Names{Tasks: []string{"chat", "copy"}, Variants: []string{"small", "large"}}, o.Clock)
 		o.Modules = append(o.Modules, serving.Parts{Metrics: o.Feedback.Collectors()})
 	}
 }
@@ -60,12 +53,12 @@ func TestAnswersAreScoredByTheirIDs(t *testing.T) {
 		"event: message_stop\n" + `data: {"type":"message_stop"}` + "\n\n"
 	for _, c := range []struct{ name, path, ask, kind, body, id string }{
 		{"one piece", chat, ask, jsonType, fine, "x"},
-		{"events", chat, askStream, eventType, events, "chatcmpl-2"},
-		{"events of the Messages API", "/v1/messages", askStream, eventType, message, "msg_3"},
+		{"events", chat, askEvents, eventType, events, "chatcmpl-2"},
+		{"events of the Messages API", "/v1/messages", askEvents, eventType, message, "msg_3"},
 		{"request", chat, ask, jsonType, fine, "r-1"},
 		{"request whose answer has no ID", chat, ask, jsonType, `{"choices":[{"message":{"content":"a"}}]}`, "r-1"},
 	} {
-		g := newRig(t, says(http.StatusOK, c.kind, c.body), withFeedback(config.DefaultQuality().Feedback))
+		g := newRig(t, says(http.StatusOK, c.kind, c.body), withFeedback(t, config.DefaultQuality().Feedback))
 		if w := g.do("POST", c.path, c.ask, "X-Request-Id", "r-1"); w.Code != http.StatusOK {
 			t.Fatalf("%s: status %d, %s", c.name, w.Code, w.Body)
 		}
@@ -83,8 +76,8 @@ func TestAnswersAreScoredByTheirIDs(t *testing.T) {
 func TestAnAnswerIsScoredAsSoonAsItsIDIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first = `data: {"id":"chatcmpl-2","choices":[{"index":0,"delta":{"content":"a"}}]}` + "\n\n"
-		g := newRig(t, scripted(0, eventType, step{0, first}, step{time.Second, done}), withFeedback(config.DefaultQuality().Feedback))
-		go g.do("POST", chat, askStream)
+		g := newRig(t, scripted(0, eventType, step{0, first}, step{time.Second, done}), withFeedback(t, config.DefaultQuality().Feedback))
+		go g.do("POST", chat, askEvents)
 		synctest.Wait()
 		if status, code := g.scores(t, `{"id": "chatcmpl-2", "score": 1}`, ""); status != http.StatusOK {
 			t.Errorf("status %d, %s", status, code)
@@ -96,7 +89,7 @@ func TestAnAnswerIsScoredAsSoonAsItsIDIsKnown(t *testing.T) {
 func TestScoresAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file, secrets := keysFile(t, map[string]access.Limits{"alice": {}, "bob": {}})
-		g := newRig(t, good, withKeys(file), withFeedback(config.Feedback{Within: time.Hour, PerKey: 3}))
+		g := newRig(t, good, withKeys(file), withFeedback(t, config.Feedback{Within: time.Hour, PerKey: 3}))
 		asks := func(name, request string) {
 			t.Helper()
 			if w := g.do("POST", chat, ask, "Authorization", "Bearer "+secrets[name], "X-Request-Id", request); w.Code != http.StatusOK {
@@ -155,11 +148,35 @@ func TestScoresNeedAPredictor(t *testing.T) {
 		code   string
 	}{
 		"no predictor": {func(*serving.Options) {}, "no_predictor"},
-		"off":          {withFeedback(config.Feedback{PerKey: 1}), "feedback_off"},
+		"off":          {withFeedback(t, config.Feedback{PerKey: 1}), "feedback_off"},
 	} {
 		g := newRig(t, good, c.change)
 		if status, code := g.scores(t, `{"id": "x", "score": 1}`, ""); status != http.StatusConflict || code != c.code {
 			t.Errorf("%s: status %d, %q", name, status, code)
 		}
 	}
+}
+
+// A request that is remembered for its score costs no more memory than one whose quality is predicted.
+func TestRememberingCostsNoMemory(t *testing.T) {
+	upstream := instantly(t, "")
+	off, _ := senderOf(t, proxied(t, upstream, predicting(t)), prose(10<<10))
+	on, _ := senderOf(t, proxied(t, upstream, func(o *serving.Options) {
+		predicting(t)(o)
+		o.Feedback = newFeedback(config.DefaultQuality().Feedback, feedback.Names{}, work.WallClock())
+	}), prose(10<<10))
+	for range 50 {
+		off()
+		on()
+	}
+	least := func(send func()) float64 {
+		return min(testing.AllocsPerRun(100, send), testing.AllocsPerRun(100, send), testing.AllocsPerRun(100, send))
+	}
+	if with, without := least(on), least(off); with > without {
+		t.Errorf("%v allocations with feedback, %v without", with, without)
+	}
+}
+
+func newFeedback(c config.Feedback, names feedback.Names, clock work.Clock) *feedback.Service {
+	return feedback.New(func() config.Feedback { return c }, names, clock)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router/fleet"
+	prompts "gearshift/router/quality"
 	"gearshift/serving/access"
 	"gearshift/serving/admission"
 	"gearshift/serving/admission/limits"
@@ -23,6 +24,7 @@ import (
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/quality"
+	"gearshift/serving/quality/feedback"
 	"gearshift/serving/work"
 )
 
@@ -34,6 +36,10 @@ type call struct {
 	account *Account      // nil if none is kept
 	prompt  wire.Prompt   // before its correction
 	onTrial bool          // the predictor on trial has predicted its quality
+	scored  bool          // its answer may be scored,
+	owner   string        // by this tenant
+	id      string        // or its request's ID
+	ticket  uint64        // by which feedback remembers it; 0 if it does not
 }
 
 // receiver takes in the bodies of requests, bounded in size, time and memory.
@@ -305,6 +311,7 @@ type interpreter struct {
 	settings  func() *Config
 	catalogue *catalogue.Catalogue
 	predicts  *quality.Predictors
+	feedback  *feedback.Service // nil: no answer is scored
 	prompts   work.Prompts
 	affinity  config.Affinity
 }
@@ -327,7 +334,7 @@ func (x *interpreter) understand(h http.Header, k *call, allowed uint64) (fault 
 			return fault
 		}
 	}
-	k.onTrial = x.predicts.Predict(r, x.catalogue.Named(h, r.Task), &k.fleet, nil)
+	x.predict(h, k)
 	if fault = x.catalogue.SetMinQuality(h, &k.fleet, k.variant); fault != nil {
 		return fault
 	}
@@ -340,6 +347,18 @@ func (x *interpreter) understand(h http.Header, k *call, allowed uint64) (fault 
 		k.fleet.Answers = n
 	}
 	return nil
+}
+
+// predict sets the quality that is predicted for the call, and has it remembered if its answer may be
+// scored.
+func (x *interpreter) predict(h http.Header, k *call) {
+	var keep func(*prompts.Sample)
+	if k.scored && x.feedback != nil && x.feedback.On() {
+		keep = func(s *prompts.Sample) {
+			k.ticket = x.feedback.Begin(&feedback.Request{Owner: k.owner, ID: k.id, Task: k.fleet.Task, Predicted: &k.fleet.Predicted, Sample: s})
+		}
+	}
+	k.onTrial = x.predicts.Predict(k.Request, x.catalogue.Named(h, k.Request.Task), &k.fleet, keep)
 }
 
 // deadline is one that a request may set, in milliseconds.

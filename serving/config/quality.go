@@ -26,6 +26,8 @@ type Feedback struct {
 	Within time.Duration `yaml:"within,omitempty"`
 	// PerKey is how many scores a key may give in an hour.
 	PerKey int `yaml:"per_key,omitempty"`
+	// Trusted names the keys from whose scores the router learns without the agreement of others.
+	Trusted []string `yaml:"trusted,omitempty"`
 }
 
 // Shadow has a second size answer some of the requests too, so that the answers are compared. It

@@ -47,6 +47,7 @@ type Predictors struct {
 type current struct {
 	charge, trial *Loaded // nil if there is none
 	share         float64 // of the requests that trial predicts for
+	out           bool    // charge decides nothing, as the rows of tasks predict better
 }
 
 // state names what the predictor on trial does.
@@ -105,9 +106,15 @@ func (p *Predictors) Predict(r *wire.Request, task string, to *fleet.Request, ke
 	}
 	x.prompt = quality.Prompt{Parts: x.turns.Parts, Task: task, Turns: x.turns.Count, Tools: x.turns.Tools, Images: x.turns.Media}
 	x.features.Read(&x.prompt, by.Regression().Key())
-	by.Predict(&x.features.Sample, to.Task, &to.Predicted)
+	decides := by != now.charge || !now.out
+	if decides {
+		by.Predict(&x.features.Sample, to.Task, &to.Predicted)
+	}
 	if keep != nil {
 		keep(&x.features.Sample)
+	}
+	if !decides {
+		return false
 	}
 	p.metrics.predicted(to, time.Since(began))
 	if now.trial != nil && now.share == 0 {
@@ -153,6 +160,15 @@ func (p *Predictors) give(x *reader) {
 // InCharge returns the predictor in charge; nil if there is none.
 func (p *Predictors) InCharge() *Loaded { return p.now.Load().charge }
 
+// InUse reports whether any predictor is in charge or on trial.
+func (p *Predictors) InUse() bool {
+	if p == nil {
+		return false
+	}
+	now := p.now.Load()
+	return now.charge != nil || now.trial != nil
+}
+
 // OnTrial returns the predictor on trial and its share; nil if there is none.
 func (p *Predictors) OnTrial() (*Loaded, float64) {
 	now := p.now.Load()
@@ -173,13 +189,28 @@ func (p *Predictors) Set(from *Loaded, to *quality.Predictor) bool {
 	})
 }
 
+// Suspend has the rows of tasks decide in place of the predictor in charge, whose prompts are read all
+// the same; or ends that. It reports false if another predictor is in charge by now.
+func (p *Predictors) Suspend(l *Loaded, out bool) bool {
+	return p.change(func(now *current) bool {
+		if now.charge == nil || now.charge.Name != l.Name || now.charge.Digest != l.Digest {
+			return false
+		}
+		now.out = out
+		return true
+	})
+}
+
+// Suspended reports whether the rows of tasks decide in place of the predictor in charge.
+func (p *Predictors) Suspended() bool { return p.now.Load().out }
+
 // Charge puts a predictor in charge, or none if it is nil. Rollback returns to the one before.
 func (p *Predictors) Charge(l *Loaded) {
 	p.change(func(now *current) bool {
 		if now.charge != nil && (l == nil || now.charge.Digest != l.Digest) {
 			p.earlier = now.charge
 		}
-		now.charge, p.fault = l, ""
+		now.charge, now.out, p.fault = l, false, ""
 		p.counts[inCharge] = newTally(p.table)
 		return true
 	})
@@ -225,7 +256,7 @@ func (p *Predictors) Rollback() (l *Loaded) {
 		if l = p.earlier; l == nil {
 			return false
 		}
-		now.charge, p.earlier, p.fault = l, nil, ""
+		now.charge, now.out, p.earlier, p.fault = l, false, nil, ""
 		p.counts[inCharge] = newTally(p.table)
 		return true
 	})

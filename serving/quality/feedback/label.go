@@ -21,6 +21,7 @@ type Label struct {
 	Owner         string
 	Task, Variant int
 	Arm           Arm
+	Candidate     bool    // the predictor on trial predicted it
 	Score         float64 // from 0 to 1
 	// Predicted is the score that was expected, if it is known.
 	Predicted float64

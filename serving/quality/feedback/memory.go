@@ -34,6 +34,16 @@ type Request struct {
 	Sample *quality.Sample
 }
 
+// Answer is what is known of a request once its answer has begun.
+type Answer struct {
+	Variant int
+	Arm     Arm
+	// Candidate says that the predictor on trial had predicted its quality.
+	Candidate bool
+	// ID is the answer's; nil if it has none, or none yet.
+	ID []byte
+}
+
 // Memory remembers requests for some time after their answers, so that these can be scored by
 // their owners: by the ID of the answer, or that of the request. It holds no text. A new request
 // replaces the oldest where there is no room. Its methods may be called from any goroutine.
@@ -46,23 +56,24 @@ type Memory struct {
 	mu      sync.Mutex // protects all below
 	entries []entry    // a ring by ticket; see at
 	byID    map[uint64]uint64
-	oldest  uint64 // ticket
-	last    uint64 // ticket
-	expired uint64 // ticket up to which samples are cleared
+	oldest  uint64         // ticket
+	last    uint64         // ticket
+	expired uint64         // ticket up to which samples are cleared
+	owners  map[string]int // how many of their entries have not expired
 	samples arena
 }
 
 // entry is one request.
 type entry struct {
-	owner         string
-	task, variant int
-	arm           Arm
-	answered      bool
-	scored        bool
-	predicted     fleet.Prediction
-	ids           [2]uint64     // hashes of the request's ID and the answer's
-	since         time.Duration // the last that happened to it
-	sample        stored
+	owner     string
+	task      int
+	answer    Answer // without its ID
+	answered  bool
+	scored    bool
+	predicted fleet.Prediction
+	ids       [2]uint64     // hashes of the request's ID and the answer's
+	since     time.Duration // the last that happened to it
+	sample    stored
 }
 
 // NewMemory returns an empty memory of so many requests and bytes of samples. Within returns how
@@ -70,7 +81,7 @@ type entry struct {
 func NewMemory(entries, bytes int, within, clock func() time.Duration) *Memory {
 	return &Memory{
 		clock: clock, within: within, seed: maphash.MakeSeed(), most: uint64(entries),
-		byID: make(map[uint64]uint64, 2*entries), oldest: 1, samples: newArena(bytes),
+		byID: make(map[uint64]uint64, 2*entries), oldest: 1, owners: map[string]int{}, samples: newArena(bytes),
 	}
 }
 
@@ -84,8 +95,7 @@ func (m *Memory) Begin(r *Request) (ticket uint64) {
 		return 0
 	}
 	for m.oldest <= m.last && (m.last-m.oldest+1 >= m.most || m.at(m.oldest).sample.start < until) {
-		m.forget(m.oldest)
-		m.oldest++
+		m.drop()
 	}
 	m.last++
 	if uint64(len(m.entries)) < m.most {
@@ -96,13 +106,14 @@ func (m *Memory) Begin(r *Request) (ticket uint64) {
 	if r.Predicted != nil {
 		e.predicted = *r.Predicted
 	}
+	m.owners[r.Owner]++
 	m.name(m.last, 0, id)
 	m.expire(now)
 	return m.last
 }
 
-// Answered notes that the variant's answer has begun, and the ID that it has, which may be nil.
-func (m *Memory) Answered(ticket uint64, variant int, arm Arm, id []byte) {
+// Answered notes that the answer to a request has begun, and once more when its ID is known.
+func (m *Memory) Answered(ticket uint64, a Answer) {
 	now := m.clock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,10 +121,11 @@ func (m *Memory) Answered(ticket uint64, variant int, arm Arm, id []byte) {
 	if e == nil {
 		return
 	}
-	e.answered, e.variant, e.arm, e.since = true, variant, arm, now
-	if id != nil {
-		m.name(ticket, 1, m.hashBytes(e.owner, id))
+	if a.ID != nil {
+		m.name(ticket, 1, m.hashBytes(e.owner, a.ID))
+		a.ID = nil // the caller's
 	}
+	e.answered, e.answer, e.since = true, a, now
 }
 
 // Ended notes that the request is over. What is no answer, whole or broken off by its client, can
@@ -148,9 +160,9 @@ func (m *Memory) Score(owner, id string, score float64) (Label, error) {
 		return Label{}, ErrLate
 	}
 	e.scored = true
-	l := Label{Owner: owner, Task: e.task, Variant: e.variant, Arm: e.arm, Score: score, Sample: m.samples.get(e.sample)}
+	l := Label{Owner: owner, Task: e.task, Variant: e.answer.Variant, Arm: e.answer.Arm, Candidate: e.answer.Candidate, Score: score, Sample: m.samples.get(e.sample)}
 	if e.predicted.Known {
-		l.Known, l.Predicted = true, float64(e.predicted.Quality[e.variant])
+		l.Known, l.Predicted = true, float64(e.predicted.Quality[l.Variant])
 	}
 	return l, nil
 }
@@ -170,6 +182,29 @@ func (m *Memory) Len() int {
 	return int(m.last - m.oldest + 1)
 }
 
+// Alone reports whether all requests whose answers can be scored are of one owner.
+func (m *Memory) Alone() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.owners) <= 1
+}
+
+// drop forgets the oldest entry.
+func (m *Memory) drop() {
+	if m.oldest > m.expired {
+		m.leave(m.at(m.oldest).owner)
+	}
+	m.forget(m.oldest)
+	m.oldest++
+}
+
+// leave notes that an owner has one entry less that can be scored.
+func (m *Memory) leave(owner string) {
+	if m.owners[owner]--; m.owners[owner] == 0 {
+		delete(m.owners, owner)
+	}
+}
+
 // expire clears what is older than may be scored. The IDs stay, so that a late score is told apart
 // from an unknown one.
 func (m *Memory) expire(now time.Duration) {
@@ -180,6 +215,7 @@ func (m *Memory) expire(now time.Duration) {
 			return
 		}
 		m.samples.clear(e.sample)
+		m.leave(e.owner)
 	}
 }
 

@@ -34,7 +34,7 @@ func sampleOf(n int, seed uint64) *quality.Sample {
 // answer has a request remembered and answered.
 func answer(m *Memory, owner, request, id string, s *quality.Sample) {
 	t := m.Begin(&Request{Owner: owner, ID: request, Task: 2, Sample: s})
-	m.Answered(t, 1, OnTrial, []byte(id))
+	m.Answered(t, Answer{Variant: 1, Arm: OnTrial, ID: []byte(id)})
 	m.Ended(t, true)
 }
 
@@ -44,12 +44,12 @@ func TestAnAnswerIsScoredOnceByItsOwner(t *testing.T) {
 	s := sampleOf(20, 1)
 	p := fleet.Prediction{Known: true, Quality: [fleet.MostPredicted]float32{0.25, 0.75}}
 	ticket := m.Begin(&Request{Owner: "a", ID: "r1", Task: 2, Predicted: &p, Sample: s})
-	want := Label{Owner: "a", Task: 2, Variant: 1, Arm: OnTrial, Score: 0.5, Predicted: 0.75, Known: true, Sample: s.Clone()}
+	want := Label{Owner: "a", Task: 2, Variant: 1, Arm: OnTrial, Candidate: true, Score: 0.5, Predicted: 0.75, Known: true, Sample: s.Clone()}
 	*s = *sampleOf(20, 2) // the caller's again
 	if _, err := m.Score("a", "r1", 1); !errors.Is(err, ErrUnknown) {
 		t.Errorf("before its answer: %v", err)
 	}
-	m.Answered(ticket, 1, OnTrial, []byte("chatcmpl-1"))
+	m.Answered(ticket, Answer{Variant: 1, Arm: OnTrial, Candidate: true, ID: []byte("chatcmpl-1")})
 	m.Ended(ticket, true)
 	for _, c := range []struct {
 		owner, id string
@@ -73,7 +73,7 @@ func TestAnswersGetTooOldToBeScored(t *testing.T) {
 	m := NewMemory(10, 1<<20, anHour, w.now)
 	ticket := m.Begin(&Request{ID: "slow", Sample: sampleOf(3, 1)})
 	w = watch(50 * time.Minute)
-	m.Answered(ticket, 0, InCharge, nil)
+	m.Answered(ticket, Answer{})
 	m.Ended(ticket, true)
 	answer(m, "", "quick", "x", sampleOf(3, 2))
 	w = watch(110 * time.Minute)
@@ -90,6 +90,22 @@ func TestAnswersGetTooOldToBeScored(t *testing.T) {
 	}
 }
 
+func TestWhoIsAlone(t *testing.T) {
+	var w watch
+	m := NewMemory(2, 1<<20, anHour, w.now)
+	for _, c := range []struct {
+		owner string
+		at    time.Duration
+		want  bool
+	}{{"a", 0, true}, {"a", 0, true}, {"b", 0, false}, {"b", 0, true}, {"a", 0, false}, {"b", 61 * time.Minute, true}, {"b", 61 * time.Minute, true}} {
+		w = watch(c.at)
+		answer(m, c.owner, "r", "x", sampleOf(1, 1))
+		if m.Alone() != c.want {
+			t.Errorf("%s at %v: alone is %v", c.owner, c.at, m.Alone())
+		}
+	}
+}
+
 func TestWhatIsNoAnswerIsNotScored(t *testing.T) {
 	var w watch
 	m := NewMemory(10, 1<<20, anHour, w.now)
@@ -97,7 +113,7 @@ func TestWhatIsNoAnswerIsNotScored(t *testing.T) {
 		id := fmt.Sprint(i)
 		ticket := m.Begin(&Request{ID: id, Sample: sampleOf(3, 1)})
 		if c.answered {
-			m.Answered(ticket, 0, InCharge, nil)
+			m.Answered(ticket, Answer{})
 		}
 		m.Ended(ticket, c.ended)
 		if _, err := m.Score("", id, 1); !errors.Is(err, ErrUnknown) {
@@ -139,7 +155,7 @@ func TestTheNewestRequestsAreRemembered(t *testing.T) {
 		}
 		s := sampleOf(n, uint64(i))
 		if ticket := m.Begin(&Request{ID: fmt.Sprint(i), Sample: s}); ticket > 0 {
-			m.Answered(ticket, 0, InCharge, nil)
+			m.Answered(ticket, Answer{})
 			known[i] = s
 		} else if n < 1000 {
 			t.Fatalf("seed %d: a sample of %d words was not remembered", seed, n)
@@ -186,7 +202,7 @@ func BenchmarkMemory(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		id[len(id)-1-i%8] = 'a' + byte(i%26)
 		t := m.Begin(&r)
-		m.Answered(t, 1, InCharge, id)
+		m.Answered(t, Answer{Variant: 1, ID: id})
 		m.Ended(t, true)
 	}
 }
