@@ -157,6 +157,11 @@ func TestQualityFaults(t *testing.T) {
 	fail(t, []string{"quality", "fit", "--data", data, "--name", "mine", "--sizes", "small,huge", "--store", store}, `no prompt has a score of "huge"; there are scores of large, small`)
 	few := write(t, "few.jsonl", `{"prompt": "one", "scores": {"large": 1, "small": 0}}`)
 	fail(t, []string{"quality", "fit", "--data", few, "--name", "mine", "--store", store}, "too few labelled prompts")
+	many := `{"prompt": "one", "scores": {"m1": 1`
+	for i := range 12 {
+		many += fmt.Sprintf(`, "m%d": 1`, i+2)
+	}
+	fail(t, []string{"quality", "fit", "--data", write(t, "many.jsonl", many+"}}"), "--name", "mine", "--store", store}, "scores of 13 models; want at most 12, chosen by --sizes: m1, m2")
 	wrong := write(t, "wrong.jsonl", `{"prompt": "one", "scores": {"large": 2}}`)
 	fail(t, []string{"quality", "fit", "--data", wrong, "--name", "mine", "--store", store}, `wrong.jsonl:1: score 2 of "large"; want a number from 0 to 1`)
 	succeed(t, "quality", "fit", "--data", data, "--name", "mine", "--store", store)

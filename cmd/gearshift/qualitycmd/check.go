@@ -113,6 +113,9 @@ func (c *checked) print(w io.Writer, scenario string) {
 	for _, text := range c.Scenario {
 		fmt.Fprintf(w, "%s: %s\n", scenario, text)
 	}
+	if scenario != "" && len(c.Scenario) == 0 {
+		fmt.Fprintf(w, "%s: every variant has scores, and each declared quality is near the mean score\n", scenario)
+	}
 	if was := c.Was; was != nil {
 		now := c.Report.Pair(was.Small, was.Large)
 		fmt.Fprintf(w, "%s or %s by prompt: %s over random, in its report %s: %s\n", was.Small, was.Large, evaluation.Signed(now.Gain), evaluation.Signed(was.Gain), c.Gain)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"gearshift/internal/quality"
 	"gearshift/internal/quality/labels"
 	"gearshift/internal/training/policies"
+	router "gearshift/router/quality"
 )
 
 // fitOptions are the flags of fit.
@@ -86,6 +88,9 @@ func (o *fitOptions) run(to *checkpoints.Predictors, w io.Writer) error {
 	set, err := labels.Read(o.data, labels.Options{Columns: o.sizes})
 	if err != nil {
 		return err
+	}
+	if n := len(set.Columns); n > router.MostColumns {
+		return fmt.Errorf("the labels have scores of %d models; want at most %d, chosen by --sizes: %s", n, router.MostColumns, strings.Join(set.Columns, ", "))
 	}
 	if !o.given {
 		if o.key, err = to.Key(); err != nil {
