@@ -123,6 +123,11 @@ func (p *Predictors) Promote(name string, version int, forced string) error {
 // Rollback is as [Store.Rollback].
 func (p *Predictors) Rollback(name string) (int, error) { return p.store.Rollback(name) }
 
+// Restore is as [Store.Restore].
+func (p *Predictors) Restore(name string, version int) error {
+	return p.store.Restore(name, version)
+}
+
 // Back is as [Store.Back].
 func (p *Predictors) Back() (Ref, error) { return p.store.Back() }
 

@@ -103,6 +103,9 @@ func (a *Account) routeLine(line []slog.Attr) []slog.Attr {
 	if w.Fallback {
 		line = append(line, slog.String("fallback", w.Reason))
 	}
+	if q := &w.Request.Predicted; q.Known {
+		line = append(line, slog.Float64("predicted_quality", overview.Short(float64(q.Quality[w.Variant]))), slog.Float64("predicted_sure", overview.Short(float64(q.Sure))))
+	}
 	if w.Waited > 0 {
 		line = append(line, slog.Float64("waited_ms", overview.Short(fleet.Milliseconds(w.Waited))))
 	}

@@ -48,7 +48,7 @@ func exposed(t *testing.T) map[string][]string {
 	t.Helper()
 	var next transport
 	recorded, _ := logging(t, nil)
-	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) { return next(r) }), withDrift(nil), recorded)
+	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) { return next(r) }), withDrift(nil), recorded, predicting(t))
 	ok, failing := says(http.StatusOK, eventType, stream), says(http.StatusInternalServerError, jsonType, `{"error":{"message":"no"}}`)
 	refused := func(*http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}

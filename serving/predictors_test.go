@@ -86,10 +86,13 @@ func fields(t *testing.T, w *httptest.ResponseRecorder) (quality, best, sure flo
 }
 
 func TestAnswersNameThePredictedQuality(t *testing.T) {
-	g := newRig(t, good, predicting(t))
+	g := newRig(t, good, predicting(t), func(o *serving.Options) { o.Config.Log.Access = config.AccessAll })
 	w := g.do("POST", chat, prompted(greeting))
 	if quality, best, sure := fields(t, w); w.Code != http.StatusOK || !(quality > 0.8 && best >= quality && sure == 1) {
 		t.Errorf("a greeting: status %d, quality %v, best %v, sure %v", w.Code, quality, best, sure)
+	}
+	if line := g.logs.String(); !strings.Contains(line, "predicted_quality=0.") || !strings.Contains(line, "predicted_sure=1") {
+		t.Errorf("the log says %s", line)
 	}
 	w = g.do("POST", chat, prompted(proof)) // the policy wants small all the same
 	if quality, best, sure := fields(t, w); !(quality >= 0 && quality < 0.2 && best > 0.8 && sure == 1) {

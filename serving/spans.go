@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/admin/overview"
 
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/attribute"
@@ -55,6 +56,8 @@ const (
 	attrPrompt        = attribute.Key("gearshift.prompt_tokens_estimate")
 	attrRate          = attribute.Key("gearshift.arrival_rate")
 	attrInFlight      = attribute.Key("gearshift.in_flight")
+	attrQuality       = attribute.Key("gearshift.predicted_quality")
+	attrSure          = attribute.Key("gearshift.predicted_sure")
 	attrWhy           = attribute.Key("gearshift.why")
 )
 
@@ -116,6 +119,9 @@ func (a *Account) choice() []attribute.KeyValue {
 	}
 	if w.Fallback {
 		list = append(list, attrFallback.String(w.Reason))
+	}
+	if q := &w.Request.Predicted; q.Known {
+		list = append(list, attrQuality.Float64(overview.Short(float64(q.Quality[w.Variant]))), attrSure.Float64(overview.Short(float64(q.Sure))))
 	}
 	return list
 }

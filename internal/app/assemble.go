@@ -72,6 +72,12 @@ func (x *assembly) assemble() (key string, err error) {
 	x.closers = append(x.closers, closeBackends)
 	x.routing.upstreams = upstreamsOf(backends)
 	x.options = x.serverOptions(backends)
+	if q := newQualities(x.s, x.routing); q != nil {
+		x.options.Predictors = q.predictors
+		if x.config.Admin.Addr != config.AdminOff {
+			x.options.Modules = append(x.options.Modules, q)
+		}
+	}
 	if key, err := x.controllers(); err != nil {
 		return key, err
 	}

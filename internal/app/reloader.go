@@ -96,7 +96,7 @@ func (r *Reloader) Files() []string {
 	if !r.piped && !slices.Contains(workloads.ScenarioNames(), r.options.Scenario) {
 		list = append(list, r.options.Scenario)
 	}
-	if !policy.IsRule(r.options.Policy) {
+	if !policy.IsRule(r.options.Policy) || r.now.Predictor() != "" {
 		list = append(list, r.options.Store)
 	}
 	return list

@@ -29,6 +29,7 @@ func qualitySection() registered {
 		initial: func() Quality { return Quality{Quality: config.DefaultQuality()} },
 		check:   (*checker).predicting,
 		world:   func(q *Quality) { q.Quality = config.Quality{} },
+		live:    []string{""},
 	}
 }
 

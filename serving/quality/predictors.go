@@ -224,6 +224,13 @@ func (p *Predictors) Fail(why string) {
 	})
 }
 
+// Fault notes why the predictor that is wanted is not in charge. What is in charge stays.
+func (p *Predictors) Fault(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault = why
+}
+
 // Try puts a predictor on trial for a share of the requests, in place of another. With a share of 0 it
 // predicts for all of them, to no effect.
 func (p *Predictors) Try(l *Loaded, share float64) error {

@@ -13,6 +13,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/cmd/gearshift/operate"
 	"gearshift/internal/output"
 	"gearshift/internal/quality"
 	"gearshift/internal/quality/labels"
@@ -22,6 +23,7 @@ import (
 func New() *cobra.Command {
 	c := cli.Group("quality", "Predict how good each size's answer to a prompt would be, by labelled prompts",
 		newSample(), newLabels(), newFit(), newPredict(), newShow(), newCheck(), newList(), newPromote(), newRollback(), newRemove())
+	c.AddCommand(operate.PredictorCommands()...)
 	c.Long = `A predictor reads a prompt and says how good each size's answer to it would be, so that under load
 the router downgrades those prompts that lose least by it. It is fitted to prompts whose answers
 by each size have scores from 0 to 1, in files of JSON lines or CSV:

@@ -1,0 +1,53 @@
+package app
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+
+	"gearshift/serving"
+	"gearshift/serving/openai/wire"
+)
+
+// predictorOrder is the body of an order about predictors.
+type predictorOrder struct {
+	Predictor string  `json:"predictor"`
+	Share     float64 `json:"share"`
+	// Reason promotes whatever the predictor's stored evaluation says.
+	Reason string `json:"reason"`
+}
+
+// longestOrder bounds the body of an order, in bytes.
+const longestOrder = 64 << 10
+
+// Join implements [serving.Module]: the endpoints of operators.
+func (q *qualities) Join(*serving.Server) serving.Parts {
+	return serving.Parts{Routes: []serving.Route{
+		{Method: http.MethodGet, Path: "/admin/quality", Access: serving.AdminRead, About: "what predicts quality, and what came of it", Handler: q.show},
+		{Method: http.MethodPost, Path: "/admin/quality/{order}", Access: serving.AdminToken, About: "puts a predictor of quality on trial or in charge: shadow, canary, end, promote, rollback", Handler: q.ordered},
+	}}
+}
+
+func (q *qualities) show(w http.ResponseWriter, _ *http.Request) {
+	_ = serving.Answer(w, http.StatusOK, q.predictors.Report()) // who does not read it is gone
+}
+
+func (q *qualities) ordered(w http.ResponseWriter, r *http.Request) {
+	var in predictorOrder
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longestOrder))
+	if err == nil && len(bytes.TrimSpace(body)) > 0 {
+		err = wire.Decode(body, &in, true)
+	}
+	if err != nil {
+		serving.Fail(w, r, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "invalid_order", Message: "cannot read the order: " + err.Error()})
+		return
+	}
+	note, err := q.order(r.PathValue("order"), in.Predictor, in.Share, in.Reason)
+	if err != nil {
+		serving.Fail(w, r, http.StatusUnprocessableEntity, wire.Error{Type: wire.InvalidRequest, Code: "predictor_refused", Message: err.Error()})
+		return
+	}
+	report := q.predictors.Report()
+	report.Note = note
+	_ = serving.Answer(w, http.StatusOK, report)
+}
