@@ -75,7 +75,7 @@ func (x *assembly) assemble() (key string, err error) {
 	if q := newQualities(x.s, x.routing); q != nil {
 		x.options.Predictors = q.predictors
 		if x.config.Admin.Addr != config.AdminOff {
-			x.options.Modules = append(x.options.Modules, q)
+			x.options.Modules = q.shown(x.options.Modules)
 		}
 	}
 	if key, err := x.controllers(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"gearshift/serving"
+	"gearshift/serving/admin/dashboard"
 	"gearshift/serving/openai/wire"
 )
 
@@ -19,6 +20,16 @@ type predictorOrder struct {
 
 // longestOrder bounds the body of an order, in bytes.
 const longestOrder = 64 << 10
+
+// shown adds the endpoints of operators to the modules, of which the page shows what predicts.
+func (q *qualities) shown(modules []serving.Module) []serving.Module {
+	for _, x := range modules {
+		if page, ok := x.(*dashboard.Dashboard); ok {
+			page.Quality = func() any { return q.predictors.Report() }
+		}
+	}
+	return append(modules, q)
+}
 
 // Join implements [serving.Module]: the endpoints of operators.
 func (q *qualities) Join(*serving.Server) serving.Parts {

@@ -29,6 +29,8 @@ type Dashboard struct {
 	Failover func() any
 	// Tail, if set, is how busy the busiest hosts are, in the same way.
 	Tail func() any
+	// Quality, if set, is what predicts the quality of answers, and what came of it, in the same way.
+	Quality func() any
 	// Streams, if set, is how streaming clients are served, in the same way.
 	Streams func() any
 

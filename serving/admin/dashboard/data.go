@@ -33,6 +33,8 @@ type data struct {
 	Failover any `json:"failover,omitempty"`
 	// Tail is how busy the busiest hosts are.
 	Tail any `json:"tail,omitempty"`
+	// Quality is what predicts the quality of answers.
+	Quality any `json:"quality,omitempty"`
 	// Streams is how streaming clients are served; left out where none can be.
 	Streams any              `json:"streams,omitempty"`
 	Limits  map[string]int64 `json:"limits"`
@@ -58,6 +60,9 @@ func (d *Dashboard) Data(status overview.Status, policies trial.Policies, query 
 	}
 	if d.Tail != nil {
 		out.Tail = d.Tail()
+	}
+	if d.Quality != nil {
+		out.Quality = d.Quality()
 	}
 	if d.Streams != nil {
 		out.Streams = d.Streams()

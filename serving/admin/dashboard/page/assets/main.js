@@ -9,6 +9,7 @@ import { Feed } from './feed.js';
 import { Fleet, condition } from './fleet.js';
 import { History } from './history.js';
 import { policy } from './policy.js';
+import { quality } from './quality.js';
 import { streams } from './streams.js';
 import { tail } from './tail.js';
 import { totals } from './totals.js';
@@ -135,6 +136,7 @@ const feed = new Feed({
     decisions.update(data);
     totals(data);
     policy(data);
+    quality(data);
     failover(data.failover, give);
     tail(data, give);
     streams(data);
