@@ -40,7 +40,7 @@ The first --engine is the largest size. The same URL may serve several, by the m
 called like them: a router, for example. The ways to score:
 
   exact        the text is the answer's, except for case and white space
-  number       the last number is the answer's
+  number       the number that it states as its result, or its last, is the answer's
   choice       the letter, A to J, is the answer's
   contains     the answer's text, or any or all of several, is in it
   json-schema  its JSON is valid by the prompt's "schema"

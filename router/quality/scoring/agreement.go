@@ -1,8 +1,6 @@
 package scoring
 
 import (
-	"regexp"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -46,27 +44,6 @@ func (r reading) agree(o reading) float64 {
 		return worth(r.number.Equal(o.number))
 	}
 	return overlap(r.normal, o.normal)
-}
-
-var (
-	// concludes finds where an answer begins to state its result.
-	concludes = regexp.MustCompile(`(?i)####|\\boxed\{|\banswer[*_"]*\s*(?:\bis\b|[:=])`)
-	// bare is an answer of nothing but a number and its unit.
-	bare = regexp.MustCompile(`^[^\pL\pN\n]*\d[\d.,/%]*\s?\pL{0,12}[^\pL\pN\n]*$`)
-)
-
-// result returns the number that an answer states as its result; false if it states none.
-func result(text string) (Quantity, bool) {
-	text = end(text)
-	if bare.MatchString(text) {
-		return LastNumber(text)
-	}
-	all := concludes.FindAllStringIndex(text, -1)
-	if len(all) == 0 {
-		return Quantity{}, false
-	}
-	conclusion, _, _ := strings.Cut(strings.TrimLeft(text[all[len(all)-1][1]:], around), "\n")
-	return LastNumber(conclusion)
 }
 
 // overlap returns the harmonic mean (F1) of the shares of each text's words that the other has too,

@@ -11,8 +11,8 @@ const between = `[\s:*_"'“”(\[{=$\\-]*`
 
 var (
 	// settled finds a letter that an answer states as its own: "The answer is (C).",
-	// "**Answer:** C", "the correct option is C", "\boxed{C}".
-	settled = regexp.MustCompile(`(?:(?i:\b(?:answer|option|choice)[*_"]*(?:\s+(?:to|for|of)\s[^.!?:\n]{1,80}?)?\s*(?:\b(?:is|would be|should be|must be)\b|[:=]))` +
+	// "**Answer:** C", "the correct option is C", "<answer>C", "\boxed{C}".
+	settled = regexp.MustCompile(`(?:(?i:\b(?:answer|option|choice)[*_"]*(?:\s+(?:to|for|of)\s[^.!?:\n]{1,80}?)?\s*(?:\b(?:is|would be|should be|must be)\b|[:=>]))` +
 		`|\\boxed\{)` + between + `(?i:(?:option|choice|letter|answer|text|textbf|mathrm|boxed)\b` + between + `)*` + `([A-Ja-j])([^\pL\pN]|$)`)
 	// alone finds a line that begins with a letter, as a list of choices has it: "C", "(C) Paris".
 	alone = regexp.MustCompile(`(?m)^[\s*_"'(\[$]*([A-J])(?:[).:\]*]|\s*$|\s+[-–—]\s)`)

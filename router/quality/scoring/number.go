@@ -59,12 +59,12 @@ func (q Quantity) near(o Quantity) bool {
 }
 
 func number(reference string) (Scorer, error) {
-	want, ok := LastNumber(reference)
+	want, ok := ParseNumber(reference)
 	if !ok {
 		return nil, fmt.Errorf("the answer %q has no number", reference)
 	}
 	return func(answer string) float64 {
-		got, ok := LastNumber(answer)
+		got, ok := ParseNumber(answer)
 		return worth(ok && got.Equal(want))
 	}, nil
 }

@@ -74,6 +74,11 @@ func TestScoreOfNumbers(t *testing.T) {
 		{"12.5%", "1/8", 1},
 		{"70,000", "The profit is $70000", 1},
 		{"7", "I cannot tell.", 0},
+		{"42", "The answer is 42.\n\nCheck: 6 * 7 = 42, which took 2 steps.", 1},
+		{"42", "The answer is 6 * 7 = 42", 1},
+		{"42", "Answer: let me see.\n6 * 7 = 42", 1},
+		{"0.75", `So $\boxed{\frac{3}{4}}$ of the 12 pieces.`, 1},
+		{"She has 9 left.\n9 * 2 = 18\n#### 18", "#### 18\nThat is for 7 days.", 1},
 	} {
 		got, err := Score(Number, c.answer, c.reference)
 		if err != nil || got != c.want {

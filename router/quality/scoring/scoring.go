@@ -19,7 +19,7 @@ type Kind string
 const (
 	// Exact compares texts except for case, white space, quotes around them and a full stop.
 	Exact Kind = "exact"
-	// Number compares the last number of each text, see [LastNumber].
+	// Number compares the number that each text states as its result, see [ParseNumber].
 	Number Kind = "number"
 	// Choice compares the letter, A to J, that each text settles on, see [ParseChoice].
 	Choice Kind = "choice"
