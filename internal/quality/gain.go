@@ -34,7 +34,7 @@ type Pair struct {
 	Oracle float64 `json:"oracle_gain"`
 	// Enough reports whether the interval of the gain, over the tasks' means if there are
 	// several tasks, lies above zero. If it does not, about More further labels would have
-	// it do so, or 0 if there is no telling.
+	// it do so; at the least, where the gain itself is not above zero.
 	Enough bool `json:"enough"`
 	More   int  `json:"more_labels,omitempty"`
 	// Curve has the gains at each share.
@@ -200,17 +200,19 @@ func (c *comparison) finish(once []uint16) *Pair {
 const mostMore = 1_000_000
 
 // more estimates how many further labels would have the interval lie above zero: its width
-// shrinks as one over the square root of their number.
+// shrinks as one over the square root of their number. A gain that is not above zero is taken
+// to be as high as its interval allows, or else as many labels again are asked for.
 func more(n int, gain evaluation.Interval) int {
-	half := gain.Mean - gain.Lo
-	if gain.Mean <= 0 || half <= 0 {
-		return 0
+	expected := gain.Mean
+	if expected <= 0 {
+		expected = gain.Hi
 	}
-	needed := float64(n) * (half / gain.Mean) * (half / gain.Mean)
-	if needed-float64(n) > mostMore {
-		return 0
+	factor := 2.0
+	if half := gain.Mean - gain.Lo; expected > 0 && half > 0 {
+		factor = (half / expected) * (half / expected)
 	}
-	return max(10, int(math.Ceil((needed-float64(n))/10))*10)
+	further := min(mostMore, float64(n)*(factor-1))
+	return max(10, int(math.Ceil(further/10))*10)
 }
 
 // interval returns the 95 % interval of the percentile bootstrap.

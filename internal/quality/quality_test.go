@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
+	"gearshift/env/evaluation"
 	"gearshift/internal/quality/labels"
 	"gearshift/internal/scenario"
 	"gearshift/router/quality"
@@ -190,13 +191,23 @@ func TestMissingScores(t *testing.T) {
 	}
 }
 
-// The number of further labels has the interval end at zero.
+// The number of further labels has the interval end at zero, by its width or, without a gain,
+// by the most that it allows.
 func TestMoreLabels(t *testing.T) {
-	if got := more(100, interval(0.02, slices.Repeat([]float64{-0.02}, 1000))); got != 300 {
-		t.Errorf("an interval twice as wide as it may be: %d more, want 300", got)
-	}
-	if got := more(100, interval(-0.01, slices.Repeat([]float64{-0.02}, 1000))); got != 0 {
-		t.Errorf("no gain: %d more", got)
+	for _, c := range []struct {
+		mean, lo, hi float64
+		want         int
+	}{
+		{0.02, -0.02, 0.06, 300},          // twice as wide as it may be
+		{-0.01, -0.05, 0.02, 300},         // the same, if the gain is .02
+		{-0.03, -0.05, -0.01, 100},        // worse than random
+		{0.00001, -0.04, 0.04, 1_000_000}, // next to none
+		{0.02, -0.001, 0.04, 20},          // almost enough: 10.25
+		{0, 0, 0, 100},                    // no prompt differs
+	} {
+		if got := more(100, evaluation.Interval{Mean: c.mean, Lo: c.lo, Hi: c.hi}); got != c.want {
+			t.Errorf("%+v: %d more labels, want %d", c, got, c.want)
+		}
 	}
 }
 

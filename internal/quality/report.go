@@ -131,10 +131,10 @@ func (r *Report) Verdict() string {
 	switch {
 	case main.Enough:
 		return text + ": enough labels"
-	case main.More > 0:
+	case main.bar().Mean > 0:
 		return fmt.Sprintf("%s: not enough: %d more labels", text, main.More)
 	}
-	return text + ": not enough, and no telling how many more labels would do"
+	return fmt.Sprintf("%s: not enough: %d more labels at the least, if the words of these prompts say anything", text, main.More)
 }
 
 // Summary returns the report without the curves of all pairs but the main one, to be stored.

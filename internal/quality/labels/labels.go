@@ -55,6 +55,7 @@ const (
 func Read(paths []string, o Options) (*Set, error) {
 	r := &reader{Options: o, spelt: map[string]spelling{}, index: map[string]int{}}
 	for _, name := range o.Columns {
+		name = strings.TrimSpace(name)
 		if _, again := r.index[name]; again {
 			return nil, fmt.Errorf("the model %q is named twice", name)
 		}
