@@ -39,7 +39,8 @@ func busyView(table *fleet.Table, rng *rand.Rand) *fleet.View {
 	return v
 }
 
-// A prediction that says of the request what the row says of its task changes nothing.
+// A prediction that says of the request what the row says of its task, for it is not based on
+// the prompt, changes nothing.
 func TestAPredictionLikeTheRowChangesNothing(t *testing.T) {
 	table := conformance.Fleet(0)
 	for i := range table.Tasks {
@@ -53,6 +54,7 @@ func TestAPredictionLikeTheRowChangesNothing(t *testing.T) {
 			row := table.Tasks[task].Quality
 			want := rule.Decide(v, &fleet.Request{Task: task, PromptTokens: 90}, nil)
 			r := predicted(task, float32(row[0]), float32(row[1]), float32(row[2]))
+			r.Predicted.Sure, r.Predicted.Gains = 0, &[fleet.MostPredicted]float32{0, 0.9, 0.9}
 			if got := rule.Decide(v, r, nil); got != want {
 				t.Fatalf("%s: chose %d with %v predicted, %d by the row (in flight %v)", rule.Name(), got, row, want, v.InFlight)
 			}

@@ -28,6 +28,7 @@ const foreseen = 0.25
 // Where the request's qualities are predicted, its gain is that over the best
 // smaller variant that is available, and its lack is how much less that is than
 // what few requests exceed, or than the largest gain of any task if that is more.
+// The less sure the prediction is, the nearer is this measure to that largest gain.
 //
 // The time is that of the batch that the balancer would pick, with the request,
 // as in [Priced]. There the replica of the next smaller variant on the same host
@@ -139,8 +140,8 @@ func (p *TaskAware) lackOf(v *fleet.View, r *fleet.Request, variant int) float64
 		return math.Inf(1)
 	}
 	most := p.largest[variant]
-	if r.Predicted.Gains != nil {
-		most = max(most, weight*float64(r.Predicted.Gains[variant]))
+	if r.Predicted.Gains != nil { // as far as the qualities are of the prompt, so is the measure
+		most += float64(r.Predicted.Sure) * max(0, weight*float64(r.Predicted.Gains[variant])-most)
 	}
 	return max(0, 1-gain/most)
 }
