@@ -74,6 +74,9 @@ func (x *assembly) assemble() (key string, err error) {
 	x.options = x.serverOptions(backends)
 	if q := newQualities(x.s, x.routing); q != nil {
 		x.options.Predictors = q.predictors
+		service, learning := q.learning()
+		x.closing(learning)
+		x.options.Feedback, x.options.Modules = service, append(x.options.Modules, learning)
 		if x.config.Admin.Addr != config.AdminOff {
 			x.options.Modules = q.shown(x.options.Modules)
 		}

@@ -13,6 +13,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/quality"
 	predictors "gearshift/serving/quality"
+	"gearshift/serving/quality/online"
 )
 
 // qualities puts the predictor of quality in charge that the scenario names, at the start and when
@@ -23,6 +24,7 @@ type qualities struct {
 	table      *fleet.Table
 	store      *guardedStore
 	log        *slog.Logger
+	module     *online.Module // has the predictor in charge learn
 
 	mu   sync.Mutex // protects all below: orders and reloads come one at a time
 	now  *scenario.Scenario
@@ -83,6 +85,9 @@ func (q *qualities) refresh() error {
 		l, err := q.load(entry)
 		if err != nil {
 			return err
+		}
+		if err := q.resume(l, entry.Name); err != nil {
+			q.log.Error("what the predictor has learned cannot be used; it predicts as it was fitted", "predictor", l.Name, "error", err)
 		}
 		q.predictors.Charge(l)
 		q.log.Info("quality is predicted", "predictor", l.Name, "labels", l.Regression().Labels())

@@ -8,6 +8,8 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/admin/dashboard"
 	"gearshift/serving/openai/wire"
+	predictors "gearshift/serving/quality"
+	"gearshift/serving/quality/online"
 )
 
 // predictorOrder is the body of an order about predictors.
@@ -25,7 +27,7 @@ const longestOrder = 64 << 10
 func (q *qualities) shown(modules []serving.Module) []serving.Module {
 	for _, x := range modules {
 		if page, ok := x.(*dashboard.Dashboard); ok {
-			page.Quality = func() any { return q.predictors.Report() }
+			page.Quality = func() any { return q.report() }
 		}
 	}
 	return append(modules, q)
@@ -39,8 +41,17 @@ func (q *qualities) Join(*serving.Server) serving.Parts {
 	}}
 }
 
+// report is the body of GET /admin/quality.
+type report struct {
+	predictors.Report
+	// Learning is what was learned from scores, and how well these are predicted.
+	Learning online.Status `json:"learning"`
+}
+
+func (q *qualities) report() report { return report{q.predictors.Report(), q.module.Status()} }
+
 func (q *qualities) show(w http.ResponseWriter, _ *http.Request) {
-	_ = serving.Answer(w, http.StatusOK, q.predictors.Report()) // who does not read it is gone
+	_ = serving.Answer(w, http.StatusOK, q.report()) // who does not read it is gone
 }
 
 func (q *qualities) ordered(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +69,7 @@ func (q *qualities) ordered(w http.ResponseWriter, r *http.Request) {
 		serving.Fail(w, r, http.StatusUnprocessableEntity, wire.Error{Type: wire.InvalidRequest, Code: "predictor_refused", Message: err.Error()})
 		return
 	}
-	report := q.predictors.Report()
+	report := q.report()
 	report.Note = note
 	_ = serving.Answer(w, http.StatusOK, report)
 }

@@ -40,19 +40,25 @@ type predicted struct {
 	server *serving.Server
 	store  *checkpoints.Predictors
 	logs   bytes.Buffer
+	dir    string
 	file   string
 }
 
 func newPredicted(t *testing.T) *predicted {
 	t.Helper()
 	dir := t.TempDir()
-	p := &predicted{file: filepath.Join(dir, "mine.yaml"), store: (&checkpoints.Store{Path: filepath.Join(dir, "store.db")}).Predictors()}
-	p.write(t, "mine")
+	(&predicted{file: filepath.Join(dir, "mine.yaml")}).write(t, "mine")
+	return newPredictedIn(t, dir)
+}
+
+// start makes the router.
+func (p *predicted) start(t *testing.T) {
+	t.Helper()
 	s, err := scenario.Load(p.file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Scenario: p.file, Store: filepath.Join(dir, "store.db"), Policy: "static:small", Engine: onnxruntime.Native}
+	o := Options{Scenario: p.file, Store: filepath.Join(p.dir, "store.db"), Policy: "static:small", Engine: onnxruntime.Native}
 	x := assembly{o: o, s: s, config: o.config(s), log: slog.New(slog.NewTextHandler(&p.logs, nil)), backends: NewBackends, adminToken: "asked-for-by-nobody"}
 	t.Cleanup(x.close)
 	if key, err := x.assemble(); err != nil {
@@ -64,7 +70,6 @@ func newPredicted(t *testing.T) *predicted {
 			p.qualities = q
 		}
 	}
-	return p
 }
 
 // write has the scenario name the predictor.

@@ -6,8 +6,9 @@ import (
 
 // arena keeps the numbers of samples in memory of a fixed size, the newest over the oldest.
 type arena struct {
-	memory []uint16
-	end    uint64 // of what has been put, counted over all laps
+	most   uint64   // places
+	memory []uint16 // of so many; nil before the first sample
+	end    uint64   // of what has been put, counted over all laps
 }
 
 // stored says where a sample is.
@@ -17,7 +18,7 @@ type stored struct {
 	sample     quality.Sample // without its lists
 }
 
-func newArena(bytes int) arena { return arena{memory: make([]uint16, max(1, bytes/2))} }
+func newArena(bytes int) arena { return arena{most: uint64(max(1, bytes/2))} }
 
 // size returns how many places a sample takes.
 func size(ids, words int) uint64 { return uint64(2*ids + 2*words) }
@@ -25,9 +26,12 @@ func size(ids, words int) uint64 { return uint64(2*ids + 2*words) }
 // reserve makes the place at the end one where the sample fits. Samples that start before until will
 // be written over by it. It reports false for a sample that never fits.
 func (a *arena) reserve(s *quality.Sample) (until uint64, ok bool) {
-	n, lap := size(len(s.IDs), len(s.Words)), uint64(len(a.memory))
+	n, lap := size(len(s.IDs), len(s.Words)), a.most
 	if n > lap/2 {
 		return 0, false
+	}
+	if a.memory == nil {
+		a.memory = make([]uint16, lap)
 	}
 	if at := a.end % lap; at+n > lap {
 		a.end += lap - at
@@ -66,6 +70,6 @@ func (a *arena) clear(at stored) { clear(a.of(at)) }
 
 // of returns the places of the sample.
 func (a *arena) of(at stored) []uint16 {
-	start := at.start % uint64(len(a.memory))
+	start := at.start % a.most
 	return a.memory[start : start+size(at.ids, at.words)]
 }

@@ -81,7 +81,7 @@ type entry struct {
 func NewMemory(entries, bytes int, within, clock func() time.Duration) *Memory {
 	return &Memory{
 		clock: clock, within: within, seed: maphash.MakeSeed(), most: uint64(entries),
-		byID: make(map[uint64]uint64, 2*entries), oldest: 1, owners: map[string]int{}, samples: newArena(bytes),
+		byID: map[uint64]uint64{}, oldest: 1, owners: map[string]int{}, samples: newArena(bytes),
 	}
 }
 

@@ -51,7 +51,7 @@ func NewTrainer(o Options) *Trainer {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	t := &Trainer{Options: o, settings: o.Predictors.Settings, metrics: newMetrics(), means: make([][]mean, len(o.Table.Tasks))}
+	t := &Trainer{Options: o, settings: o.Predictors.Settings, metrics: newMetrics(), means: make([][]mean, len(o.Table.Tasks)), saved: -saveEvery}
 	for i := range t.means {
 		t.means[i] = make([]mean, len(o.Table.Variants))
 	}
@@ -66,7 +66,7 @@ func (t *Trainer) Wake() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if charge == nil {
-		t.from, t.learner = nil, nil
+		t.from, t.learner, t.unsaved, t.status = nil, nil, false, Status{}
 		return
 	}
 	t.follow(charge)
