@@ -123,6 +123,30 @@ func TestLabelsAreGoneOnWith(t *testing.T) {
 	}
 }
 
+// Two runs that write to one file overwrite nothing.
+func TestTwoRunsOfOneFile(t *testing.T) {
+	path, prompts := filepath.Join(t.TempDir(), "labels.jsonl"), sums(t, 6, scoring.Number)
+	var runs [2]*Labels
+	for i := range runs {
+		var err error
+		if runs[i], err = Open(path, []string{"large"}, scoring.Number); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, p := range prompts {
+		if err := runs[i%2].Add(Label{Prompt: p.Text, Task: p.Task, Scores: map[string]float64{"large": 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, err := Open(path, []string{"large"}, scoring.Number)
+	if err != nil || again.Partial || len(again.Left(prompts)) != 0 {
+		t.Fatalf("%+v, %v; want all labels", again, err)
+	}
+	if err := errors.Join(runs[0].Close(), runs[1].Close(), again.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A file of anything else is left as it is.
 func TestOtherFilesAreLeftAlone(t *testing.T) {
 	for text, want := range map[string]string{

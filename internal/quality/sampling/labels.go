@@ -37,7 +37,7 @@ type Labels struct {
 // the prompts. It drops a last line that is not whole. It is an error if the file has anything but
 // labels of the sizes, or of answers scored in another way.
 func Open(path string, sizes []string, by scoring.Kind) (*Labels, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func Open(path string, sizes []string, by scoring.Kind) (*Labels, error) {
 	return l, nil
 }
 
-// read takes in the lines that are there, and goes to where the next one is written.
+// read takes in the lines that are there.
 func (l *Labels) read() error {
 	text, err := io.ReadAll(l.file)
 	if err != nil {
@@ -61,7 +61,7 @@ func (l *Labels) read() error {
 		ends := line[len(line)-1] == '\n'
 		if fault != nil && !ends && begins(line) && !json.Valid(line) { // it was being written
 			l.Partial = true
-			return l.from(at)
+			return l.file.Truncate(int64(at))
 		}
 		if fault != nil {
 			return fmt.Errorf("line %d %w; want labels of %s by %s, or another file as --out", n, fault, strings.Join(l.sizes, ", "), l.by)
@@ -81,15 +81,6 @@ func begins(text []byte) bool {
 	const label = `{"prompt":"`
 	n := min(len(text), len(label))
 	return string(text[:n]) == label[:n]
-}
-
-// from drops what the file has from an offset on, and goes there.
-func (l *Labels) from(at int) error {
-	if err := l.file.Truncate(int64(at)); err != nil {
-		return err
-	}
-	_, err := l.file.Seek(int64(at), io.SeekStart)
-	return err
 }
 
 // enter notes that the label of a line is there, and returns what is wrong with it.
@@ -122,7 +113,8 @@ func (l *Labels) Left(list []Prompt) (left []Prompt) {
 	return left
 }
 
-// Add writes a label in one piece, so that a process that is killed leaves whole lines, except the last.
+// Add appends a label in one piece, so that a process that is killed leaves whole lines, except the
+// last, and two that write to the same file only ask twice.
 func (l *Labels) Add(label Label) error {
 	label.By = l.by
 	var line bytes.Buffer
