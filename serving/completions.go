@@ -202,7 +202,7 @@ func (x *admitter) begin(c *gin.Context, k call, unseen int, spend access.Spend)
 func (x *admitter) begun(w *work.Work, k call, took time.Duration, h http.Header) {
 	x.metrics.Chosen(w, took)
 	w.Candidate = k.onTrial
-	x.predictors.Chosen(&w.Request, w.Variant, k.onTrial)
+	x.predictors.Chosen(k.Request, &w.Request, w.Variant, k.onTrial)
 	x.logFallback(w)
 	h[proxy.Variant], h[headerPolicy] = proxy.Two(x.ledger.Table().Variants[w.Variant].Name, w.Policy)
 	if w.Fallback {

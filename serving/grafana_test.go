@@ -48,7 +48,7 @@ func exposed(t *testing.T) map[string][]string {
 	t.Helper()
 	var next transport
 	recorded, _ := logging(t, nil)
-	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) { return next(r) }), withDrift(nil), recorded, predicting(t))
+	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) { return next(r) }), withDrift(nil), recorded, learning(t))
 	ok, failing := says(http.StatusOK, eventType, stream), says(http.StatusInternalServerError, jsonType, `{"error":{"message":"no"}}`)
 	refused := func(*http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
@@ -66,6 +66,9 @@ func exposed(t *testing.T) map[string][]string {
 	g.core.Ledger().SetUp(largeA, true)                        // who finds one
 	next = says(http.StatusOK, jsonType, fine)                 // that answers
 	if w := g.do("POST", chat, ask); w.Code != http.StatusOK { // so that all is well
+		t.Fatal(w.Code, w.Body)
+	}
+	if w := g.do("POST", "/v1/gearshift/feedback", `{"id":"x","score":1}`); w.Code != http.StatusOK {
 		t.Fatal(w.Code, w.Body)
 	}
 	metrics := map[string][]string{}

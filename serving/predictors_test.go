@@ -13,6 +13,9 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/config"
 	predictors "gearshift/serving/quality"
+	"gearshift/serving/quality/feedback"
+	"gearshift/serving/quality/online"
+	"gearshift/serving/work"
 )
 
 // The prompts of the test: small answers greetings as well as large does, and proves nothing.
@@ -53,6 +56,19 @@ func predicting(t testing.TB) func(*serving.Options) {
 		table := o.Router.Table()
 		o.Predictors = predictors.New(table, config.DefaultQuality())
 		o.Predictors.Charge(&predictors.Loaded{Predictor: predictor(t, table, []string{"s", "l"}[:len(table.Variants)]...), Name: "test@1", Digest: "d1"})
+	}
+}
+
+// learning has a predictor in charge that learns from scores.
+func learning(t testing.TB) func(*serving.Options) {
+	return func(o *serving.Options) {
+		predicting(t)(o)
+		table, names := o.Router.Table(), feedback.Names{Tasks: []string{"chat", "copy"}, Variants: []string{"small", "large"}}
+		clock := work.WallClock()
+		o.Feedback = feedback.New(func() config.Feedback { return o.Predictors.Settings().Feedback }, names, clock)
+		m := online.NewModule(online.NewTrainer(online.Options{Predictors: o.Predictors, Feedback: o.Feedback, Table: table, Clock: clock}))
+		t.Cleanup(func() { _ = m.Close() })
+		o.Modules = append(o.Modules, m)
 	}
 }
 

@@ -74,7 +74,7 @@ func (p *Predictors) collect(out scrape.Metrics) {
 	p.mu.Unlock()
 	out.Flag(failedDesc, failed)
 	if l := now.charge; l != nil {
-		out.Gauge(inChargeDesc, 1, l.Name, l.Digest, "in_charge")
+		out.Gauge(inChargeDesc, 1, l.Name, l.Digest, now.chargeState())
 	}
 	if l := now.trial; l != nil {
 		out.Gauge(inChargeDesc, 1, l.Name, l.Digest, now.state())

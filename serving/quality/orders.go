@@ -74,7 +74,7 @@ func (p *Predictors) promote(from Source, ref, reason string) (note string, err 
 	if err != nil {
 		return "", err
 	}
-	if tried, _ := p.OnTrial(); tried != nil && tried.Digest == l.Digest {
+	if tried, _ := p.OnTrial(); tried != nil && tried.Name == l.Name {
 		p.EndTrial()
 	}
 	p.Charge(l)

@@ -36,11 +36,14 @@ type Predictors struct {
 	drawn    atomic.Uint64 // requests that drew whether they are on trial
 	readers  chan *reader  // that are idle
 	metrics  *predictionMetrics
+	// nextExample is when the next example may be kept, in ns of Unix time.
+	nextExample atomic.Int64
 
-	mu      sync.Mutex // protects all below, and changes of now
-	earlier *Loaded    // in charge before; nil if there was none
-	fault   string     // why the one that is wanted does not predict; empty if it does
-	counts  [arms]tally
+	mu       sync.Mutex // protects all below, and changes of now
+	earlier  *Loaded    // in charge before; nil if there was none
+	fault    string     // why the one that is wanted does not predict; empty if it does
+	counts   [arms]tally
+	examples []Example // the last ones, the oldest first
 }
 
 // current is what predicts at one moment. It is replaced as a whole.
@@ -48,6 +51,14 @@ type current struct {
 	charge, trial *Loaded // nil if there is none
 	share         float64 // of the requests that trial predicts for
 	out           bool    // charge decides nothing, as the rows of tasks predict better
+}
+
+// chargeState names what the predictor in charge does.
+func (c *current) chargeState() string {
+	if c.out {
+		return "suspended"
+	}
+	return "in_charge"
 }
 
 // state names what the predictor on trial does.
@@ -127,7 +138,14 @@ func (p *Predictors) Predict(r *wire.Request, task string, to *fleet.Request, ke
 func (p *Predictors) Settings() config.Quality { return *p.settings.Load() }
 
 // Follow puts settings in force.
-func (p *Predictors) Follow(settings config.Quality) { p.settings.Store(&settings) }
+func (p *Predictors) Follow(settings config.Quality) {
+	p.settings.Store(&settings)
+	if !settings.KeepPrompts {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.examples = nil
+	}
+}
 
 // Shows reports whether the headers of answers say what was predicted.
 func (p *Predictors) Shows() bool { return p != nil && p.settings.Load().Headers }
@@ -207,7 +225,7 @@ func (p *Predictors) Suspended() bool { return p.now.Load().out }
 // Charge puts a predictor in charge, or none if it is nil. Rollback returns to the one before.
 func (p *Predictors) Charge(l *Loaded) {
 	p.change(func(now *current) bool {
-		if now.charge != nil && (l == nil || now.charge.Digest != l.Digest) {
+		if now.charge != nil && (l == nil || now.charge.Name != l.Name || now.charge.Digest != l.Digest) {
 			p.earlier = now.charge
 		}
 		now.charge, now.out, p.fault = l, false, ""

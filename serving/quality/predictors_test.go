@@ -3,7 +3,9 @@ package quality_test
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gearshift/router/fleet"
@@ -65,7 +67,7 @@ func ask(t *testing.T, p *predictors.Predictors, n int) (tried int, sums [2]floa
 	for range n {
 		var to fleet.Request
 		onTrial := p.Predict(r, "", &to, nil)
-		p.Chosen(&to, 0, onTrial)
+		p.Chosen(r, &to, 0, onTrial)
 		arm := 0
 		if onTrial {
 			tried, arm = tried+1, 1
@@ -148,6 +150,48 @@ func TestALearnerReplacesWhatItLearnedFrom(t *testing.T) {
 	}
 }
 
+// Prompts are kept where that is wanted, and only those that were given another variant than the best.
+func TestExamplesAreKeptIfPromptsAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := table(t)
+		kept := config.DefaultQuality()
+		p := predictors.New(in, kept)
+		p.Charge(loaded(t, in, "mine@1", 1, 0.1))
+		give := func(variant int) int {
+			r := request(t, `{"messages":[{"role":"user","content":"first"},{"role":"user","content":"what is\nnumber `+strings.Repeat("7", 500)+`"}]}`)
+			var to fleet.Request
+			p.Chosen(r, &to, variant, p.Predict(r, "", &to, nil))
+			return len(p.Report().Examples)
+		}
+		if n := give(0); n != 0 {
+			t.Errorf("%d examples where prompts are not kept", n)
+		}
+		kept.KeepPrompts = true
+		p.Follow(kept)
+		if n := give(1); n != 0 {
+			t.Errorf("%d examples of prompts that were given the best", n)
+		}
+		if n := give(0) + give(0); n != 2 {
+			t.Errorf("%d examples after two requests at once, want one", n-1)
+		}
+		e := p.Report().Examples[0]
+		if e.Variant != "small" || !strings.HasPrefix(e.Prompt, "what is\nnumber 777") || len(e.Prompt) != 200 || e.Loss < 0.2 {
+			t.Errorf("%+v", e)
+		}
+		for range 30 {
+			time.Sleep(time.Second)
+			give(0)
+		}
+		if n := len(p.Report().Examples); n != 20 {
+			t.Errorf("%d examples, want 20", n)
+		}
+		p.Follow(config.DefaultQuality())
+		if n := len(p.Report().Examples); n != 0 {
+			t.Errorf("%d examples once prompts are no longer kept", n)
+		}
+	})
+}
+
 // Prediction allocates nothing once its memory is there, and the features are handed on.
 func TestPredictionAllocatesNothing(t *testing.T) {
 	in := table(t)
@@ -158,7 +202,7 @@ func TestPredictionAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		var to fleet.Request
 		p.Predict(r, "", &to, func(s *quality.Sample) { words = len(s.Words) })
-		p.Chosen(&to, 0, false)
+		p.Chosen(r, &to, 0, false)
 	}); n != 0 || words != 6 {
 		t.Errorf("%v allocations, %d words", n, words)
 	}

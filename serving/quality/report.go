@@ -3,6 +3,7 @@ package quality
 import (
 	"encoding/json"
 	"math"
+	"slices"
 )
 
 // Report is the body of GET /admin/quality: what predicts, and what came of it.
@@ -13,6 +14,9 @@ type Report struct {
 	Earlier string `json:"earlier,omitempty"`
 	// Fault is why the predictor that is wanted does not predict.
 	Fault string `json:"fault,omitempty"`
+	// Examples are some of the last prompts that were given another variant than the best one, if
+	// prompts are kept.
+	Examples []Example `json:"examples,omitempty"`
 	// Note is what else is to be known after an order.
 	Note string `json:"note,omitempty"`
 }
@@ -21,7 +25,7 @@ type Report struct {
 type Described struct {
 	Predictor string `json:"predictor"`
 	Digest    string `json:"digest"`
-	State     string `json:"state"` // in_charge, shadow or canary
+	State     string `json:"state"` // in_charge or suspended; shadow or canary
 	// Share of the requests that it predicts for. A shadow predicts for all, to no effect.
 	Share  float64  `json:"share"`
 	Models []string `json:"models"`
@@ -79,12 +83,12 @@ func (p *Predictors) Report() Report {
 	now := p.now.Load()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := Report{Fault: p.fault}
+	r := Report{Fault: p.fault, Examples: slices.Clone(p.examples)}
 	if p.earlier != nil {
 		r.Earlier = p.earlier.Name
 	}
 	if now.charge != nil {
-		r.InCharge = p.described(now.charge, "in_charge", 1-now.share, inCharge)
+		r.InCharge = p.described(now.charge, now.chargeState(), 1-now.share, inCharge)
 	}
 	if now.trial != nil {
 		r.Trial = p.described(now.trial, now.state(), now.share, onTrial)

@@ -3,6 +3,7 @@ package quality
 import (
 	"gearshift/router/fleet"
 	"gearshift/router/quality"
+	"gearshift/serving/openai/wire"
 )
 
 // The arms: requests that the predictor in charge predicted for, and those of the one on trial.
@@ -78,12 +79,13 @@ func (t tally) add(table *fleet.Table, r *fleet.Request, variant int) {
 	x.bands[band][variant]++
 }
 
-// Chosen counts a request that was given a place on a variant. OnTrial is what Predict has reported
-// of it.
-func (p *Predictors) Chosen(r *fleet.Request, variant int, tried bool) {
+// Chosen counts a request that was given a place on a variant. Tried is what Predict has reported of
+// it.
+func (p *Predictors) Chosen(body *wire.Request, r *fleet.Request, variant int, tried bool) {
 	if p == nil || !r.Predicted.Known {
 		return
 	}
+	p.exemplify(body, r, variant)
 	p.metrics.chosen(r.Task, variant, float64(r.Predicted.Quality[variant]))
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -31,11 +31,16 @@ function shares(t, variants) {
 
 function predictor(d, variants) {
   const tasks = d.tasks.filter((t) => t.requests);
-  const title = `${d.predictor}, ${d.state === 'in_charge' ? 'in charge' : d.state}`;
+  const title = `${d.predictor}, ${d.state.replace('_', ' ')}`;
   if (!tasks.length) return [el('h3', {}, title), el('div', { class: 'empty' }, 'It has predicted nothing yet.')];
   const parts = table(title, ['Task', 'Requests', 'Sure', 'Predicted, of the best', 'Scored', 'Off by'], tasks.map((t) => row(t, d)), [1, 2, 3, 4, 5]);
   if (d.state === 'shadow') return parts;
   return parts.concat(table('Sizes by what the best one is predicted to gain', ['Task', 'Gain', 'Requests', 'Sizes'], tasks.flatMap((t) => shares(t, variants)), [2]));
+}
+
+function examples(list) {
+  return table('Prompts that were given another size than the best', ['Prompt', 'Task', 'Size', 'Loses', 'Sure'], [...list].reverse().map((e) => el('tr', {},
+    el('td', {}, e.prompt), el('td', {}, e.task), el('td', {}, e.variant), el('td', { class: 'num' }, mean(e.loss)), el('td', { class: 'num' }, percent(e.sure)))), [3, 4]);
 }
 
 let drawn = '';
@@ -48,5 +53,5 @@ export function quality({ quality: now, variants }) {
   drawn = is;
   text($('quality-note'), now.fault ? `The predictor that is wanted does not predict: ${now.fault}` : now.trial?.share ? `The one on trial predicts for ${percent(now.trial.share)} of the requests` : '');
   $('quality-note').className = now.fault ? 'warn' : 'muted';
-  $('quality-panel').replaceChildren(...[now.in_charge, now.trial].filter(Boolean).flatMap((d) => predictor(d, variants)));
+  $('quality-panel').replaceChildren(...[now.in_charge, now.trial].filter(Boolean).flatMap((d) => predictor(d, variants)), ...(now.examples ? examples(now.examples) : []));
 }
