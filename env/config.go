@@ -54,6 +54,8 @@ type Config struct {
 	Encoder *observation.Encoder
 	// Open starts the workload of one episode.
 	Open func(seed uint64) (workloads.Stream, error)
+	// Prompts are those that requests may carry. Nil: they carry none.
+	Prompts *Prompts
 	// KnownRate gives the policy the workload's true rate instead of the estimate
 	// (LBE-19).
 	KnownRate bool
@@ -142,6 +144,7 @@ func (c *Config) validate() error {
 	found.If(c.Jobs != nil && (c.Marginal || c.Routers.Number > 1), "jobs with marginal rewards or several routers, which follow requests that are routed alone")
 	found.If(c.Beside != nil && (c.Laws != nil || c.Marginal || c.Routers.Number > 1), "streams under other laws than engines', with marginal rewards or with several routers")
 	c.checkControl(&found)
+	c.Prompts.validate(c.Table, &found)
 	found.If(c.Limit < 0, "a limit of %d decisions", c.Limit)
 	found.If(c.AsServed != nil && c.Routers.Number > 1, "%d routers, of which each would have requests that wait; as served there is one", c.Routers.Number)
 	found.Add(c.Routers.validate(), checkLosses(c.Losses, c.Table, c.Open != nil))

@@ -213,7 +213,9 @@ func (e *Environment) note(a *workloads.Arrival) {
 
 // requestOf returns what a policy may know of the arrival with this number.
 func (e *Environment) requestOf(a *workloads.Arrival, number int) fleet.Request {
-	return fleet.Request{ID: uint64(number), Task: a.Task, PromptTokens: a.PromptTokens, Deadline: a.Deadline, FirstToken: a.FirstToken, Total: a.Total, Arrival: a.At}
+	r := fleet.Request{ID: uint64(number), Task: a.Task, PromptTokens: a.PromptTokens, Deadline: a.Deadline, FirstToken: a.FirstToken, Total: a.Total, Arrival: a.At}
+	e.config.Prompts.put(&r, a.Prompt)
+	return r
 }
 
 // look brings the view up to date for the present request. The view of a large fleet is of

@@ -74,6 +74,7 @@ type Simulator struct {
 	event        []engine.Event
 	check        bool
 	began, ended int
+	prompts      *Prompts // may be nil
 
 	drift            *driftFeed                                                     // may be nil
 	marginal         *marginalReward                                                // may be nil
@@ -128,7 +129,7 @@ func NewSimulator(c *Config) (*Simulator, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	s := &Simulator{table: c.Table, locations: make([]location, len(c.Table.Replicas)), check: c.Check, marginal: newMarginalReward(c), losses: byStart(c.Losses), loadWork: c.LoadWork, period: c.Period}
+	s := &Simulator{table: c.Table, locations: make([]location, len(c.Table.Replicas)), check: c.Check, prompts: c.Prompts, marginal: newMarginalReward(c), losses: byStart(c.Losses), loadWork: c.LoadWork, period: c.Period}
 	for h := range c.Table.Hosts {
 		for i, r := range c.Table.ReplicasOn(h) {
 			s.locations[r] = location{h, i}
@@ -376,15 +377,10 @@ func (s *Simulator) end(e engine.Event) (Outcome, error) {
 	s.drift.last(e.ID, o)
 	o.Utility = s.utility(o)
 	task := &s.table.Tasks[o.Request.Task]
-	j.lease.Settle(task.Shortfall(o.Utility))
+	j.lease.Settle(task.Shortfall(s.routed(o)))
 	o.Met = o.Deadlines(task).Met(o.Took())
 	s.marginal.end(s.locations[o.Replica].host, o.Utility)
 	return *o, nil
-}
-
-func (s *Simulator) utility(o *Outcome) float64 {
-	task := &s.table.Tasks[o.Request.Task]
-	return task.Utility(o.Variant, o.Took(), o.Deadlines(task))
 }
 
 func (s *Simulator) checkHost(h int) error {

@@ -42,7 +42,8 @@ type recorder struct {
 	objectives    []Objective
 	judge         []fleet.Task // may be nil
 	table         *fleet.Table
-	utility, peak []float64 // by decision or, as served, by arrival
+	prompts       *env.Prompts // likewise
+	utility, peak []float64    // by decision or, as served, by arrival
 	ttft, tpot    []float32
 	met           int
 	deadlines     met
@@ -53,11 +54,12 @@ type recorder struct {
 }
 
 // begin forgets the episode before.
-func (r *recorder) begin(t *fleet.Table) {
+func (r *recorder) begin(t *fleet.Table, prompts *env.Prompts) {
 	*r = recorder{
 		objectives: r.objectives,
 		judge:      r.judge,
 		table:      t,
+		prompts:    prompts,
 		utility:    r.utility[:0], peak: r.peak[:0],
 		ttft: r.ttft[:0], tpot: r.tpot[:0],
 		chosen: make([]int, len(t.Variants)),
@@ -76,7 +78,7 @@ func (r *recorder) add(o *env.Outcome) {
 	task := r.task(o.Request.Task)
 	if r.judge != nil && !o.Failed && o.Refused == "" {
 		d, took := o.Deadlines(task), o.Took()
-		o.Utility, o.Met = task.Utility(o.Variant, took, d), d.Met(took)
+		o.Utility, o.Met = task.Worth(r.prompts.Quality(task, &o.Request, o.Variant), took, d), d.Met(took)
 	}
 	at := o.Decision
 	if r.served {

@@ -75,7 +75,7 @@ func TestFailedRequestsHaveNoLatency(t *testing.T) {
 		t.Fatal(err)
 	}
 	var record recorder
-	record.begin(table)
+	record.begin(table, nil)
 	record.add(&env.Outcome{
 		Decision: 1, OutputTokens: 100, FirstToken: 5 * time.Millisecond, Finished: 5 * time.Millisecond, Failed: true,
 	})

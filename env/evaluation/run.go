@@ -281,7 +281,7 @@ func perSecond(n int, d time.Duration) float64 {
 
 // play returns what one episode comes to. Begun, if not nil, is called at its beginning.
 func (r *recorder) play(ctx context.Context, c *Contestant, w *Workload, seed uint64, begun func(*env.Environment)) (tally, error) {
-	r.begin(c.Fleet.Table)
+	r.begin(c.Fleet.Table, c.Fleet.Prompts)
 	r.served = c.Fleet.AsServed != nil
 	if err := play(ctx, c, w, seed, observer{begun: begun, ended: r.add, over: r.over}); err != nil {
 		return tally{}, err

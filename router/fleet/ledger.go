@@ -36,6 +36,9 @@ type Request struct {
 	// Without lists replicas that cannot answer it, whatever their variants: to a decision
 	// about it they are down. The list is read-only.
 	Without []int
+	// Prompt identifies its prompt to a simulation, which values answers by it. Zero is none,
+	// and no decision looks at it.
+	Prompt int32
 	// Predicted is the quality of its answers as far as its prompt shows it.
 	Predicted Prediction
 }
