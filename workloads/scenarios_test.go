@@ -12,7 +12,7 @@ import (
 
 // The built-in scenarios' own sections of this package decode and are valid.
 func TestScenarios(t *testing.T) {
-	if names := ScenarioNames(); !slices.Equal(names, []string{"a100-modern", "cpu-three", "faillite-large", "faillite-testbed", "five-sizes", "mosel-av-hubert", "mosel-mmsa", "mosel-tbn", "mosel-tvlt", "mosel-vilt", "tiny", "titan-rtx-opt"}) {
+	if names := ScenarioNames(); !slices.Equal(names, []string{"a100-modern", "cpu-three", "faillite-large", "faillite-testbed", "five-sizes", "mosel-av-hubert", "mosel-mmsa", "mosel-tbn", "mosel-tvlt", "mosel-vilt", "prompts-three", "tiny", "titan-rtx-opt"}) {
 		t.Errorf("built in are %v", names)
 	}
 	for _, name := range ScenarioNames() {
@@ -52,7 +52,7 @@ func TestScenarios(t *testing.T) {
 
 func TestUnknownScenario(t *testing.T) {
 	_, err := Scenario("huge")
-	if want := `unknown scenario "huge"; built in: a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, tiny, titan-rtx-opt`; err == nil || err.Error() != want {
+	if want := `unknown scenario "huge"; built in: a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, prompts-three, tiny, titan-rtx-opt`; err == nil || err.Error() != want {
 		t.Errorf("got %v; want %s", err, want)
 	}
 	for _, name := range []string{"", "../scenarios/tiny", "tiny.yaml"} {

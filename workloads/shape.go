@@ -18,6 +18,8 @@ type Shape struct {
 	Output Lengths `yaml:"output_tokens,omitempty"`
 	// Tasks are those whose requests have lengths of their own, by name.
 	Tasks map[string]TaskLengths `yaml:"task_lengths,omitempty"`
+	// Prompts names the labelled prompts that requests carry: a built-in set, or a file.
+	Prompts string `yaml:"prompts,omitempty"`
 	// Carried are those prompts that requests of a task may carry, by the task's index, as
 	// indexes into what is played. Nil: requests carry none.
 	Carried [][]int32 `yaml:"-"`

@@ -134,7 +134,7 @@ func checkStep(e *env.Environment, s *env.Step, made []decision, ended map[int]b
 			return fmt.Errorf("decision %d: arrival %v, first token %v, finish %v out of order", o.Decision, o.Request.Arrival, o.FirstToken, o.Finished)
 		}
 		ended[o.Decision], last = true, o.Finished
-		reward += worth(e.View().Table, &made[o.Decision], o)
+		reward += worth(e, &made[o.Decision], o)
 	}
 	if reward != s.Reward {
 		return fmt.Errorf("reward %v, the decisions that ended are worth %v", s.Reward, reward)
@@ -143,7 +143,7 @@ func checkStep(e *env.Environment, s *env.Step, made []decision, ended map[int]b
 }
 
 // worth returns the utility of the decision, computed independently of the simulator.
-func worth(t *fleet.Table, d *decision, o *env.Outcome) float64 {
+func worth(e *env.Environment, d *decision, o *env.Outcome) float64 {
 	if o.Failed {
 		return 0
 	}
@@ -152,12 +152,15 @@ func worth(t *fleet.Table, d *decision, o *env.Outcome) float64 {
 		variant = o.Variant
 	}
 	took := fleet.Times{FirstToken: o.FirstToken - d.request.Arrival, Total: o.Finished - d.request.Arrival}
-	task := &t.Tasks[d.request.Task]
+	task := &e.View().Table.Tasks[d.request.Task]
 	deadlines := task.Deadlines(&d.request)
 	if o.OutputTokens > 0 {
 		took.PerToken = took.Total / time.Duration(o.OutputTokens)
 	} else if took.PerToken = took.Total; deadlines.Total > 0 {
 		deadlines.PerToken = 0
+	}
+	if prompt := d.request.Prompt; prompt > 0 {
+		return task.Worth(float64(e.Config().Prompts.Scores[prompt-1][variant]), took, deadlines)
 	}
 	return task.Utility(variant, took, deadlines)
 }

@@ -14,9 +14,11 @@ import (
 
 // Report is a whole evaluation, as eval prints and stores it.
 type Report struct {
-	Scenario string   `json:"scenario"`
-	Seeds    int      `json:"seeds"`
-	Results  []Result `json:"results"`
+	Scenario string `json:"scenario"`
+	Seeds    int    `json:"seeds"`
+	// Quality says what predicted the quality of answers; empty where nothing did.
+	Quality string   `json:"quality,omitempty"`
+	Results []Result `json:"results"`
 	// Opponents are the rules that the policies were compared with in addition to those
 	// among the results, and Verdicts the outcome over all workloads.
 	Opponents []Result  `json:"opponents,omitempty"`

@@ -42,6 +42,7 @@ import (
 // What it leaves out, so that the bound is above what can be reached: chance in
 // arrivals and lengths, the wait for the step in progress, the rounding to KV
 // blocks and preemptions, the work spent on late answers, and the balancer.
+// Requests that carry prompts are told apart by their scores, rounded up to quarters.
 // Chance can also help: a policy that knows lengths may choose which requests
 // to answer well, and a burst shorter than the requests meets room that a steady
 // rate does not. For those it is no bound.
@@ -49,7 +50,8 @@ type Fluid struct {
 	config env.Config
 	load   load
 	shares []float64 // by task
-	tiers  [][]tier  // by task
+	flows  []flow
+	tiers  [][]tier // by flow
 }
 
 // class is hosts that are alike, down to the profiles of their replicas.
@@ -96,8 +98,9 @@ func NewFluid(c env.Config, shape workloads.Shape) (*Fluid, error) {
 	}
 	c.Profiles = c.Quickest()
 	f := &Fluid{config: c, load: newLoad(shape), shares: shape.Mix.Shares(c.Table.Tasks)}
-	for i := range c.Table.Tasks {
-		f.tiers = append(f.tiers, tiers(&c.Table.Tasks[i]))
+	f.flows = flows(&c, shape)
+	for i := range f.flows {
+		f.tiers = append(f.tiers, tiers(&f.flows[i].task))
 	}
 	return f, nil
 }
@@ -173,9 +176,9 @@ func (f *Fluid) At(rate float64) (Bound, error) {
 
 // peak returns the mean utility of the best variant in time, always.
 func (f *Fluid) peak() (mean float64) {
-	for t, share := range f.shares {
-		task := &f.config.Table.Tasks[t]
-		mean += share * task.Weight * slices.Max(task.Quality)
+	for i := range f.flows {
+		task := &f.flows[i].task
+		mean += f.flows[i].share * task.Weight * slices.Max(task.Quality)
 	}
 	return mean
 }

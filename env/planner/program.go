@@ -36,9 +36,9 @@ func (p *program) row(limit float64) int {
 
 func (f *Fluid) program(rate float64) *program {
 	p := new(program)
-	tasks := make([]int, len(f.shares))
-	for t, share := range f.shares {
-		tasks[t] = p.row(rate * share)
+	rows := make([]int, len(f.flows))
+	for i := range f.flows {
+		rows[i] = p.row(rate * f.flows[i].share)
 	}
 	load := f.load
 	load.rate = rate
@@ -50,24 +50,24 @@ func (f *Fluid) program(rate float64) *program {
 			// What is answered is at most what leaves the replica, and what is in
 			// flight on average at most what the deadlines allow to be.
 			capacity[r], time[r] = p.row(0), p.row(0)
-			f.addAnswers(p, c.replicas[r].variant, tasks, capacity[r], time[r])
+			f.addAnswers(p, c.replicas[r].variant, rows, capacity[r], time[r])
 		}
 		c.addPatterns(p, capacity, time)
 	}
 	return p
 }
 
-// addAnswers adds a column for each task and tier that the replica may answer.
-func (f *Fluid) addAnswers(p *program, variant int, tasks []int, capacity, time int) {
-	for t, row := range tasks {
-		task := &f.config.Table.Tasks[t]
-		for _, tier := range f.tiers[t] {
+// addAnswers adds a column for each flow and tier that the replica may answer.
+func (f *Fluid) addAnswers(p *program, variant int, rows []int, capacity, time int) {
+	for i, row := range rows {
+		task := &f.flows[i].task
+		for _, tier := range f.tiers[i] {
 			worth := task.Weight * task.Quality[variant] * tier.factor
-			if worth <= 0 || f.shares[t] == 0 {
+			if worth <= 0 || f.flows[i].share == 0 {
 				continue
 			}
 			p.columns = append(p.columns, column{
-				worth: worth, answers: true, task: t, variant: variant,
+				worth: worth, answers: true, task: f.flows[i].index, variant: variant,
 				entries: []entry{{row, 1}, {capacity, 1}, {time, -tier.allowed * f.load.output}},
 			})
 		}

@@ -114,7 +114,7 @@ type rehearsal struct {
 // newRehearsal makes a fleet on which all has been done that is done before a loss, or goes on from one of which
 // that is so.
 func newRehearsal(s *scenario.Scenario, before *rehearsal) (*rehearsal, error) {
-	c, err := s.Simulation()
+	c, err := s.WithoutPrompts().Simulation()
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ var rooms = []room{
 
 	{"internal", nil, "a leaf serves everybody, and knows nobody"},
 	{"internal/output", nil, "how results are written is the same for all commands"},
-	{"internal/scenario", []string{"router", "env", "workloads", "rl", "serving", "internal/output"},
+	{"internal/scenario", []string{"router", "env", "workloads", "rl", "serving", "internal/output", "internal/quality/labels"},
 		"a file is composed of what the rooms own, and describes: it learns, stores and serves nothing"},
 	{"internal/training", []string{"router", "env", "workloads", "rl", "checkpoints", "serving", "internal/scenario", "internal/output", "internal/onnxruntime"},
 		"a run joins learner, simulator, judge and store: it serves nobody"},

@@ -30,6 +30,7 @@ func (c *checker) workload() {
 		shape.Mix, tasks = nil, []fleet.Task{{}} // no names to hold the mix against
 	}
 	c.own("workload", shape.Validate(tasks))
+	c.carriedPrompts()
 }
 
 // scale must be one that a process can run at.

@@ -20,6 +20,7 @@ import (
 
 	"gearshift/env/engine"
 	"gearshift/env/evaluation"
+	"gearshift/internal/scenario/labelled"
 	"gearshift/rl"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
@@ -54,6 +55,9 @@ type Scenario struct {
 	checked   bool // replicas that take turns with others are among them
 	rolling   bool // the file has the section rollout
 	plans     bool // the file has the section modality
+
+	prompts *labelled.Prompts // nil without any
+	digest  string            // of their file; empty of a set that is built in
 
 	sections []registered
 	kept     map[string]any // the values of sections without a field, by key; see Of
@@ -357,6 +361,9 @@ func (s *Scenario) Hash() string {
 	world.Training.Objective = evaluation.MeanUtility
 	world.Serving = Serving{}
 	world.Workload = s.declared()
+	if s.digest != "" {
+		world.Workload.Prompts = s.digest // wherever the file is
+	}
 	world.leaveOut()
 	registered := map[string]any{} // by key
 	for _, d := range s.sections {

@@ -354,10 +354,10 @@ func TestLoadRefs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ref, want := range map[string]string{
-		"titan":     `unknown scenario "titan"; built in are a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, tiny, titan-rtx-opt, and the path of a file works too`,
-		"tinny":     `unknown scenario "tinny"; did you mean "tiny"?; built in are a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, tiny, titan-rtx-opt, and the path of a file works too`,
-		"":          `unknown scenario ""; built in are a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, tiny, titan-rtx-opt, and the path of a file works too`,
-		"gone.yaml": `there is no scenario file "gone.yaml"; built in are a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, tiny, titan-rtx-opt`,
+		"titan":     `unknown scenario "titan"; built in are a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, prompts-three, tiny, titan-rtx-opt, and the path of a file works too`,
+		"tinny":     `unknown scenario "tinny"; did you mean "tiny"?; built in are a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, prompts-three, tiny, titan-rtx-opt, and the path of a file works too`,
+		"":          `unknown scenario ""; built in are a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, prompts-three, tiny, titan-rtx-opt, and the path of a file works too`,
+		"gone.yaml": `there is no scenario file "gone.yaml"; built in are a100-modern, cpu-three, faillite-large, faillite-testbed, five-sizes, mosel-av-hubert, mosel-mmsa, mosel-tbn, mosel-tvlt, mosel-vilt, prompts-three, tiny, titan-rtx-opt`,
 		"./tiny":    `there is no scenario file "./tiny"; did you mean "tiny"?; built in are`,
 		t.TempDir(): "is a directory",
 		empty:       empty + ":1: the file is empty",

@@ -134,8 +134,7 @@ func (d section[T]) takeOver(to, from *Scenario) {
 		*d.in(to) = v
 		return
 	}
-	to.kept = maps.Clone(to.kept)
-	to.kept[d.key] = &v
+	to.set(d.key, &v)
 }
 
 func (d section[T]) mayChange(key string) bool {
@@ -168,6 +167,12 @@ func Of[T any](s *Scenario) *T {
 		}
 	}
 	return new(T)
+}
+
+// set gives the scenario another value of a section. What s was copied from keeps its own.
+func (s *Scenario) set(key string, v any) {
+	s.kept = maps.Clone(s.kept)
+	s.kept[key] = v
 }
 
 // register begins a scenario that has these sections.

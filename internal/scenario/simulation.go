@@ -29,6 +29,9 @@ func (s *Scenario) Simulation() (env.Config, error) {
 		Slowdowns: s.slowdowns(), Engine: s.Engine, Balancer: balancer,
 		Forecaster: s.Forecaster(),
 	}
+	if c.Prompts, err = s.played(); err != nil {
+		return env.Config{}, err
+	}
 	if c.Slowdowns != nil {
 		s.declare(&c)
 	}

@@ -163,6 +163,9 @@ func (w *warner) order() {
 
 // qualities warns of a row in which a larger variant is worth no more.
 func (w *warner) qualities() {
+	if w.s.Predictor() != "" {
+		return // for some prompts it is worth more
+	}
 	for i, t := range w.s.Tasks {
 		row := child(item("tasks", i), "quality")
 		names := slices.DeleteFunc(w.s.variantNames(), func(name string) bool { return !t.answers(name) })

@@ -115,7 +115,7 @@ func newLogRun(o Options, presetGiven bool) (*logRun, error) {
 
 // calibrate makes the simulated engines as slow as those that wrote the log.
 func (r *logRun) calibrate(ctx context.Context) (err error) {
-	if r.fleet, err = r.scenario.Simulation(); err != nil || !r.traced {
+	if r.fleet, err = r.scenario.WithoutPrompts().Simulation(); err != nil || !r.traced {
 		return err
 	}
 	j, err := policies.NewLogJudge(r.scenario, policies.LoggedDecisions(r.train))

@@ -77,6 +77,10 @@ func newRunOn(o Options, s *scenario.Scenario) (*run, error) {
 	if o.Name == "" {
 		o.Name = s.Name
 	}
+	store := &checkpoints.Store{Path: o.Store}
+	if err := policies.Predicting(s, store, ""); err != nil {
+		return nil, err
+	}
 	s = o.aimed(s)
 	preset, err := o.preset(s)
 	if err != nil {
@@ -86,7 +90,7 @@ func newRunOn(o Options, s *scenario.Scenario) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{options: o, scenario: s.Trained(preset), config: preset.Config, store: &checkpoints.Store{Path: o.Store}}
+	r := &run{options: o, scenario: s.Trained(preset), config: preset.Config, store: store}
 	spec := r.scenario.Spec()
 	r.meta = checkpoints.Meta{
 		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(),

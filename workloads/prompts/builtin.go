@@ -16,8 +16,11 @@ const NineModels = "nine-models"
 // Names lists the sets that are packed into the program.
 func Names() []string { return []string{NineModels} }
 
+// ErrNone is of a build that only serves.
+var ErrNone = errors.New("this build has no prompts: it only serves; build without the tag serveonly")
+
 // BuiltIn returns the packed set of the name, which it unpacks once. A build with tag serveonly
-// has none.
+// has none; see [ErrNone].
 func BuiltIn(name string) (*Set, error) {
 	if name != NineModels {
 		return nil, fmt.Errorf("no prompts are called %q; built in are %s", name, NineModels)
@@ -27,7 +30,7 @@ func BuiltIn(name string) (*Set, error) {
 
 var nineModels = sync.OnceValues(func() (*Set, error) {
 	if len(packed) == 0 {
-		return nil, errors.New("this build has no prompts: it only serves; build without the tag serveonly")
+		return nil, ErrNone
 	}
 	set, err := unpack(packed)
 	if err != nil {

@@ -6,6 +6,8 @@ package prompts
 import (
 	"hash/fnv"
 	"slices"
+
+	"gearshift/internal/splitmix"
 )
 
 // Set is labelled prompts. It is read-only.
@@ -29,7 +31,7 @@ type Prompt struct {
 func (p *Prompt) Played() bool {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(p.Text))
-	return h.Sum64()>>63 == 1
+	return splitmix.Next(h.Sum64())>>63 == 1
 }
 
 // Halves returns the prompts that predictors may be fitted to, and those that are played.

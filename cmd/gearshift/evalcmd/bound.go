@@ -24,12 +24,12 @@ import (
 
 // boundOptions are the flags of bound.
 type boundOptions struct {
-	scenario, store, format string
-	policies, workloads     []string
-	seeds, requests         int
-	horizon                 time.Duration
-	passes                  int
-	fluidOnly               bool
+	scenario, store, format, quality string
+	policies, workloads              []string
+	seeds, requests                  int
+	horizon                          time.Duration
+	passes                           int
+	fluidOnly                        bool
 }
 
 func NewBoundCommand() *cobra.Command {
@@ -65,6 +65,7 @@ Workloads:  ` + workloads.Forms,
 	f.DurationVar(&o.horizon, "horizon", o.horizon, "of the clairvoyant: how much of the future has arrivals")
 	f.IntVar(&o.passes, "passes", o.passes, "of the clairvoyant over each episode, each improving on the one before")
 	f.BoolVar(&o.fluidOnly, "fluid", false, "the fluid bound alone, which takes no simulation")
+	qualityFlag(c, &o.quality)
 	f.StringVar(&o.format, "format", "table", "table, json")
 	return c
 }
@@ -95,6 +96,9 @@ func runBound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) err
 	}
 	s, err := scenario.Load(o.scenario)
 	if err != nil {
+		return err
+	}
+	if err := policies.Predicting(s, &checkpoints.Store{Path: o.store}, o.quality); err != nil {
 		return err
 	}
 	work, err := s.Evaluated(o.workloads, o.requests)

@@ -25,12 +25,12 @@ import (
 
 // evalOptions are the flags of eval.
 type evalOptions struct {
-	scenario, store, engine, format, out, trace, judged string
-	policies, workloads, fromLog                        []string
-	seeds, requests                                     int
-	wide, asServed                                      bool
-	routers                                             env.Routers
-	tune                                                tuneOptions
+	scenario, store, engine, format, out, trace, judged, quality string
+	policies, workloads, fromLog                                 []string
+	seeds, requests                                              int
+	wide, asServed                                               bool
+	routers                                                      env.Routers
+	tune                                                         tuneOptions
 }
 
 func NewEvalCommand() *cobra.Command {
@@ -57,6 +57,10 @@ With --tune, every rule with parameters is tuned first: a search over them on tr
 seeds of the same workloads, reported with its score, the mean over the workloads of what
 --tune-for names. The best of each rule is then evaluated together with the policies given.
 
+With --quality, what predicts the quality of answers is another than the scenario's
+quality.predictor. Requests must carry prompts (workload.prompts), whose scores are what
+answers are worth.
+
 With --from-log, policies are judged on requests that a router has served and logged
 (serving.experience): their arrivals are replayed in the simulator, and each is asked
 what it would have chosen. The assumptions are printed below the table. All policies
@@ -77,7 +81,7 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 func (o *evalOptions) run(c *cobra.Command) error {
 	if len(o.fromLog) > 0 {
 		unused := cli.RefuseFlags(c.Flags(), "with --from-log", "workload", "seeds", "requests", "trace",
-			"tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval", "as-served")
+			"tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval", "as-served", "quality")
 		if err := errors.Join(o.validate(), unused); err != nil {
 			return err
 		}
@@ -113,6 +117,7 @@ func (o *evalOptions) flags(c *cobra.Command) {
 	f.IntVar(&o.routers.Number, "routers", 1, "`N` that share the fleet, each of which counts its own requests alone")
 	f.DurationVar(&o.routers.Gauges, "gauge-interval", time.Second, "at which each of several routers reads the engines' gauges for the others' requests; 0s is never")
 	f.BoolVar(&o.asServed, "as-served", false, "requests wait, are degraded and refused as the router does it by the scenario's serving section (default: training.as_served)")
+	qualityFlag(c, &o.quality)
 	f.StringVar(&o.format, "format", "table", strings.Join(evaluation.Formats, ", "))
 	f.BoolVar(&o.wide, "wide", false, "a table of all figures, instead of one that fits 100 columns")
 	f.StringVar(&o.out, "out", "", "`folder` for eval.json and eval.csv, and tune.json and tune.csv of a search")
@@ -187,6 +192,9 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := policies.Predicting(s, source.Store, o.quality); err != nil {
+		return err
+	}
 	if err := makeReports(o.out); err != nil {
 		return err
 	}
@@ -212,6 +220,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	report := c.report(&o, s.Name, work, results)
+	report.Quality = s.Predicting()
 	if c.tuning != nil {
 		unwritten = errors.Join(unwritten, writeReports(c.tuning, o.out, "tune"))
 	}

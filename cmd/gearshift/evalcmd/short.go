@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
 	"gearshift/internal/output"
@@ -41,6 +43,9 @@ func writeShort(w io.Writer, r *evaluation.Report) error {
 		}
 	}
 	output.Fitted(&b, rows, 1)
+	if r.Quality != "" {
+		fmt.Fprintf(&b, "Quality predicted by: %s.\n", r.Quality)
+	}
 	writeActed(&b, r)
 	for _, v := range r.Verdicts {
 		b.WriteByte('\n')
@@ -138,4 +143,9 @@ func judgedBy(s *scenario.Scenario, ref string) ([]fleet.Task, error) {
 		return nil, fmt.Errorf("--judged-by %s: its tasks and variants are not those of %s; want the same names in the same order", ref, s.Name)
 	}
 	return t.Tasks, nil
+}
+
+// qualityFlag adds --quality.
+func qualityFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "quality", "", "`REF` of what predicts the quality of answers to prompts: none, fit, NAME[@VERSION] of the store, or oracle, which knows the scores (default: the scenario's quality.predictor)")
 }

@@ -163,7 +163,7 @@ func Validate(ctx context.Context, o Options, p Program) (*Report, error) {
 
 // simulate makes the fleet of the scenario's profiles.
 func (l *validator) simulate() (err error) {
-	l.fleet, err = l.scenario.Simulation()
+	l.fleet, err = l.scenario.WithoutPrompts().Simulation()
 	l.fleet.Steady()
 	return err
 }

@@ -29,7 +29,7 @@ type LogJudge struct {
 
 // NewLogJudge makes the judge of policies for the scenario by a log.
 func NewLogJudge(s *scenario.Scenario, log *logged.Log) (*LogJudge, error) {
-	fleet, err := s.Simulation()
+	fleet, err := s.WithoutPrompts().Simulation()
 	if err != nil {
 		return nil, err
 	}
