@@ -57,7 +57,7 @@ func TestQualityCommands(t *testing.T) {
 		t.Errorf("check prints:\n%s", out)
 	}
 	fail(t, at("rm", "mine"), `predictor "mine@1" is in production`)
-	if out := succeed(t, at("rollback")...); out != "no predictor is in production, as before: the tasks' qualities hold\n" {
+	if out := succeed(t, at("rollback")...); out != "no predictor is in production, as before\n" {
 		t.Errorf("rollback prints %q", out)
 	}
 	if out := succeed(t, at("rm", "mine")...); out != "removed mine@1\n" {

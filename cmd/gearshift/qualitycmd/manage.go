@@ -126,7 +126,7 @@ away.`,
 			return err
 		}
 		if ref.Name == "" {
-			_, err = fmt.Fprintln(c.OutOrStdout(), "no predictor is in production, as before: the tasks' qualities hold")
+			_, err = fmt.Fprintln(c.OutOrStdout(), "no predictor is in production, as before")
 			return err
 		}
 		_, err = fmt.Fprintf(c.OutOrStdout(), "%s is in production\n", ref)
