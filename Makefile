@@ -211,6 +211,10 @@ tail: setup ## Eight engines held to shares of a processor, and clients that cho
 demo-tail: setup ## The same in a minute: two choices by headers, and polled by outstanding work (root)
 	@QUICK=1 scripts/tail.sh
 
+.PHONY: prompts-real
+prompts-real: setup ## Two classifiers of texts in bursts, by their task's mean and by predicted quality: for real, ROUNDS=5 times (MODELS=dir WINDOW=30s)
+	@ROUNDS='$(ROUNDS)' WINDOW='$(WINDOW)' MODELS='$(MODELS)' scripts/prompts-real.sh
+
 .PHONY: cover
 cover: setup ## Run the tests and print the statement coverage
 	go test -timeout 20m $(GOTAGS) -coverpkg=./... -coverprofile=cover.out ./...

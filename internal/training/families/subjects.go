@@ -22,7 +22,7 @@ import (
 // SubjectsSizes are those of the family: the large one knows more words, is right more often, and takes many
 // times as long.
 func SubjectsSizes() []models.Size {
-	return []models.Size{{Name: "small", Layers: 1, Width: 16}, {Name: "large", Layers: 2, Width: 3072}}
+	return []models.Size{{Name: "small", Layers: 1, Width: 8}, {Name: "large", Layers: 2, Width: 3072}}
 }
 
 const (
