@@ -27,7 +27,7 @@ func (s *study) labels(ctx context.Context, p *reports.Part) error {
 	}
 	sizes = slices.DeleteFunc(sizes, func(n int) bool { return n > len(x.examples)-parts })
 	p.Say("%s, %d draws of labelled prompts; the others are predicted. Gains are over random, in the mean over all shares, with the median and, in brackets, the 10th and 90th percentile of the draws. "+
-		"For calibration the predicted prompts are divided into %d parts by their predictions: by how much a part's mean prediction is off its mean score, and the share of parts whose mean score is no lower than the lower bound that a quality floor is compared with.", x.name(x.pairs[0]), s.Seeds, parts)
+		"For calibration the predicted prompts are divided into %d parts by their predictions: by how much a part's mean prediction is off its mean score, and would be if it were true, since scores vary; and the share of parts whose mean score is not lower than the lower bounds that a quality floor is compared with, by more than chance explains at 95 %%.", x.name(x.pairs[0]), s.Seeds, parts)
 	all, err := reports.Grid(ctx, s.Run, len(sizes), s.Seeds, func(_ context.Context, i, k int) (drawn, error) { return x.draw(sizes[i], uint64(k)) })
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (s *study) labels(ctx context.Context, p *reports.Part) error {
 	t := report.Table{ID: "gain-by-labels", Title: p.Title, Columns: []report.Column{
 		report.NumberColumn("labels", "Labels", "", 0), report.IntervalColumn("predicted", "Predicted", "", 4), report.NumberColumn("above", "Draws above random", "%", 0),
 		report.IntervalColumn("neighbours", "Nearest prompts", "", 4), report.IntervalColumn("factors", "Matrix factorisation", "", 4),
-		report.IntervalColumn("off", "Predictions off", "", 3), report.NumberColumn("kept", "Lower bounds kept", "%", 1), report.NumberColumn("below", "which are below predictions by", "", 3), report.NumberColumn("sure", "Sure", "", 2),
+		report.IntervalColumn("off", "Predictions off", "", 3), report.NumberColumn("chance", "by chance alone", "", 3), report.NumberColumn("kept", "Lower bounds kept", "%", 1), report.NumberColumn("below", "which are below predictions by", "", 3), report.NumberColumn("sure", "Sure", "", 2),
 	}}
 	f := report.Figure{ID: "labels-figure", Title: "Gain over random by number of labels", X: report.Axis{Label: "labelled prompts", Log: true}, Y: report.Axis{Label: "gain in mean score"}}
 	for _, m := range []method{predicted, neighbours, factors} {
@@ -55,7 +55,7 @@ func (s *study) labels(ctx context.Context, p *reports.Part) error {
 				p.Head("With %d labels of %s, predicted gains %.4f in the median of %d draws (10th to 90th percentile %.4f to %.4f).", n, x.name(x.pairs[0]), v.Mean, len(draws), v.Lo, v.Hi)
 			}
 		}
-		t.Rows = append(t.Rows, append(row, reports.Cell(of(func(d drawn) float64 { return d.off })), report.Number(100*average(draws, func(d drawn) float64 { return d.kept })),
+		t.Rows = append(t.Rows, append(row, reports.Cell(of(func(d drawn) float64 { return d.off })), report.Number(average(draws, func(d drawn) float64 { return d.chance })), report.Number(100*average(draws, func(d drawn) float64 { return d.kept })),
 			report.Number(average(draws, func(d drawn) float64 { return d.below })), report.Number(average(draws, func(d drawn) float64 { return d.sure }))))
 	}
 	p.Tables, p.Figures = []report.Table{t}, []report.Figure{f}
@@ -81,7 +81,7 @@ func (x *set) draw(n int, seed uint64) (d drawn, err error) {
 		}
 		k := calibrated(scores, predicted, low)
 		share := 1 / float64(len(x.Columns))
-		d.off, d.kept, d.below = d.off+share*k.off, d.kept+share*k.kept, d.below+share*k.below
+		d.off, d.chance, d.kept, d.below = d.off+share*k.off, d.chance+share*k.chance, d.kept+share*k.kept, d.below+share*k.below
 	}
 	for k, peer := range []method{neighbours, factors} {
 		predict, err := peer.fit(x, train, seed)

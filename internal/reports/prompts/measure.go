@@ -130,10 +130,14 @@ const parts = 10
 
 // calibration is how true predictions of one column are.
 type calibration struct {
-	off   float64 // by how much a part's mean prediction differs from its mean score, in the mean
-	kept  float64 // share of parts whose mean score is no lower than the mean of its lower bounds
-	below float64 // by how much the lower bounds are below predictions, in the mean
+	off    float64 // by how much a part's mean prediction differs from its mean score, in the mean
+	chance float64 // and would if predictions were true: scores of a part vary
+	kept   float64 // share of parts whose mean score is not for certain below the mean of its lower bounds
+	below  float64 // by how much the lower bounds are below predictions, in the mean
 }
+
+// usualError is the mean of a normal distribution's distance from its own mean, in deviations.
+var usualError = math.Sqrt(2 / math.Pi)
 
 // calibrated measures predictions with their lower bounds by the scores.
 func calibrated(scores, predicted, low []float64) (c calibration) {
@@ -145,13 +149,15 @@ func calibrated(scores, predicted, low []float64) (c calibration) {
 	n := len(order)
 	for part := range parts {
 		in := order[part*n/parts : (part+1)*n/parts]
-		var score, expected, bound float64
+		var score, squares, expected, bound float64
 		for _, i := range in {
-			score, expected, bound = score+scores[i], expected+predicted[i], bound+low[i]
+			score, squares, expected, bound = score+scores[i], squares+scores[i]*scores[i], expected+predicted[i], bound+low[i]
 		}
+		deviation := math.Sqrt(max(0, squares-score*score/float64(len(in)))) // of the sum
 		c.off += math.Abs(expected-score) / float64(n)
+		c.chance += usualError * deviation / float64(n)
 		c.below += (expected - bound) / float64(n)
-		if score >= bound {
+		if score+1.96*deviation >= bound {
 			c.kept += 1.0 / parts
 		}
 	}

@@ -138,14 +138,17 @@ func TestLabelsAndGroups(t *testing.T) {
 	}
 }
 
-// Parts whose scores are below the lower bounds are counted, and so is how far predictions are off.
+// Parts whose scores are for certain below the lower bounds are counted, and so is how far predictions
+// are off, with what chance has of it.
 func TestCalibration(t *testing.T) {
-	scores, predicted, low := make([]float64, 100), make([]float64, 100), make([]float64, 100)
+	n := 2000
+	scores, predicted, low := make([]float64, n), make([]float64, n), make([]float64, n)
 	for i := range scores {
-		scores[i], predicted[i], low[i] = 0.5, float64(i)/100, float64(i)/100-0.1
+		scores[i], predicted[i], low[i] = float64(i%2), float64(i)/float64(n), float64(i)/float64(n)-0.1
 	}
+	// Of each part of 200 the mean score varies by sqrt(0.25/200), .035.
 	c := calibrated(scores, predicted, low)
-	if math.Abs(c.kept-0.6) > 1e-9 || math.Abs(c.below-0.1) > 1e-9 || math.Abs(c.off-0.25) > 0.01 {
+	if math.Abs(c.kept-0.7) > 1e-9 || math.Abs(c.below-0.1) > 1e-9 || math.Abs(c.off-0.25) > 0.01 || math.Abs(c.chance-0.8*0.0354) > 0.001 {
 		t.Errorf("%+v", c)
 	}
 }
