@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -73,11 +72,10 @@ func (q *qualities) refresh() error {
 		return nil
 	}
 	if wanted == scenario.FitPredictor {
-		return errors.New("a router has no prompts to fit one to; want the name of a stored predictor")
+		return q.fit()
 	}
 	entry, err := q.lookup(wanted)
 	if err != nil {
-		q.seen = wanted
 		return err
 	}
 	if id := identity(entry); id != q.seen {
@@ -86,13 +84,38 @@ func (q *qualities) refresh() error {
 		if err != nil {
 			return err
 		}
-		if err := q.resume(l, entry.Name); err != nil {
-			q.log.Error("what the predictor has learned cannot be used; it predicts as it was fitted", "predictor", l.Name, "error", err)
-		}
-		q.predictors.Charge(l)
-		q.log.Info("quality is predicted", "predictor", l.Name, "labels", l.Regression().Labels())
+		q.charge(l, entry.Name)
+	} else if in := q.predictors.InCharge(); in != nil && in.Name == entry.Ref().String() {
+		q.predictors.Fault("") // such as of a store that could not be read meanwhile
 	}
 	return nil
+}
+
+// charge puts a predictor in charge, with what it had learned before under the name.
+func (q *qualities) charge(l *predictors.Loaded, name string) {
+	if err := q.resume(l, name); err != nil {
+		q.log.Error("what the predictor has learned cannot be used; it predicts as it was fitted", "predictor", l.Name, "error", err)
+	}
+	q.predictors.Charge(l)
+	q.log.Info("quality is predicted", "predictor", l.Name, "labels", l.Regression().Labels())
+}
+
+// fit puts a predictor in charge that is fitted to the prompts of the scenario's workload.
+func (q *qualities) fit() error {
+	if q.seen == scenario.FitPredictor {
+		return nil
+	}
+	q.seen = scenario.FitPredictor
+	m, err := q.now.FittedPredictor()
+	if err != nil {
+		return err
+	}
+	l, err := q.bind(m, scenario.FitPredictor)
+	if err == nil {
+		l.Digest = checkpoints.Digest(m.Encode())
+		q.charge(l, l.Name)
+	}
+	return err
 }
 
 // lookup finds a stored predictor. A name alone is its version in production or, if none is, its
@@ -118,6 +141,18 @@ func (q *qualities) load(e checkpoints.Entry) (*predictors.Loaded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot load predictor %q: %w", e.Ref(), err)
 	}
+	l, err := q.bind(m, e.Ref().String())
+	if err != nil {
+		return nil, err
+	}
+	if l.Digest = e.Digest; e.Predictor != nil {
+		l.Evaluation = e.Predictor.Evaluation
+	}
+	return l, nil
+}
+
+// bind binds a predictor of the name to the fleet.
+func (q *qualities) bind(m *quality.Regression, name string) (*predictors.Loaded, error) {
 	for i := range q.table.Tasks {
 		for v, x := range q.table.Tasks[i].Quality {
 			if x > 1 {
@@ -127,13 +162,9 @@ func (q *qualities) load(e checkpoints.Entry) (*predictors.Loaded, error) {
 	}
 	p, err := quality.Bind(m, q.table, q.now.Columns())
 	if err != nil {
-		return nil, fmt.Errorf("predictor %q does not fit the scenario: %w", e.Ref(), err)
+		return nil, fmt.Errorf("predictor %q does not fit the scenario: %w", name, err)
 	}
-	l := &predictors.Loaded{Predictor: p, Name: e.Ref().String(), Digest: e.Digest}
-	if e.Predictor != nil {
-		l.Evaluation = e.Predictor.Evaluation
-	}
-	return l, nil
+	return &predictors.Loaded{Predictor: p, Name: name}, nil
 }
 
 // Load implements [predictors.Source]. A name alone is its newest version.

@@ -37,11 +37,12 @@ func fitted(t *testing.T, seed uint64, columns ...string) []byte {
 // predicted is a router for tiny with a predictor of the name, as serve has it.
 type predicted struct {
 	*qualities
-	server *serving.Server
-	store  *checkpoints.Predictors
-	logs   bytes.Buffer
-	dir    string
-	file   string
+	server   *serving.Server
+	reloader *Reloader
+	store    *checkpoints.Predictors
+	logs     bytes.Buffer
+	dir      string
+	file     string
 }
 
 func newPredicted(t *testing.T) *predicted {
@@ -64,7 +65,7 @@ func (p *predicted) start(t *testing.T) {
 	if key, err := x.assemble(); err != nil {
 		t.Fatal(key, err)
 	}
-	p.server = x.server
+	p.server, p.reloader = x.server, x.routing
 	for _, m := range x.options.Modules {
 		if q, ok := m.(*qualities); ok {
 			p.qualities = q
@@ -137,8 +138,45 @@ func TestThePredictorOfTheScenario(t *testing.T) {
 	}
 	p.write(t, "mine@2")
 	p.check(t, "once the scenario names another version", "mine@2", false)
+	store := p.qualities.store.source.Store
+	path := store.Path
+	store.Path += ".gone"
+	p.check(t, "once the store cannot be found", "mine@2", true)
+	store.Path = path
+	p.check(t, "once it is back", "mine@2", false)
 	p.write(t, "''")
 	p.check(t, "once the scenario names none", "", false)
+}
+
+// A scenario with labelled prompts can have a predictor fitted to them, and goes on without one where it has
+// none.
+func TestAPredictorFittedToTheScenariosPrompts(t *testing.T) {
+	p := newPredicted(t)
+	p.put(t, fitted(t, 1, "small", "large"))
+	var labels []byte
+	for i := range 200 {
+		labels = fmt.Appendf(labels, "{\"prompt\": \"what is %d and %d\", \"scores\": {\"small\": %d, \"large\": 1}}\n", i, i*i, i%2)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(p.file), "labels.jsonl"), labels, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(p.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("workload:\n"), []byte("workload:\n  prompts: labels.jsonl\n"), 1)
+	text = bytes.Replace(text, []byte("predictor: mine"), []byte("predictor: fit"), 1)
+	if err := os.WriteFile(p.file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := scenario.Load(p.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := newQualities(s, p.reloader)
+	if in := q.predictors.InCharge(); in == nil || in.Name != "fit" || in.Digest == "" || in.Regression().Labels() < 50 {
+		t.Errorf("%+v is in charge; %+v", in, q.predictors.Report())
+	}
 }
 
 func TestOrdersAboutPredictors(t *testing.T) {

@@ -202,6 +202,14 @@ func (s *Scenario) Predicting() string {
 	}
 }
 
+// FittedPredictor returns the predictor that [FitPredictor] stands for.
+func (s *Scenario) FittedPredictor() (*quality.Regression, error) {
+	if s.prompts == nil {
+		return nil, errors.New("quality.predictor: fit needs prompts to fit it to; want workload.prompts, or the name of a stored predictor")
+	}
+	return s.prompts.FittedPredictor()
+}
+
 // played returns the prompts of a simulation, with what is predicted for them; nil without any.
 func (s *Scenario) played() (*env.Prompts, error) {
 	if s.prompts == nil {

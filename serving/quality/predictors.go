@@ -234,15 +234,7 @@ func (p *Predictors) Charge(l *Loaded) {
 	})
 }
 
-// Fail takes the predictor in charge out of it, so that the rows of tasks decide, and says why.
-func (p *Predictors) Fail(why string) {
-	p.change(func(now *current) bool {
-		now.charge, p.fault = nil, why
-		return true
-	})
-}
-
-// Fault notes why the predictor that is wanted is not in charge. What is in charge stays.
+// Fault notes why the predictor that is wanted is not in charge; empty if it is. What is in charge stays.
 func (p *Predictors) Fault(why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

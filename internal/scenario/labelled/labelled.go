@@ -86,6 +86,13 @@ func (p *Prompts) Play(t *fleet.Table, by Predictor) (*env.Prompts, error) {
 	return out, nil
 }
 
+// FittedPredictor returns the predictor that is fitted to [Prompts.Fitted].
+func (p *Prompts) FittedPredictor() (*quality.Regression, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.regression(Fit)
+}
+
 // regression returns the model of a predictor.
 func (p *Prompts) regression(by Predictor) (*quality.Regression, error) {
 	if by == Stored && p.stored == nil {
