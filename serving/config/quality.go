@@ -11,7 +11,7 @@ import (
 // Quality is how the server uses a predictor of the quality of answers, and how it learns from
 // scores of them. It does nothing without a predictor.
 type Quality struct {
-	// KeepPrompts keeps the text of labelled prompts, on disk as well. Otherwise only hashes are kept.
+	// KeepPrompts keeps the text of some prompts in memory, for operators. Otherwise only hashes are kept.
 	KeepPrompts bool `yaml:"keep_prompts,omitempty"`
 	// Headers says what was predicted in the header of answers.
 	Headers  bool     `yaml:"headers,omitempty"`
@@ -70,6 +70,7 @@ func (q Quality) Validate() error {
 	found.If(within != 0 && (within < time.Second || within > 30*24*time.Hour), "feedback.within: %v; want 0s (no scores) or a time from 1s to 720h", within)
 	found.If(q.Feedback.PerKey < 1, "feedback.per_key: %d must be at least 1", q.Feedback.PerKey)
 	found.If(!(q.Shadow.Share >= 0 && q.Shadow.Share <= 1), "shadow.share: %v must be a share from 0 to 1", q.Shadow.Share)
+	found.If(q.Shadow.Share > 0 && q.Shadow.Share <= 1, "shadow.share: %v; requests cannot be answered by a second variant yet: want 0, or no such key", q.Shadow.Share)
 	found.If(q.Shadow.TokensPerHour < 1, "shadow.tokens_per_hour: %d must be at least 1", q.Shadow.TokensPerHour)
 	found.If(!slices.Contains(ShadowScores, q.Shadow.ScoredBy), "shadow.scored_by: unknown value %q; want %s", q.Shadow.ScoredBy, strings.Join(ShadowScores, " or "))
 	found.If(every != 0 && (every < time.Second || every > 24*time.Hour), "learn.every: %v; want 0s (never) or a time from 1s to 24h", every)
