@@ -11,6 +11,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/quality"
 	"gearshift/serving"
+	"gearshift/serving/access"
 	"gearshift/serving/config"
 	predictors "gearshift/serving/quality"
 	"gearshift/serving/quality/feedback"
@@ -179,5 +180,20 @@ func TestThePredictionStaysOverRetries(t *testing.T) {
 	w := g.do("POST", chat, prompted(proof))
 	if quality, best, _ := fields(t, w); w.Header().Get("X-Gearshift-Variant") != "large" || !(quality > 0.8 && quality == best) {
 		t.Errorf("asked %v, header %v", asked, w.Header())
+	}
+}
+
+// A key gets no other model for the sake of a least quality: its own ones are what the quality is lowered to.
+func TestALeastQualityOfAKeyWithFewModels(t *testing.T) {
+	file, secrets := granting(t, map[string]access.Key{"few": {Grants: access.Grants{Models: []string{"auto", "small"}}}})
+	g := newRig(t, good, predicting(t), withKeys(file))
+	for _, c := range []struct {
+		prompt, floor string
+		status        int
+	}{{greeting, "0.8", 200}, {proof, "0.4", 200}, {proof, "0.8", 400}} {
+		w := g.do("POST", chat, prompted(c.prompt), append(bearing(secrets["few"]), minQuality, c.floor)...)
+		if got := w.Header().Get("X-Gearshift-Variant"); w.Code != c.status || c.status == 200 && got != "small" {
+			t.Errorf("%q at %s: status %d by %q, want %d: %s", c.prompt, c.floor, w.Code, got, c.status, w.Body)
+		}
 	}
 }
