@@ -11,6 +11,7 @@ import (
 // The settings of what one key may teach.
 const (
 	leastVoters = 3   // keys with enough scores before any is held against the others
+	manyVoters  = 25  // other keys that judge one whose scores have their full weight
 	leastVotes  = 20  // scores that are enough
 	mostVotes   = 200 // scores of a key that are kept
 	mostVoters  = 64  // keys whose scores are kept
@@ -31,8 +32,9 @@ type vote struct {
 // crowd holds the scores of each key against those of the others. What a key's last scores would
 // teach, in large steps, is tried on the others' last scores: a key after which most of the others are
 // predicted worse, compared with what the median key does, counts the less the more it harms. One
-// that lies changes next to nothing, about whatever it does. Besides, no key teaches more than the
-// median key does in an hour.
+// that lies grossly changes next to nothing. Lies too small to be told from chance remain: the
+// fewer keys judge, the less each score weighs, and no key teaches more than the median key does in
+// an hour.
 type crowd struct {
 	owners map[string]*voter
 	trusts func(owner string) bool
@@ -64,7 +66,7 @@ func (c *crowd) weigh(m *quality.Regression, votes []vote, alone bool, now time.
 		if alone || c.trusts(v.owner) {
 			weights[i] = 1
 		} else if trust[v.owner] >= leastTrust {
-			weights[i] = trust[v.owner]
+			weights[i] = trust[v.owner] * min(1, float64(len(trust)-1)/manyVoters)
 		}
 	}
 	if !alone {
