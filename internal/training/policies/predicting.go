@@ -42,7 +42,7 @@ func Predicting(s *scenario.Scenario, store *checkpoints.Store, ref string) erro
 
 // storedPredictor reads a predictor from the store.
 func storedPredictor(store *checkpoints.Store, ref string) (*quality.Regression, error) {
-	parsed, err := checkpoints.ParseRef(ref)
+	parsed, err := checkpoints.ParsePredictorRef(ref)
 	if err != nil {
 		return nil, fmt.Errorf("predictor %q: %w; want %s, %s, %s or NAME[@VERSION]", ref, err, NoPredictor, scenario.FitPredictor, scenario.OraclePredictor)
 	}
