@@ -38,33 +38,79 @@ func (m *Regression) calibrate(examples []Example, logits [][MostColumns]float32
 	}
 }
 
-// measure sets each column's bins: how far below the predicted score the true mean of like
-// predictions may lie. A score between 0 and 1 varies no more than one that is either.
-func (m *Regression) measure(examples []Example, held [][]float64) {
-	type pair struct{ score, label float64 }
+// judged is a prediction out of fold, and what it turned out to be.
+type judged struct{ score, label float64 }
+
+// bin sets each column's bins: straight lines between few knots, on which the scores out of
+// fold are true where one slope for all is not enough, and how far below a score the true mean
+// of like predictions may lie.
+func (m *Regression) bin(examples []Example, logits [][MostColumns]float32) {
 	for c := range m.columns {
-		var pairs []pair
+		col := &m.columns[c]
+		var list []judged
 		for i := range examples {
 			if y := examples[i].Scores[c]; y == y {
-				pairs = append(pairs, pair{held[i][c], float64(y)})
+				list = append(list, judged{col.calibrated(logits[i][c]), float64(y)})
 			}
 		}
-		slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.score, b.score) })
-		m.columns[c].floor = 1
-		n := min(mostBins, max(1, len(pairs)/leastInBin))
-		for b := range n {
-			in := pairs[b*len(pairs)/n : (b+1)*len(pairs)/n]
-			var score, label float64
-			for _, p := range in {
-				score += p.score
-				label += p.label
-			}
-			k := float64(len(in))
-			// Two successes and two failures more keep a bin of equal labels from being certain.
-			mean := (label + 2) / (k + 4)
-			low := mean - 1.96*math.Sqrt(mean*(1-mean)/(k+4))
-			m.columns[c].floor = min(m.columns[c].floor, float32(max(0, low)))
-			m.columns[c].bins = append(m.columns[c].bins, bin{upTo: float32(in[len(in)-1].score), drop: float32(max(0, score/k-low))})
+		slices.SortFunc(list, func(a, b judged) int { return cmp.Compare(a.score, b.score) })
+		n := min(mostBins, max(1, len(list)/leastInBin))
+		bins := make([]bin, n)
+		for b := range bins {
+			bins[b].knot(list[b*len(list)/n : (b+1)*len(list)/n])
+		}
+		monotone(bins)
+		col.bins = bins
+		col.floor = 1
+		for b := range bins {
+			bins[b].bound(list[b*len(list)/n:(b+1)*len(list)/n], col)
 		}
 	}
+}
+
+// prior is how many labels that are as predicted a knot begins with.
+const prior = 25
+
+// knot sets the place of the bin's knot. Few labels leave it near the predicted score.
+func (b *bin) knot(in []judged) {
+	var score, label float64
+	for _, p := range in {
+		score, label = score+p.score, label+p.label
+	}
+	n := float64(len(in))
+	b.at, b.is = float32(score/n), float32((label+prior*score/n)/(n+prior))
+}
+
+// monotone replaces the knots by the nearest that nowhere fall: each is the largest, over where a
+// run of knots begins, of the least mean of a run that contains it.
+func monotone(bins []bin) {
+	was := slices.Clone(bins)
+	for i := range bins {
+		for first := 0; first <= i; first++ {
+			least, sum := float32(math.Inf(1)), float32(0)
+			for k, b := range was[first:] {
+				if sum += b.is; first+k >= i {
+					least = min(least, sum/float32(k+1))
+				}
+			}
+			if first == 0 || least > bins[i].is {
+				bins[i].is = least
+			}
+		}
+	}
+}
+
+// bound sets the bin's range and lower bound. A score between 0 and 1 varies no more than one
+// that is either; two successes and two failures more keep a bin of equal labels from being
+// certain.
+func (b *bin) bound(in []judged, col *column) {
+	var score, label float64
+	for _, p := range in {
+		score, label = score+col.last(p.score), label+p.label
+	}
+	n := float64(len(in))
+	mean := (label + 2) / (n + 4)
+	low := mean - 1.96*math.Sqrt(mean*(1-mean)/(n+4))
+	b.upTo, b.drop = float32(col.last(in[len(in)-1].score)), float32(max(0, score/n-low))
+	col.floor = min(col.floor, float32(max(0, low)))
 }

@@ -63,7 +63,7 @@ func (w *writer) column(c *column) {
 	w.floats(c.form[:]...)
 	w.number(len(c.bins))
 	for _, b := range c.bins {
-		w.floats(b.upTo, b.drop)
+		w.floats(b.upTo, b.drop, b.at, b.is)
 	}
 }
 
@@ -122,7 +122,7 @@ func (m *Regression) sound() bool {
 			sum += x
 		}
 		for _, b := range c.bins {
-			sum += b.upTo + b.drop
+			sum += b.upTo + b.drop + b.at + b.is
 		}
 		if len(c.bins) == 0 {
 			return false
@@ -189,9 +189,9 @@ func (r *reader) column() column {
 	c.mean, c.scale, c.bias, c.slope, c.shift, c.floor = list[0], list[1], list[2], list[3], list[4], list[5]
 	r.floats(c.form[:])
 	for range r.number(mostBins) {
-		var b [2]float32
+		var b [4]float32
 		r.floats(b[:])
-		c.bins = append(c.bins, bin{b[0], b[1]})
+		c.bins = append(c.bins, bin{b[0], b[1], b[2], b[3]})
 	}
 	return c
 }

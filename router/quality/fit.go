@@ -58,15 +58,15 @@ func Fit(examples []Example, columns []string, o Options) (m *Regression, held [
 	logits, coverage := crossFit(examples, folds, columns, o)
 	m = fitted(examples, columns, o)
 	m.calibrate(examples, logits)
+	m.bin(examples, logits)
 	held = make([][]float64, len(examples))
 	for i := range held {
 		held[i] = make([]float64, len(columns))
 		for c := range columns {
 			col := &m.columns[c]
-			held[i][c] = logistic(float64(col.slope*logits[i][c] + col.shift))
+			held[i][c] = col.calibrated(logits[i][c])
 		}
 	}
-	m.measure(examples, held)
 	m.cover(coverage)
 	m.draw(held, o.Seed)
 	return m, held, nil

@@ -48,15 +48,16 @@ type column struct {
 	scale        float32
 	bias         float32
 	form         [forms]float32
-	slope, shift float32 // calibration: σ(slope·logit + shift)
+	slope, shift float32 // calibration: σ(slope·logit + shift), then by the bins
 	bins         []bin
 	floor        float32 // the least lower bound of a bin
 }
 
 // bin is a range of predicted scores, with how true they were out of fold.
 type bin struct {
-	upTo float32 // the greatest score in it
-	drop float32 // by how much the lower bound of the true mean lies below the predicted one
+	upTo   float32 // the greatest score in it, as calibrated
+	drop   float32 // by how much the lower bound of the true mean lies below the predicted one
+	at, is float32 // the mean score before the last step of the calibration, and what that makes of it
 }
 
 // idfStep is the unit of stored inverse document frequencies.
@@ -95,9 +96,37 @@ func (m *Regression) Predict(s *Sample, dst []float64) (sure float64) {
 	m.logits(s, &logits)
 	for c := range m.columns {
 		col := &m.columns[c]
-		dst[c] = logistic(float64(col.slope*logits[c] + col.shift))
+		dst[c] = col.calibrated(logits[c])
 	}
 	return m.sureness(m.coverage(s))
+}
+
+// calibrated returns the score that a logit stands for.
+func (c *column) calibrated(logit float32) float64 {
+	return c.last(logistic(float64(c.slope*logit + c.shift)))
+}
+
+// last is the last step of the calibration.
+func (c *column) last(score float64) float64 {
+	at, is := 0.0, 0.0 // the knots before and after the score; between them the way is straight
+	for _, b := range c.bins {
+		if score < float64(b.at) {
+			return between(score, at, is, float64(b.at), float64(b.is))
+		}
+		at, is = float64(b.at), float64(b.is)
+	}
+	if len(c.bins) == 0 {
+		return score
+	}
+	return between(score, at, is, 1, 1)
+}
+
+// between returns where x is on the straight line from one point to another.
+func between(x, x0, y0, x1, y1 float64) float64 {
+	if x1 <= x0 {
+		return y0
+	}
+	return y0 + (y1-y0)*(x-x0)/(x1-x0)
 }
 
 // logits computes the uncalibrated predictions.
