@@ -21,7 +21,10 @@ func Report() reports.Report {
     answers: predicted, by the nearest labelled prompts, by matrix factorisation as RouteLLM's, by the
     prompt's group, and for who knows all scores,
   - gain, calibration and lower bounds with 30 to 5,000 labels,
-  - the same on groups of prompts that no label is of.
+  - the same on groups of prompts that no label is of,
+  - under load, in scenario prompts-three: at random, by the task's mean, predicted, by the other
+    ways, by a threshold without load, and for the oracle; on groups that no label is of; and what a
+    learned policy adds.
 
 The prompts are nine-models, which is packed into the program, and those of --data. Written are
 DIR/report.html, report.json and a CSV for each table and figure.`,
@@ -41,15 +44,21 @@ type study struct {
 	*reports.Run
 	files []string // flag
 	sets  []*set
+
+	requests int      // of a run
+	steady   []string // workloads that are played besides bursts
 }
 
 func (s *study) study() reports.Study {
 	return reports.Study{
-		Run: s.Run, Check: s.read, Open: s.head,
+		Run: s.Run, Check: s.check, Open: s.head,
 		Sections: []reports.Section{
 			{ID: "gain", Title: "Gain on prompts that were not seen", Make: s.gain},
 			{ID: "labels", Title: "By number of labels", Make: s.labels},
 			{ID: "elsewhere", Title: "On groups that no label is of", Make: s.elsewhere},
+			{ID: "load", Title: "Under load", Make: s.load},
+			{ID: "strange", Title: "Under load, on groups that no label is of", Make: s.strange},
+			{ID: "learned", Title: "A learned policy under load", Make: s.learned, Slow: true},
 		},
 	}
 }

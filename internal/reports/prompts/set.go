@@ -35,6 +35,15 @@ var compared = [][2]string{
 // usual is the pair of the packed prompts that is looked at by number of labels.
 const usual = 2
 
+// check sets how long runs are, and reads all prompts.
+func (s *study) check() error {
+	s.requests, s.steady = 10_000, steady
+	if s.Quick {
+		s.requests = 5000
+	}
+	return s.read()
+}
+
 // read reads all prompts. A file's pair is the model with the lowest and the one with the highest
 // mean score.
 func (s *study) read() error {
