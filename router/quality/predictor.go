@@ -40,33 +40,49 @@ func Bind(m *Regression, t *fleet.Table, as []string) (*Predictor, error) {
 	if !some {
 		return nil, fmt.Errorf("the predictor has scores of %s, and no variant is read as one of them", strings.Join(names, ", "))
 	}
-	p.usualGains()
+	p.gains = p.drawnGains()
 	return p, nil
 }
 
-// usualGains sets, by variant, the gain over the best smaller one that few of the drawn
-// prompts exceed.
-func (p *Predictor) usualGains() {
+// drawnGains returns the gains of the prompts that the regression keeps predictions of.
+func (p *Predictor) drawnGains() [fleet.MostPredicted]float32 {
 	n := len(p.model.columns)
-	for v := 1; v < len(p.columns); v++ {
-		var gains []float32
-		for at := 0; at < len(p.model.drawn); at += n {
-			score := func(v int) float32 {
-				if p.columns[v] < 0 {
-					return 0
-				}
-				return float32(p.model.drawn[at+p.columns[v]]) / 255
-			}
-			best := score(0)
-			for smaller := 1; smaller < v; smaller++ {
-				best = max(best, score(smaller))
-			}
-			gains = append(gains, score(v)-best)
+	gains := Gains(len(p.model.drawn)/n, len(p.columns), func(i, v int) float32 {
+		if p.columns[v] < 0 {
+			return 0
 		}
-		if slices.Sort(gains); len(gains) > 0 && p.columns[v] >= 0 {
-			p.gains[v] = max(0, gains[int(fewExceed*float64(len(gains)-1))])
+		return float32(p.model.drawn[i*n+p.columns[v]]) / 255
+	})
+	for v, c := range p.columns {
+		if c < 0 {
+			gains[v] = 0
 		}
 	}
+	return gains
+}
+
+// Gains returns, by variant, the gain over the best smaller one that few of the prompts exceed,
+// whose number is given. Score is that of a variant's answer to one of them.
+func Gains(prompts, variants int, score func(prompt, variant int) float32) (gains [fleet.MostPredicted]float32) {
+	if prompts == 0 {
+		return gains
+	}
+	list := make([]float32, prompts)
+	best := make([]float32, prompts) // of the smaller variants
+	for v := range variants {
+		for i := range list {
+			x := score(i, v)
+			list[i] = x - best[i]
+			if v == 0 || x > best[i] {
+				best[i] = x
+			}
+		}
+		if v > 0 {
+			slices.Sort(list)
+			gains[v] = max(0, list[int(fewExceed*float64(prompts-1))])
+		}
+	}
+	return gains
 }
 
 // Regression returns the model.

@@ -147,26 +147,15 @@ func sample(f *quality.Features, p *prompts.Prompt, key uint64) quality.Sample {
 
 // known returns predictions that are the scores themselves.
 func known(scores [][]float32, variants, tasks int) [][]fleet.Prediction {
-	gains := new([fleet.MostPredicted]float32)
+	gains := quality.Gains(len(scores), variants, func(i, v int) float32 { return scores[i][v] })
 	list := make([]fleet.Prediction, len(scores))
 	for i, row := range scores {
-		list[i] = fleet.Prediction{Known: true, Sure: 1, Gains: gains}
+		list[i] = fleet.Prediction{Known: true, Sure: 1, Gains: &gains}
 		copy(list[i].Quality[:], row)
 		copy(list[i].Low[:], row)
 	}
-	for v := 1; v < variants && len(scores) > 0; v++ {
-		by := make([]float32, len(scores))
-		for i, row := range scores {
-			by[i] = row[v] - slices.Max(row[:v])
-		}
-		slices.Sort(by)
-		gains[v] = max(0, by[int(fewExceed*float64(len(by)-1))])
-	}
 	return slices.Repeat([][]fleet.Prediction{list}, tasks)
 }
-
-// fewExceed is the share of prompts with a gain below [fleet.Prediction.Gains].
-const fewExceed = 0.95
 
 // unique returns the names without repetitions, in order.
 func unique(names []string) (list []string) {
