@@ -100,23 +100,12 @@ func shuffled(list []fleet.Prediction) []fleet.Prediction {
 	return list
 }
 
-// fewExceed is the share of prompts with a gain below [fleet.Prediction.Gains].
-const fewExceed = 0.95
-
 // predictions returns scores by prompt and variant as decisions see them.
 func predictions(rows [][]float64) []fleet.Prediction {
-	usual := new([fleet.MostPredicted]float32)
-	for v := 1; v < len(rows[0]); v++ {
-		var gains []float64
-		for _, row := range rows {
-			gains = append(gains, row[v]-slices.Max(row[:v]))
-		}
-		slices.Sort(gains)
-		usual[v] = float32(max(0, gains[int(fewExceed*float64(len(gains)-1))]))
-	}
+	gains := quality.Gains(len(rows), len(rows[0]), func(i, v int) float32 { return float32(rows[i][v]) })
 	list := make([]fleet.Prediction, len(rows))
 	for i, row := range rows {
-		list[i] = fleet.Prediction{Known: true, Sure: 1, Gains: usual}
+		list[i] = fleet.Prediction{Known: true, Sure: 1, Gains: &gains}
 		for v, y := range row {
 			list[i].Quality[v] = float32(min(1, max(0, y)))
 		}
