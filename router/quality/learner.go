@@ -77,8 +77,8 @@ func (l *Learner) Learn(s *Sample, column int, score, weight float64) {
 	p := l.predict(s)
 	clear(l.grad)
 	col := &l.of.columns[column]
-	error := float32(col.calibrated(p[column]) - score)
-	l.grad[column] = error * col.slope
+	miss := float32(col.calibrated(p[column]) - score)
+	l.grad[column] = miss * col.slope
 	l.descend(s, column, column+1, float32(weight))
 	for _, w := range s.Words {
 		l.seen[w>>6] |= 1 << (w & 63)
