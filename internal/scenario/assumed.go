@@ -148,7 +148,16 @@ func (s *Scenario) assumedObservation(rate float64) []observation.Feature {
 		{Kind: observation.Rate, Scale: rates},
 		{Kind: observation.LogRate, Scale: []float64{1}},
 	}
-	return append(features, s.deadlineFeatures(ones)...)
+	features = append(features, s.deadlineFeatures(ones)...)
+	if s.Predictor() == "" {
+		return features
+	}
+	var heaviest float64
+	for i := range s.Tasks {
+		heaviest = max(heaviest, s.Tasks[i].Weight)
+	}
+	return append(features, observation.Feature{Kind: observation.PredictedQuality, Scale: slices.Repeat([]float64{heaviest}, len(ones))},
+		observation.Feature{Kind: observation.PredictedSure})
 }
 
 // deadlineFeatures are of the first token and of the end of the answer, each where a task has

@@ -158,6 +158,16 @@ func TestPartsOfTrainingLeftOut(t *testing.T) {
 	}
 }
 
+// With a predictor, a policy sees what is predicted unless the file says otherwise.
+func TestPredictionsAreObserved(t *testing.T) {
+	sees := func(text string) bool {
+		return slices.ContainsFunc(parse(t, text).Spec().Features, func(f observation.Feature) bool { return f.Kind == observation.PredictedQuality })
+	}
+	if sees(least(t)) || !sees(least(t, "quality: {predictor: chat}\n")) {
+		t.Error("predictions are observed without a predictor, or not with one")
+	}
+}
+
 func TestEvaluationKeepsWhatItSays(t *testing.T) {
 	s := parse(t, least(t, "evaluation: {rate_scale: 3, stable_rates: [1, 2], rules: ['threshold:4', slackfit]}\n"))
 	if s.Evaluation.RateScale != 3 || !slices.Equal(s.Evaluation.StableRates, []float64{1, 2}) || s.Spec().Advice() != "threshold:4" {
