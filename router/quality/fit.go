@@ -27,7 +27,7 @@ type Options struct {
 	Folds int
 }
 
-// The least numbers of labelled prompts, and of labels of a column.
+// The least numbers of different labelled prompts, and of labels of a column.
 const (
 	LeastPrompts = 20
 	LeastLabels  = 10
@@ -80,8 +80,9 @@ func fitFaults(examples []Example, columns []string) error {
 	if len(examples) < LeastPrompts {
 		return fmt.Errorf("%w: %d; want %d or more", ErrTooFew, len(examples), LeastPrompts)
 	}
-	counts := make([]int, len(columns))
+	counts, different := make([]int, len(columns)), map[uint64]bool{}
 	for i := range examples {
+		different[examples[i].hash()] = true
 		if len(examples[i].Scores) != len(columns) {
 			return fmt.Errorf("example %d has %d scores for %d columns", i, len(examples[i].Scores), len(columns))
 		}
@@ -93,6 +94,9 @@ func fitFaults(examples []Example, columns []string) error {
 				counts[c]++
 			}
 		}
+	}
+	if len(different) < LeastPrompts {
+		return fmt.Errorf("%w: %d different ones; want %d or more", ErrTooFew, len(different), LeastPrompts)
 	}
 	for c, n := range counts {
 		if n < LeastLabels {

@@ -163,6 +163,10 @@ func TestFitRefuses(t *testing.T) {
 	if _, _, err := Fit(examples[:10], sizes, Options{}); !errors.Is(err, ErrTooFew) {
 		t.Errorf("10 prompts: %v; want ErrTooFew", err)
 	}
+	copies := slices.Repeat(examples[:3], 10)
+	if _, _, err := Fit(copies, sizes, Options{}); !errors.Is(err, ErrTooFew) {
+		t.Errorf("ten copies of 3 prompts: %v; want ErrTooFew", err)
+	}
 	if _, _, err := Fit(examples, sizes[:1], Options{}); err == nil {
 		t.Error("two scores of one column are fitted")
 	}
