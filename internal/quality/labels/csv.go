@@ -64,6 +64,7 @@ func (r *reader) broken(err error) error {
 func (r *reader) header(names []string) (header, error) {
 	h := header{-1, -1, -1, map[int]string{}}
 	marked := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) })
+	met := map[string]bool{}
 	for i, name := range names {
 		name = strings.TrimSpace(name)
 		switch model, isModel := strings.CutPrefix(name, prefix); {
@@ -76,7 +77,10 @@ func (r *reader) header(names []string) (header, error) {
 				h.group = i
 			}
 		case isModel || !marked:
-			h.models[i] = model
+			if met[model] && model != "" {
+				return h, r.fault("two columns of %q; want one", model)
+			}
+			h.models[i], met[model] = model, true
 		}
 	}
 	switch {

@@ -24,7 +24,11 @@ func (r *reader) jsonl(text io.Reader) error {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		if err := r.object(lines.Bytes()); err != nil {
+		err := r.object(lines.Bytes())
+		if err != nil && lines.Err() != nil {
+			return lines.Err() // the line is a part of one, as the file could not be read on
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -86,8 +90,8 @@ func (r *reader) scores(text json.RawMessage) (list []score, err error) {
 		}
 		model, _ := key.(string) // of an object that was read before
 		var value any
-		if err := in.Decode(&value); err != nil {
-			return nil, r.fault("score of %q: %w; want a number from 0 to 1", model, err)
+		if err := in.Decode(&value); err != nil { // a number beyond those of a float64
+			return nil, r.fault("score of %q is too large; want a number from 0 to 1", model)
 		}
 		if met[model] {
 			return nil, r.fault("two scores of %q; want one", model)

@@ -139,6 +139,9 @@ func positioned(path string, err error) error {
 	if strings.HasPrefix(err.Error(), path) {
 		return err
 	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%s: its compressed text is cut short; want the whole file", path)
+	}
 	return fmt.Errorf("%s: cannot read labels: %w", path, err)
 }
 

@@ -3,6 +3,7 @@ package labels_test
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,6 +72,27 @@ func TestCompressed(t *testing.T) {
 	plain := read(t, file(t, "mine.jsonl", lines), labels.Options{}, "large,small,mid", 3)
 	if set.Sources[0].SHA256 == plain.Sources[0].SHA256 {
 		t.Error("both files have one sum")
+	}
+}
+
+// A file that was not copied to its end is refused, and no line of it is called faulty.
+func TestCutShort(t *testing.T) {
+	var rows, objects strings.Builder
+	rows.WriteString("prompt,large\n")
+	for i := range 1000 {
+		fmt.Fprintf(&rows, "what is %d?,1\n", i*i)
+		fmt.Fprintf(&objects, `{"prompt": "what is %d?", "scores": {"large": 1}}`+"\n", i*i)
+	}
+	for name, text := range map[string]string{"mine.csv.gz": rows.String(), "mine.jsonl.gz": objects.String()} {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		if _, err := w.Write([]byte(text)); err != nil || w.Close() != nil {
+			t.Fatal(err)
+		}
+		path := file(t, name, packed.String()[:packed.Len()/2])
+		if _, err := labels.Read([]string{path}, labels.Options{}); err == nil || err.Error() != path+": its compressed text is cut short; want the whole file" {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -152,6 +174,7 @@ func TestFaults(t *testing.T) {
 		good + `{"prompt": "two", "scores": {"large": 1.5}}`:           `:2: score 1.5 of "large"; want a number from 0 to 1`,
 		good + `{"prompt": "two", "scores": {"large": -1}}`:            `:2: score -1 of "large"; want a number from 0 to 1`,
 		good + `{"prompt": "two", "scores": {"large": "1"}}`:           `:2: score "1" of "large"; want a number from 0 to 1`,
+		good + `{"prompt": "two", "scores": {"large": 1e400}}`:         `:2: score of "large" is too large; want a number from 0 to 1`,
 		good + `{"prompt": "two", "scores": {"large": true}}`:          `:2: score true of "large"; want a number from 0 to 1`,
 		good + `{"prompt": "two", "scores": {"large": NaN}}`:           `:2: JSON has no NaN and no Infinity; leave out the score`,
 		good + `{"prompt": "two", "scores": {"large": 1, "large": 0}}`: `:2: two scores of "large"; want one`,
@@ -181,6 +204,7 @@ func TestFaults(t *testing.T) {
 		"prompt,large\none,1\ntwo,good\n": `:3: score "good" of "large"; want a number from 0 to 1, or nothing`,
 		"prompt,large\none,NaN\n":         `:2: score NaN of "large"; want a number from 0 to 1`,
 		"prompt,large\none\n":             ":2: not a row of comma-separated values: ",
+		"prompt,large,large\none,1,0\n":   `:1: two columns of "large"; want one`,
 		"prompt,large,LARGE\none,1,1\n":   `:2: the model "LARGE" is called "large" in `,
 		"":                                ": no labelled prompt; want lines such as {",
 	} {
