@@ -8,6 +8,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/internal/quality/labels"
+	"gearshift/router/quality"
 )
 
 // Check is a stored predictor judged by labelled prompts.
@@ -18,7 +19,8 @@ type Check struct {
 	Sure    float64 `json:"sure"`
 	Strange float64 `json:"strange"`
 	// Gain compares the main pair's with the predictor's own report: "level", "below" or
-	// "above", by the intervals of both; empty if there is no such pair in both.
+	// "above", by the intervals of both; "unknown" with fewer labelled prompts than a fit takes,
+	// whose interval means nothing; empty if there is no such pair in both.
 	Gain string  `json:"gain,omitempty"`
 	Was  *Pair   `json:"was,omitempty"`
 	Mean []Drift `json:"means"`
@@ -94,6 +96,8 @@ func (c *Check) compare(was *Report) {
 	// The width of a difference: those of both, as the sides of a right angle.
 	half := math.Hypot(now.Gain.Hi-now.Gain.Lo, main.Gain.Hi-main.Gain.Lo) / 2
 	switch difference := now.Gain.Mean - main.Gain.Mean; {
+	case now.Prompts < quality.LeastPrompts:
+		c.Gain = "unknown"
 	case difference < -half:
 		c.Gain = "below"
 	case difference > half:

@@ -268,6 +268,23 @@ func TestFitRefusesFewLabels(t *testing.T) {
 	}
 }
 
+// A verdict on labels that compare nothing says so, and names no number of labels.
+func TestVerdictWithoutChoice(t *testing.T) {
+	alike, apart := set(40, 1, true), set(40, 1, true)
+	for i := range alike.Prompts {
+		alike.Prompts[i].Scores = []float32{1, 0.5}
+		apart.Prompts[i].Scores[i%2] = float32(math.NaN())
+	}
+	for want, s := range map[string]*labels.Set{
+		"the scores of small and large differ by the same on every prompt: there is nothing to choose": alike,
+		"no prompt has scores of both ": apart,
+	} {
+		if got := fit(t, s).Report.Verdict(); !strings.HasPrefix(got, want) {
+			t.Errorf("%q; want %s", got, want)
+		}
+	}
+}
+
 // A check on further prompts agrees with the report, unless they are of another kind.
 func TestCheck(t *testing.T) {
 	s := set(600, 1, true)
@@ -289,6 +306,9 @@ func TestCheck(t *testing.T) {
 	}
 	if c := check(set(400, 2, false)); c.Gain != "below" {
 		t.Errorf("prompts that words say nothing of: %s", c.Gain)
+	}
+	if c := check(set(5, 2, true)); c.Gain != "unknown" {
+		t.Errorf("five prompts: %s", c.Gain)
 	}
 	worse := set(400, 2, true)
 	for i := range worse.Prompts {

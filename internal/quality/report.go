@@ -129,6 +129,10 @@ func (r *Report) Verdict() string {
 	}
 	text := fmt.Sprintf("%s or %s by prompt: %s over %s, in the mean over all shares", main.Small, main.Large, evaluation.Signed(main.bar()), over)
 	switch {
+	case main.Prompts == 0:
+		return fmt.Sprintf("no prompt has scores of both %s and %s: there is nothing to compare", main.Small, main.Large)
+	case main.Oracle <= 0:
+		return fmt.Sprintf("the scores of %s and %s differ by the same on every prompt: there is nothing to choose", main.Small, main.Large)
 	case main.Enough:
 		return text + ": enough labels"
 	case main.bar().Mean > 0:

@@ -118,6 +118,13 @@ func (c *checked) print(w io.Writer, scenario string) {
 	}
 	if was := c.Was; was != nil {
 		now := c.Report.Pair(was.Small, was.Large)
-		fmt.Fprintf(w, "%s or %s by prompt: %s over random, in its report %s: %s\n", was.Small, was.Large, evaluation.Signed(now.Gain), evaluation.Signed(was.Gain), c.Gain)
+		word := c.Gain
+		switch {
+		case word == "unknown":
+			word = fmt.Sprintf("unknown, of %d prompts with scores of both", now.Prompts)
+		case now.Gain.Hi < 0:
+			word += ", and worse than random on these"
+		}
+		fmt.Fprintf(w, "%s or %s by prompt: %s over random, in its report %s: %s\n", was.Small, was.Large, evaluation.Signed(now.Gain), evaluation.Signed(was.Gain), word)
 	}
 }
