@@ -1,6 +1,10 @@
 package router
 
-import "gearshift/router/fleet"
+import (
+	"time"
+
+	"gearshift/router/fleet"
+)
 
 // Gate decides where a request may begin. Room reports whether an answer on the replica,
 // which is available, would be worth the place now. It may use the view's forecasts. It is
@@ -15,9 +19,9 @@ type Gate interface {
 }
 
 // fits reports whether the replica is available, can answer the request and has room by the
-// gate.
+// gate, if there is one.
 func (d *Decision) fits(r *fleet.Request, replica int) bool {
-	return d.view.Available(replica) && d.table.Serves(r, replica) && d.policies.gate.Room(&d.view, r, replica)
+	return d.view.Available(replica) && d.table.Serves(r, replica) && (d.policies.gate == nil || d.policies.gate.Room(&d.view, r, replica))
 }
 
 // late reports whether no replica of the view has room by the gate. A pinned variant below
@@ -84,4 +88,24 @@ func (d *Decision) roomiest(variant int, r *fleet.Request) int {
 		}
 	}
 	return best
+}
+
+// Spare takes a place on the variant for a request of the router's own, on the replica with the
+// fewest requests in flight. It reports false where all places are taken or the gate sees no room.
+// No policy is asked, and the request counts neither among the arrivals nor among the recent ones.
+func (c *Core) Spare(variant int, r *fleet.Request, now time.Duration) (lease fleet.Lease, replica int, ok bool) {
+	if variant < 0 || c.known(variant, r) != nil {
+		return lease, -1, false
+	}
+	d := c.decisions.Get().(*Decision)
+	defer c.decisions.Put(d)
+	d.policies = c.policies.Load()
+	d.view.Whole()
+	if d.look(variant, r, now) != nil {
+		return lease, -1, false
+	}
+	if replica = d.roomiest(variant, r); replica >= 0 {
+		lease, ok = c.ledger.BeginAgain(&d.view, fleet.Lease{}, replica, r.Task)
+	}
+	return lease, replica, ok
 }

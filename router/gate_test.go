@@ -188,3 +188,40 @@ func TestARequestArrivesOnce(t *testing.T) {
 		}
 	}
 }
+
+// A place for a request of the router's own needs a free one with room by the gate. Policies see that it is
+// taken, and neither an arrival nor a recent request.
+func TestASparePlace(t *testing.T) {
+	table := newCore(t, 0, nil).Table()
+	largest := len(table.Variants) - 1
+	of := table.ReplicasOf(largest)
+	core := gated(t, 1, of[1], of[2])
+	var before, after fleet.View
+	core.Ledger().View(time.Second, &before)
+	for _, want := range []int{of[1], of[2], -1} {
+		_, replica, ok := core.Spare(largest, &fleet.Request{}, time.Second)
+		if ok != (want >= 0) || replica != want {
+			t.Errorf("replica %d, %v; want %d", replica, ok, want)
+		}
+	}
+	core.Ledger().View(time.Second, &after)
+	if after.InFlight[of[1]] != 1 || after.InFlight[of[2]] != 1 || after.Rate != before.Rate || after.Recent != before.Recent {
+		t.Errorf("in flight %v, rate %v, recent %v", after.InFlight, after.Rate, after.Recent)
+	}
+	for name, c := range map[string]struct {
+		variant int
+		request fleet.Request
+	}{
+		"no variant": {-1, fleet.Request{}}, "an unknown variant": {largest + 1, fleet.Request{}}, "an unknown task": {0, fleet.Request{Task: -1}},
+		"without its replicas": {largest, fleet.Request{Without: of}},
+	} {
+		if _, _, ok := newCore(t, 0, nil).Spare(c.variant, &c.request, 0); ok {
+			t.Errorf("%s has a place", name)
+		}
+	}
+	free := newCore(t, 0, nil)
+	lease, _, ok := free.Spare(0, &fleet.Request{}, 0)
+	if !ok || !lease.End() || free.Ledger().InFlight() != 0 {
+		t.Error("without a gate there is no place that can be given back")
+	}
+}

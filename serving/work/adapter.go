@@ -17,6 +17,8 @@ type Router interface {
 	// or where the policy decides if that is below zero. It shows the observer, if
 	// there is one, what the choice is based on.
 	Route(variant int, r *fleet.Request, now time.Duration, w router.Observer) (router.Choice, error)
+	// Spare takes a place on the variant for a request of the router's own, if there is room.
+	Spare(variant int, r *fleet.Request, now time.Duration) (lease fleet.Lease, replica int, ok bool)
 	PolicyName() string
 	Ledger() *fleet.Ledger
 	Table() *fleet.Table
@@ -107,4 +109,18 @@ func (a *Adapter) Place(r fleet.Request, replica int, plan string) (*Work, bool)
 	w.Choice = router.Choice{Replica: replica, Variant: ledger.Table().Replicas[replica].Variant, Policy: plan, Lease: lease}
 	w.Request.ID, w.Request.Arrival, w.Chosen = a.last.Add(1), a.clock(), w.Variant
 	return w, true
+}
+
+// Spare takes a place on the variant for a request of the router's own, which is no work of a client's
+// and does not wait: it reports false without room for it. The request is expected to hold so many
+// tokens there. The reservation is to be ended.
+func (a *Adapter) Spare(r *fleet.Request, variant, tokens int) (*Reservation, bool) {
+	a.router.Ledger().HoldEach(a.replicas, a)
+	lease, replica, ok := a.router.Spare(variant, r, a.clock())
+	if !ok {
+		return nil, false
+	}
+	p := &Reservation{adapter: a, lease: lease, Variant: variant, Replica: replica}
+	p.hold(tokens)
+	return p, true
 }
