@@ -18,6 +18,7 @@ import (
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/quality"
+	"gearshift/serving/quality/shadow"
 	"gearshift/serving/work"
 )
 
@@ -29,6 +30,7 @@ type completions struct {
 	admitter    *admitter
 	proxy       *proxy.Proxy
 	settler     *settler
+	shadows     *shadow.Shadows // nil: no request is answered twice
 }
 
 // complete answers a request to an endpoint of the replicas, streamed or not.
@@ -68,10 +70,17 @@ func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received
 	}
 	var outcome work.Outcome
 	var tokens int
+	again := x.drawn(c.Request.Header, e, &k, w)
+	if again != nil {
+		defer func() { x.shadows.End(again, w.Variant, outcome == work.Completed) }()
+	}
 	// On a panic the outcome is still its zero value, which says so.
 	defer func() { x.settler.settle(w, outcome, tokens) }()
 
 	call := proxy.Call{Request: k.Request, Endpoint: e, Work: w, Variant: k.variant, Received: received, Until: until, Alive: alive}
+	if again != nil {
+		call.Copy = again
+	}
 	if e.Stores {
 		call.Owner = x.responses.tenant(c)
 	}

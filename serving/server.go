@@ -309,6 +309,9 @@ func (s *Server) Close() {
 	s.queue.Close()
 	s.route.leases.Close()
 	s.jobs.service.Close()
+	if s.completions.shadows != nil {
+		s.completions.shadows.Close()
+	}
 	s.engines.Stop()
 	s.loads.Close()
 }

@@ -49,6 +49,9 @@ type Events interface {
 // Output is the mean length of an answer in tokens; zero is unknown.
 func (q *Queue) Output() float64 { return q.output }
 
+// Waits reports whether any request waits.
+func (q *Queue) Waits() bool { return q.waiting.Load() > 0 }
+
 // Expected is how many tokens a request is expected to take, of its prompt and of so
 // many answers, of at most maxTokens each if that is not zero.
 func (q *Queue) Expected(prompt, answers, maxTokens int) int64 {

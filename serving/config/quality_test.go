@@ -1,18 +1,16 @@
 package config
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
-// A key that has no effect yet is refused, rather than silently ignored.
-func TestRequestsAreNotAnsweredTwiceYet(t *testing.T) {
+// A key that has no effect is refused, rather than silently ignored.
+func TestSecondAnswersAreScoredByAgreementAlone(t *testing.T) {
 	q := DefaultQuality()
+	q.Shadow.Share = 0.05
 	if err := q.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	q.Shadow.Share = 0.05
-	if err := q.Validate(); err == nil || !strings.Contains(err.Error(), "shadow.share: 0.05; requests cannot be answered by a second variant yet") {
-		t.Errorf("a share of the requests: %v", err)
+	q.Shadow.ScoredBy = "judge"
+	if err := q.Validate(); err == nil || err.Error() != "shadow.scored_by: judge; no judge can be asked while serving: want agreement" {
+		t.Errorf("a judge: %v", err)
 	}
 }

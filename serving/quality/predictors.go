@@ -79,6 +79,12 @@ type reader struct {
 	features quality.Features
 }
 
+// read reads the features of the turns for a predictor.
+func (x *reader) read(task string, by *Loaded) {
+	x.prompt = quality.Prompt{Parts: x.turns.Parts, Task: task, Turns: x.turns.Count, Tools: x.turns.Tools, Images: x.turns.Media}
+	x.features.Read(&x.prompt, by.Regression().Key())
+}
+
 // New returns predictors of which none is in charge.
 func New(t *fleet.Table, settings config.Quality) *Predictors {
 	p := &Predictors{table: t, readers: make(chan *reader, 4*runtime.GOMAXPROCS(0)), metrics: newPredictionMetrics(t)}
@@ -115,8 +121,7 @@ func (p *Predictors) Predict(r *wire.Request, task string, to *fleet.Request, ke
 	if by == nil {
 		return false
 	}
-	x.prompt = quality.Prompt{Parts: x.turns.Parts, Task: task, Turns: x.turns.Count, Tools: x.turns.Tools, Images: x.turns.Media}
-	x.features.Read(&x.prompt, by.Regression().Key())
+	x.read(task, by)
 	decides := by != now.charge || !now.out
 	if decides {
 		by.Predict(&x.features.Sample, to.Task, &to.Predicted)
@@ -132,6 +137,22 @@ func (p *Predictors) Predict(r *wire.Request, task string, to *fleet.Request, ke
 		p.shadow(now.trial, &x.features.Sample, to)
 	}
 	return onTrial
+}
+
+// Sample returns the features of the request's prompt, as [Predictors.Predict] reads it for the predictor
+// in charge. It reports false if there is none, or if the request is not all text.
+func (p *Predictors) Sample(r *wire.Request, task string) (s quality.Sample, ok bool) {
+	by := p.InCharge()
+	if by == nil {
+		return s, false
+	}
+	x := p.idle()
+	defer p.give(x)
+	if r.Turns(&x.turns); len(x.turns.Parts) == 0 || x.turns.Tools > 0 || x.turns.Media > 0 {
+		return s, false
+	}
+	x.read(task, by)
+	return x.features.Clone(), true
 }
 
 // Settings returns those in force.

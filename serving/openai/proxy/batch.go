@@ -87,13 +87,33 @@ func (p *Proxy) Get(ctx context.Context, replica int, path func(model string) st
 	if err != nil {
 		return nil, 0, err
 	}
+	return p.own(replica, r, most)
+}
+
+// Post is Get of what a replica answers to a body of JSON that is sent to the path, with no client's
+// credentials. Its place is the caller's to take.
+func (p *Proxy) Post(ctx context.Context, replica int, path string, compose func(model string) ([]byte, error), most int64) (text []byte, status int, err error) {
+	body, err := compose(p.Backends[replica].Named())
+	if err != nil {
+		return nil, 0, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://replica"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return p.own(replica, r, most)
+}
+
+// own sends a request of the router's own.
+func (p *Proxy) own(replica int, r *http.Request, most int64) (text []byte, status int, err error) {
 	response, err := p.Backends[replica].Transport.RoundTrip(r)
 	if err == nil {
 		defer response.Body.Close()
 		text, err = p.whole(response.Body.Read, most)
 	}
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
+		if cause := context.Cause(r.Context()); cause != nil {
 			err = cause
 		}
 		return nil, 0, err

@@ -29,6 +29,7 @@ type Call struct {
 	Received time.Duration // when the body was there
 	Until    time.Duration // when the request's total time is over
 	Alive    *KeepAlive
+	Copy     io.Writer // gets what the client gets of the answer's body, if it is not nil
 }
 
 // Serve has the call answered, and passes the answer on. Broken says that part of an answer

@@ -169,6 +169,9 @@ func (d *dispatch) put(a *answer, piece []byte) error {
 	if _, err := d.gin.Writer.Write(piece); err != nil {
 		return clientGone{err}
 	}
+	if d.Copy != nil {
+		_, _ = d.Copy.Write(piece)
+	}
 	if a.events || a.opaque {
 		if err := flush(d.gin.Writer); err != nil {
 			return clientGone{err}

@@ -18,7 +18,9 @@ var Arms = [arms]string{"in_charge", "trial", "pinned"}
 
 // Label is the score of an answer, with what is known of the request.
 type Label struct {
-	Owner         string
+	Owner string
+	// Own says that the router has found the score, and no client.
+	Own           bool
 	Task, Variant int
 	Arm           Arm
 	Candidate     bool    // the predictor on trial predicted it

@@ -9,6 +9,12 @@ import (
 // Names are those of tasks and variants, by index.
 type Names struct{ Tasks, Variants []string }
 
+// The values of the label source.
+const (
+	ofClients = "feedback"
+	shadow    = "shadow"
+)
+
 // The values of the label outcome.
 const (
 	taken   = "taken"
@@ -36,7 +42,7 @@ func newMetrics(names Names) *metrics {
 		}, []string{"task", "variant", "arm"}),
 	}
 	for _, outcome := range []string{taken, unknown, late, twice, tooMany} {
-		m.labels.WithLabelValues("feedback", outcome)
+		m.labels.WithLabelValues(ofClients, outcome)
 	}
 	return m
 }
@@ -61,5 +67,5 @@ func (m *metrics) taken(l *Label, err error) {
 	default:
 		m.scores.WithLabelValues(m.names.Tasks[l.Task], m.names.Variants[l.Variant], Arms[l.Arm]).Observe(l.Score)
 	}
-	m.labels.WithLabelValues("feedback", outcome).Inc()
+	m.labels.WithLabelValues(ofClients, outcome).Inc()
 }

@@ -66,6 +66,19 @@ func (s *Service) score(owner, id string, score float64) (Label, error) {
 	return l, err
 }
 
+// Add takes a score that the router has found for an answer.
+func (s *Service) Add(l Label) {
+	l.Own = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	outcome := tooMany
+	if len(s.pending) < mostPending {
+		outcome = taken
+		s.pending = append(s.pending, l)
+	}
+	s.metrics.labels.WithLabelValues(shadow, outcome).Inc()
+}
+
 // Again returns when a key may give scores again that has given too many.
 func (s *Service) Again() time.Duration {
 	s.mu.Lock()

@@ -108,6 +108,13 @@ func (t *Trainer) trusts(owner string) bool {
 func (t *Trainer) learn(charge *predicting.Loaded, labels []feedback.Label) (n int) {
 	var votes []vote
 	var of []*feedback.Label
+	rate := t.settings().Learn.Rate
+	teach := func(l *feedback.Label, column int, weight float64) {
+		t.metrics.used("learned")
+		t.compare(l, charge)
+		t.learner.Learn(&l.Sample, column, l.Score, weight*rate)
+		n++
+	}
 	for i := range labels {
 		l := &labels[i]
 		column := charge.Column(l.Variant)
@@ -115,18 +122,18 @@ func (t *Trainer) learn(charge *predicting.Loaded, labels []feedback.Label) (n i
 			t.metrics.used("no_column")
 			continue
 		}
+		if l.Own { // no key's, so that no other key has to agree
+			teach(l, column, 1)
+			continue
+		}
 		of, votes = append(of, l), append(votes, vote{l.Owner, column, l.Score, &l.Sample})
 	}
-	rate := t.settings().Learn.Rate
 	for i, w := range t.crowd.weigh(charge.Regression(), votes, t.Feedback.Alone(), t.Clock()) {
 		if w == 0 {
 			t.metrics.used("left_out")
 			continue
 		}
-		t.metrics.used("learned")
-		t.compare(of[i], charge)
-		t.learner.Learn(votes[i].sample, votes[i].column, votes[i].score, w*rate)
-		n++
+		teach(of[i], votes[i].column, w)
 	}
 	t.learned += n
 	return n

@@ -104,6 +104,26 @@ func TestScoresAreLearnedByTheMinute(t *testing.T) {
 	}
 }
 
+// What the router has found itself is learned at once, among many keys too, and is no key's.
+func TestOwnScoresAreLearned(t *testing.T) {
+	g := newRig(t)
+	for _, key := range []string{"a", "b"} { // whose scores are not learned
+		g.scores(t, key, 1, 30, always(0.5))
+	}
+	before := g.mean(2)
+	for i := range 100 {
+		g.Feedback.Add(feedback.Label{Variant: 2, Score: 0, Sample: g.others[i%len(g.others)].Sample})
+	}
+	*g.now += watch(time.Minute)
+	g.Wake()
+	if after := g.mean(2); after > before-0.1 {
+		t.Errorf("predicted %.3f after bad scores, %.3f before", after, before)
+	}
+	if s := g.Status(); s.Keys != 2 || s.Learned < 100 || s.Last.Labels < 100 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // metric returns the value of a metric with a label of that value, or without labels if that is empty.
 func (g *rig) metric(t *testing.T, name, label string) float64 {
 	t.Helper()

@@ -1,0 +1,71 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/serving/config"
+	"gearshift/serving/openai/proxy"
+	"gearshift/serving/quality/shadow"
+	"gearshift/serving/work"
+)
+
+// completionsPath is where texts are completed.
+const completionsPath = "/v1/completions"
+
+// newShadows makes what has second answers asked for; nil where nothing would learn from them.
+func (s *Server) newShadows(o *Options) *shadow.Shadows {
+	if o.Predictors == nil || o.Feedback == nil {
+		return nil
+	}
+	x := shadow.New(shadow.Options{
+		Table: s.router.Table(), Settings: func() config.Shadow { return o.Predictors.Settings().Shadow },
+		Sample: o.Predictors.Sample, Place: s.spare, Ask: s.askAgain, Output: s.queue.Output, Learn: o.Feedback.Add, Clock: s.clock, Log: s.log,
+	})
+	s.metrics.Registry.MustRegister(x.Metrics()...)
+	return x
+}
+
+// spare takes a place for a second answer, if no client's request waits for one.
+func (s *Server) spare(r *fleet.Request, variant int) (replica int, end func(), ok bool) {
+	if s.drain.draining.Load() || s.queue.Waits() {
+		return -1, nil, false
+	}
+	p, ok := s.adapter.Spare(r, variant, r.PromptTokens+int(s.queue.Output()))
+	if !ok {
+		return -1, nil, false
+	}
+	return p.Replica, p.End, true
+}
+
+// askAgain has a replica answer a request for the second time. Neither its health nor the metrics of
+// requests take note of it.
+func (s *Server) askAgain(ctx context.Context, replica int, path string, compose func(model string) ([]byte, error), most int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.running.Config().Timeouts.Total, config.Overdue(config.PhaseTotal))
+	defer cancel()
+	text, status, err := s.proxy.Post(ctx, replica, path, compose, most)
+	if err != nil {
+		return nil, err
+	}
+	s.memory.Answers.Give(int64(cap(text))) // of what is read at once
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("it answered %d", status)
+	}
+	return text, nil
+}
+
+// drawn returns a copy of the call if a second size is to answer it too. That is for texts whose size the
+// policy has chosen among all of them.
+func (x *completions) drawn(h http.Header, e *proxy.Endpoint, k *call, w *work.Work) *shadow.Copy {
+	r := &w.Request
+	if x.shadows == nil || !x.admitter.predictors.InUse() || e.Path != proxy.ChatPath && e.Path != completionsPath {
+		return nil
+	}
+	if w.Policy == router.Pinned || r.Only > 0 || r.Variants != 0 || k.Answers() > 1 {
+		return nil
+	}
+	return x.shadows.Draw(e.Path, k.Request, r, x.interpreter.catalogue.Named(h, k.Request.Task))
+}
