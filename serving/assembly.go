@@ -157,7 +157,7 @@ func (s *Server) answer(o *Options) error {
 		settings: s.running.Config, clock: s.clock, log: s.log, ledger: s.router.Ledger(), reply: s.reply, metrics: s.metrics,
 		adapter: s.adapter, queue: s.queue, contexts: s.contexts, loads: s.loads, proxy: s.proxy, predictors: s.predictors,
 	}
-	s.completions = &completions{s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler, s.newShadows(o)}
+	s.completions = &completions{s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler, newShadows(s, o)}
 	s.route = &leaseEndpoint{s.receiver, table, s.interpreter, s.queue, s.admitter, s.settler, leases, s.engines.Controller()}
 	s.feedback = &feedbackEndpoint{s.receiver, table, s.queue, o.Feedback, s.predictors.InUse, s.predictors.Scored}
 	service, err := s.newJobs(o)

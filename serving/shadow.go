@@ -7,6 +7,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
+	"gearshift/serving/admission"
 	"gearshift/serving/config"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/quality/shadow"
@@ -16,41 +17,51 @@ import (
 // completionsPath is where texts are completed.
 const completionsPath = "/v1/completions"
 
+// spare has the router ask for itself, in places that no client waits for.
+type spare struct {
+	settings func() *Config
+	drain    *drain
+	queue    *admission.Queue
+	adapter  *work.Adapter
+	proxy    *proxy.Proxy
+	memory   *admission.Memory
+}
+
 // newShadows makes what has second answers asked for; nil where nothing would learn from them.
-func (s *Server) newShadows(o *Options) *shadow.Shadows {
+func newShadows(s *Server, o *Options) *shadow.Shadows {
 	if o.Predictors == nil || o.Feedback == nil {
 		return nil
 	}
+	own := spare{s.running.Config, s.drain, s.queue, s.adapter, s.proxy, s.memory}
 	x := shadow.New(shadow.Options{
 		Table: s.router.Table(), Settings: func() config.Shadow { return o.Predictors.Settings().Shadow },
-		Sample: o.Predictors.Sample, Place: s.spare, Ask: s.askAgain, Output: s.queue.Output, Learn: o.Feedback.Add, Clock: s.clock, Log: s.log,
+		Sample: o.Predictors.Sample, Place: own.place, Ask: own.ask, Output: s.queue.Output, Learn: o.Feedback.Add, Clock: s.clock, Log: s.log,
 	})
 	s.metrics.Registry.MustRegister(x.Metrics()...)
 	return x
 }
 
-// spare takes a place for a second answer, if no client's request waits for one.
-func (s *Server) spare(r *fleet.Request, variant int) (replica int, end func(), ok bool) {
-	if s.drain.draining.Load() || s.queue.Waits() {
+// place takes a place on the variant, if no client's request waits for one.
+func (x spare) place(r *fleet.Request, variant int) (replica int, end func(), ok bool) {
+	if x.drain.draining.Load() || x.queue.Waits() {
 		return -1, nil, false
 	}
-	p, ok := s.adapter.Spare(r, variant, r.PromptTokens+int(s.queue.Output()))
+	p, ok := x.adapter.Spare(r, variant, r.PromptTokens+int(x.queue.Output()))
 	if !ok {
 		return -1, nil, false
 	}
 	return p.Replica, p.End, true
 }
 
-// askAgain has a replica answer a request for the second time. Neither its health nor the metrics of
-// requests take note of it.
-func (s *Server) askAgain(ctx context.Context, replica int, path string, compose func(model string) ([]byte, error), most int64) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.running.Config().Timeouts.Total, config.Overdue(config.PhaseTotal))
+// ask returns a replica's answer. Neither its health nor the metrics of requests take note of it.
+func (x spare) ask(ctx context.Context, replica int, path string, compose func(model string) ([]byte, error), most int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, x.settings().Timeouts.Total, config.Overdue(config.PhaseTotal))
 	defer cancel()
-	text, status, err := s.proxy.Post(ctx, replica, path, compose, most)
+	text, status, err := x.proxy.Post(ctx, replica, path, compose, most)
 	if err != nil {
 		return nil, err
 	}
-	s.memory.Answers.Give(int64(cap(text))) // of what is read at once
+	x.memory.Answers.Give(int64(cap(text))) // of what is read at once
 	if status != http.StatusOK {
 		return nil, fmt.Errorf("it answered %d", status)
 	}

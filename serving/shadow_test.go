@@ -212,6 +212,9 @@ func TestASecondAnswerNeedsRoom(t *testing.T) {
 		g.check(t, []string{"small", "small", "small"}, nil, []string{"no_room 3"})
 		sends()
 		g.check(t, []string{"small", "small", "small", "small", "large"}, []string{"small 1", "large 1"}, []string{"labelled 1", "no_room 3"})
+		g.Drain()
+		sends()
+		g.check(t, []string{"small", "small", "small", "small", "large", "small"}, nil, []string{"labelled 1", "no_room 4"})
 	})
 }
 
