@@ -13,7 +13,8 @@ import (
 
 // Check is a stored predictor judged by labelled prompts.
 type Check struct {
-	Report *Report `json:"report"` // on these prompts
+	Predictor string  `json:"predictor"`
+	Report    *Report `json:"report"` // on these prompts
 	// Sure is the mean of how sure it is of these prompts, and Strange the share of those of
 	// which it is less than half sure.
 	Sure    float64 `json:"sure"`
@@ -26,6 +27,8 @@ type Check struct {
 	Mean []Drift `json:"means"`
 	// Seen names the files that it was fitted on: they flatter it.
 	Seen []string `json:"seen,omitempty"`
+	// Scenario lists contradictions between a scenario and the labels, see [Against].
+	Scenario []string `json:"scenario,omitempty"`
 }
 
 // Drift compares a model's mean score with that in the predictor's report.
@@ -45,7 +48,7 @@ func CheckOn(f *Fitted, e checkpoints.Entry, set *labels.Set, seed uint64) (*Che
 	if len(columns) == 0 {
 		return nil, fmt.Errorf("cannot check %s: it predicts scores of %s, and the labels have those of %s", e.Ref(), strings.Join(f.Regression.Columns(), ", "), strings.Join(set.Columns, ", "))
 	}
-	c := &Check{}
+	c := &Check{Predictor: e.Ref().String()}
 	held := make([][]float64, len(set.Prompts))
 	err := predict(f.Regression, set, func(i int, scores []float64, sure float64) error {
 		held[i] = pick(scores, places)

@@ -2,14 +2,10 @@ package qualitycmd
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"gearshift/env/evaluation"
 	"gearshift/internal/output"
 	"gearshift/internal/quality"
 	"gearshift/internal/quality/labels"
@@ -23,14 +19,6 @@ type checkOptions struct {
 	seed     uint64
 	plot     picture
 	format   format
-}
-
-// checked is what check prints.
-type checked struct {
-	Predictor string `json:"predictor"`
-	*quality.Check
-	// Scenario is what of the scenario does not go with the labels.
-	Scenario []string `json:"scenario,omitempty"`
 }
 
 func newCheck() *cobra.Command {
@@ -73,8 +61,8 @@ func (o *checkOptions) run(load loader, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	done := checked{Predictor: entry.Ref().String()}
-	if done.Check, err = quality.CheckOn(fitted, entry, set, o.seed); err != nil {
+	done, err := quality.CheckOn(fitted, entry, set, o.seed)
+	if err != nil {
 		return err
 	}
 	if o.scenario != "" {
@@ -88,43 +76,6 @@ func (o *checkOptions) run(load loader, w io.Writer) error {
 	if asJSON {
 		return errors.Join(output.JSON(w, done), drawn)
 	}
-	done.print(w, o.scenario)
+	done.Write(w, o.scenario)
 	return drawn
-}
-
-// print prints it for people.
-func (c *checked) print(w io.Writer, scenario string) {
-	if len(c.Seen) > 0 {
-		fmt.Fprintf(w, "%s was fitted to %s: these figures flatter it\n\n", c.Predictor, strings.Join(c.Seen, ", "))
-	}
-	fmt.Fprintf(w, "%s on %d labelled prompts: %.2f sure in the mean, less than half sure of %.0f %%\n\n", c.Predictor, c.Report.Prompts, c.Sure, 100*c.Strange)
-	printReport(w, c.Report)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "MODEL\tMEAN SCORE\tIN ITS REPORT")
-	for _, d := range c.Mean {
-		word := ""
-		if d.Drifted {
-			word = "\tdiffers by more than chance explains"
-		}
-		fmt.Fprintf(t, "%s\t%.3f\t%.3f%s\n", d.Name, d.Mean, d.Was, word)
-	}
-	t.Flush()
-	fmt.Fprintln(w)
-	for _, text := range c.Scenario {
-		fmt.Fprintf(w, "%s: %s\n", scenario, text)
-	}
-	if scenario != "" && len(c.Scenario) == 0 {
-		fmt.Fprintf(w, "%s: every variant has scores, and each declared quality is near the mean score\n", scenario)
-	}
-	if was := c.Was; was != nil {
-		now := c.Report.Pair(was.Small, was.Large)
-		word := c.Gain
-		switch {
-		case word == "unknown":
-			word = fmt.Sprintf("unknown, of %d prompts with scores of both", now.Prompts)
-		case now.Gain.Hi < 0:
-			word += ", and worse than random on these"
-		}
-		fmt.Fprintf(w, "%s or %s by prompt: %s over random, in its report %s: %s\n", was.Small, was.Large, evaluation.Signed(now.Gain), evaluation.Signed(was.Gain), word)
-	}
 }

@@ -117,7 +117,7 @@ func (o *fitOptions) run(to *checkpoints.Predictors, w io.Writer) error {
 		return errors.Join(output.JSON(w, fitResult{ref.String(), entry.Digest, entry.Size, took.Seconds(), r.Enough(), r.Verdict(), r}), drawn)
 	}
 	fmt.Fprintf(w, "%s: %d labelled prompts, %d models, fitted in %.1f s\n\n", ref, r.Prompts, len(r.Columns), took.Seconds())
-	printReport(w, r)
+	r.Write(w)
 	policies.TellRemoved(w, o.name, removed, policies.TooOld)
 	fmt.Fprintln(w, r.Verdict())
 	if r.Enough() {

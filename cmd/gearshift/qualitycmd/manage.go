@@ -9,7 +9,6 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/env/evaluation"
 	"gearshift/internal/output"
 	"gearshift/internal/quality"
 	"gearshift/internal/training/policies"
@@ -32,14 +31,15 @@ func newList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		list, rows := []shown{}, [][]string{{"PREDICTOR", "ALIASES", "LABELS", "MODELS", "GAIN (95 %)", "STORED"}}
+		list, rows := []*quality.Stored{}, [][]string{{"PREDICTOR", "ALIASES", "LABELS", "MODELS", "GAIN (95 %)", "STORED"}}
 		for _, e := range entries {
-			s, err := shownOf(e, false)
+			s, err := quality.Describe(e)
 			if err != nil {
 				return err
 			}
+			rows = append(rows, []string{output.FitEnd(s.Predictor, 28), strings.Join(s.Aliases, ","), fmt.Sprint(s.Labels), strings.Join(s.Models, ","), s.Gain(), s.Created.Format(time.DateOnly)})
+			s.Report = nil // show has it
 			list = append(list, s)
-			rows = append(rows, []string{output.FitEnd(s.Predictor, 28), strings.Join(s.Aliases, ","), fmt.Sprint(s.Labels), strings.Join(s.Models, ","), gainOf(e), s.Created.Format(time.DateOnly)})
 		}
 		if asJSON {
 			return output.JSON(c.OutOrStdout(), list)
@@ -50,19 +50,6 @@ func newList() *cobra.Command {
 		return err
 	}
 	return c
-}
-
-// gainOf returns the gain of the main pair in words.
-func gainOf(e checkpoints.Entry) string {
-	r, err := quality.ReportOf(e)
-	if err != nil || r.Main() == nil {
-		return "-"
-	}
-	text := evaluation.Signed(r.Main().Gain)
-	if !r.Enough() {
-		text += ", not enough"
-	}
-	return text
 }
 
 func newPromote() *cobra.Command {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,7 +108,7 @@ func (o *sampleOptions) run(ctx context.Context, stdout, stderr io.Writer) (err 
 	if c.Kind, err = o.validate(); err != nil {
 		return err
 	}
-	if c.Template, err = o.template(); err != nil {
+	if c.Template, err = sampling.ReadTemplate(o.judgePrompt); err != nil {
 		return err
 	}
 	all, err := sampling.ReadFile(o.prompts, c.Kind, o.answers)
@@ -116,11 +116,15 @@ func (o *sampleOptions) run(ctx context.Context, stdout, stderr io.Writer) (err 
 		return err
 	}
 	drawn := sampling.Draw(all, o.seed, o.share, o.limit)
-	asked, err := o.targets()
+	keys, err := o.keysByEngine()
 	if err != nil {
 		return err
 	}
-	labels, err := sampling.Open(o.out, asked.names(), c.Kind)
+	engines, err := sampling.ParseEngines(o.engines, o.judge, keys)
+	if err != nil {
+		return err
+	}
+	labels, err := sampling.Open(o.out, engines.Names(), c.Kind)
 	if err != nil {
 		return err
 	}
@@ -128,7 +132,7 @@ func (o *sampleOptions) run(ctx context.Context, stdout, stderr io.Writer) (err 
 	c.Write = labels.Add
 	o.announce(labels, len(drawn), len(c.Prompts), stderr)
 	if len(c.Prompts) > 0 {
-		err = o.ask(ctx, asked, c, stdout, stderr)
+		err = o.ask(ctx, engines, c, stdout, stderr)
 	}
 	return errors.Join(err, labels.Close())
 }
@@ -144,8 +148,8 @@ func (o *sampleOptions) announce(labels *sampling.Labels, drawn, left int, stder
 }
 
 // ask asks the engines, and prints the report, also of a run that failed.
-func (o *sampleOptions) ask(ctx context.Context, asked targets, c sampling.Config, stdout, stderr io.Writer) (err error) {
-	if c.Sizes, c.Judge, err = asked.connect(ctx, o.timeout); err != nil {
+func (o *sampleOptions) ask(ctx context.Context, engines sampling.Engines, c sampling.Config, stdout, stderr io.Writer) error {
+	if err := c.Connect(ctx, engines, o.timeout); err != nil {
 		return err
 	}
 	c.Progress = output.Counting(stderr, "prompts")
@@ -160,17 +164,19 @@ func (o *sampleOptions) ask(ctx context.Context, asked targets, c sampling.Confi
 	return err
 }
 
-// template returns the judge's prompt.
-func (o *sampleOptions) template() (string, error) {
-	if o.judgePrompt == "" {
-		return scoring.Template, nil
+// keysByEngine reads --api-key-env, and returns the keys by engine; that of all engines has no name.
+func (o *sampleOptions) keysByEngine() (map[string]string, error) {
+	keys := map[string]string{}
+	for _, text := range o.keys {
+		name, variable, one := strings.Cut(text, "=")
+		if !one {
+			name, variable = "", text
+		}
+		key, err := cli.KeyFrom(variable)
+		if err != nil {
+			return nil, err
+		}
+		keys[name] = key
 	}
-	text, err := os.ReadFile(o.judgePrompt)
-	if err != nil {
-		return "", fmt.Errorf("--judge-prompt: %w", err)
-	}
-	if err := scoring.CheckTemplate(string(text)); err != nil {
-		return "", fmt.Errorf("--judge-prompt %s: %w", o.judgePrompt, err)
-	}
-	return string(text), nil
+	return keys, nil
 }

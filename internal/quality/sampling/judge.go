@@ -3,11 +3,27 @@ package sampling
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"gearshift/internal/calibrate/loadgen"
 	"gearshift/router/quality/scoring"
 )
+
+// ReadTemplate reads the judge's prompt from a file; without a path it returns [scoring.Template].
+func ReadTemplate(path string) (string, error) {
+	if path == "" {
+		return scoring.Template, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("--judge-prompt: %w", err)
+	}
+	if err := scoring.CheckTemplate(string(text)); err != nil {
+		return "", fmt.Errorf("--judge-prompt %s: %w", path, err)
+	}
+	return string(text), nil
+}
 
 // judged returns the scores of answers that a judge compares with the largest's, each in both
 // orders. The largest itself has .5, as good as itself.

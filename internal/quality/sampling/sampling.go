@@ -1,6 +1,7 @@
 // Package sampling makes labels for quality predictors by asking engines: each prompt is sent to
 // every size, and the answers are scored. It writes lines that "gearshift quality fit" reads, and
-// goes on where an earlier run stopped. It knows no HTTP; a size is asked through an [Ask].
+// goes on where an earlier run stopped. A size is asked through an [Ask], which [Config.Connect] makes
+// for a server.
 package sampling
 
 import (
