@@ -49,9 +49,13 @@ type job struct {
 	wake chan struct{}
 }
 
+// firstID returns a random number of 47 bits, after which a host or an engine numbers its work:
+// the ids of answers of several, or after a restart, are different, and fit 12 digits.
+func firstID() uint64 { return rand.Uint64() >> 17 }
+
 func newHost(start time.Time, random *rand.Rand, draw func(*rand.Rand) int) *host {
 	return &host{
-		start: start, random: random, draw: draw,
+		start: start, random: random, draw: draw, lastID: firstID(),
 		wake: make(chan struct{}, 1),
 		quit: make(chan struct{}),
 		jobs: map[uint64]*job{},

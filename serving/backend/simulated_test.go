@@ -148,6 +148,23 @@ func TestAnIdleHostSleeps(t *testing.T) {
 	})
 }
 
+// The answers of several hosts have different ids, by which a client's score or next request
+// finds the right one.
+func TestHostsShareNoIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := map[string]bool{}
+		for range 3 {
+			s := simulated(t, ten, ten)
+			_, text := answer(t, s.Replica(0), ChatPath, `{`+hello+`}`)
+			seen[decode(t, text).ID] = true
+			s.Close()
+		}
+		if len(seen) != 3 {
+			t.Errorf("three hosts have the ids %v", seen)
+		}
+	})
+}
+
 func TestManyAnswersShareSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulated(t, ten, ten)

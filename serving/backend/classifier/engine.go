@@ -6,6 +6,7 @@ package classifier
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -80,7 +81,7 @@ type Engine struct {
 	change  *sync.Cond
 	waiting []*job
 	running int
-	lastID  uint64
+	lastID  uint64 // begins at random, so that the ids of several engines' answers are different
 	closed  bool
 }
 
@@ -114,7 +115,7 @@ func New(m Model, t *tokenizer.Tokenizer, c Config) (*Engine, error) {
 	case l.AudioSamples > 0 && c.SamplingRate < 1:
 		return nil, fmt.Errorf("a sampling rate of %d is none", c.SamplingRate)
 	}
-	e := &Engine{config: c, model: m, tokenizer: t}
+	e := &Engine{config: c, model: m, tokenizer: t, lastID: rand.Uint64() >> 17}
 	e.change = sync.NewCond(&e.mu)
 	e.ended.Go(e.run)
 	return e, nil

@@ -48,7 +48,7 @@ type Engine struct {
 	mu      sync.Mutex // protects all below, and the sequences' progress
 	change  *sync.Cond // there is something to do
 	random  *rand.Rand
-	lastID  uint64
+	lastID  uint64 // begins at random, so that the ids of several engines' answers are different
 	waiting []*sequence
 	running []*sequence // in the order of the model's rows
 	tokens  uint64      // generated so far
@@ -78,7 +78,7 @@ func New(m Model, t *tokenizer.Tokenizer, c Config) (*Engine, error) {
 	if err := m.Bound(c.MaxSequences, c.KVTokens); err != nil {
 		return nil, err
 	}
-	e := &Engine{config: c, model: m, tokenizer: t, random: rand.New(rand.NewPCG(c.Seed, 0x6465636f646572))}
+	e := &Engine{config: c, model: m, tokenizer: t, lastID: rand.Uint64() >> 17, random: rand.New(rand.NewPCG(c.Seed, 0x6465636f646572))}
 	e.change = sync.NewCond(&e.mu)
 	e.ended.Go(e.run)
 	return e, nil
