@@ -38,12 +38,39 @@ func (m *Regression) calibrate(examples []Example, logits [][MostColumns]float32
 	}
 }
 
+// heldOut returns the scores of each example by a calibration on the other folds, by example and
+// column. One on all of them would be true of each example by having seen its label.
+func (m *Regression) heldOut(examples []Example, logits [][MostColumns]float32, folds []int, count int) [][]float64 {
+	held := make([][]float64, len(examples))
+	for fold := range count {
+		var others []Example
+		var known [][MostColumns]float32
+		for i := range examples {
+			if folds[i] != fold {
+				others, known = append(others, examples[i]), append(known, logits[i])
+			}
+		}
+		part := &Regression{columns: slices.Clone(m.columns)}
+		part.calibrate(others, known)
+		part.bin(others, known)
+		for i := range examples {
+			if folds[i] != fold {
+				continue
+			}
+			for c := range part.columns {
+				held[i] = append(held[i], part.columns[c].calibrated(logits[i][c]))
+			}
+		}
+	}
+	return held
+}
+
 // judged is a prediction out of fold, and what it turned out to be.
 type judged struct{ score, label float64 }
 
 // bin sets each column's bins: straight lines between few knots, on which the scores out of
 // fold are true where one slope for all is not enough, and how far below a score the true mean
-// of like predictions may lie.
+// of like predictions may lie. A column without labels gets none.
 func (m *Regression) bin(examples []Example, logits [][MostColumns]float32) {
 	for c := range m.columns {
 		col := &m.columns[c]
@@ -52,6 +79,9 @@ func (m *Regression) bin(examples []Example, logits [][MostColumns]float32) {
 			if y := examples[i].Scores[c]; y == y {
 				list = append(list, judged{col.calibrated(logits[i][c]), float64(y)})
 			}
+		}
+		if len(list) == 0 {
+			continue
 		}
 		slices.SortFunc(list, func(a, b judged) int { return cmp.Compare(a.score, b.score) })
 		n := min(mostBins, max(1, len(list)/leastInBin))

@@ -47,7 +47,7 @@ const (
 var ErrTooFew = errors.New("too few labelled prompts")
 
 // Fit fits a model to the examples, and returns what models that were fitted to the other
-// folds predict for each: calibrated scores by example and column. Copies of a prompt are in
+// folds predict for each, by a calibration on the other folds too: scores by example and column. Copies of a prompt are in
 // one fold. The same examples, columns and options make the same model.
 func Fit(examples []Example, columns []string, o Options) (m *Regression, held [][]float64, err error) {
 	if err := fitFaults(examples, columns); err != nil {
@@ -57,18 +57,11 @@ func Fit(examples []Example, columns []string, o Options) (m *Regression, held [
 	folds := divide(examples, o)
 	logits, coverage := crossFit(examples, folds, columns, o)
 	m = fitted(examples, columns, o)
+	held = m.heldOut(examples, logits, folds, o.Folds)
 	m.calibrate(examples, logits)
 	m.bin(examples, logits)
-	held = make([][]float64, len(examples))
-	for i := range held {
-		held[i] = make([]float64, len(columns))
-		for c := range columns {
-			col := &m.columns[c]
-			held[i][c] = col.calibrated(logits[i][c])
-		}
-	}
 	m.cover(coverage)
-	m.draw(held, o.Seed)
+	m.draw(logits, o.Seed)
 	return m, held, nil
 }
 
@@ -96,7 +89,7 @@ func fitFaults(examples []Example, columns []string) error {
 		}
 	}
 	if len(different) < LeastPrompts {
-		return fmt.Errorf("%w: %d different ones; want %d or more", ErrTooFew, len(different), LeastPrompts)
+		return fmt.Errorf("%w: %d without copies; want %d or more", ErrTooFew, len(different), LeastPrompts)
 	}
 	for c, n := range counts {
 		if n < LeastLabels {
@@ -218,13 +211,13 @@ func (m *Regression) cover(coverage []float64) {
 	m.sparse = float32(min(at(sparsePart), at(densePart)-leastSpread))
 }
 
-// draw keeps the predictions for some prompts.
-func (m *Regression) draw(held [][]float64, seed uint64) {
-	n := min(mostDrawn, len(held))
+// draw keeps the predictions for some prompts, of which it has the logits.
+func (m *Regression) draw(logits [][MostColumns]float32, seed uint64) {
+	n := min(mostDrawn, len(logits))
 	m.drawn = make([]uint8, 0, n*len(m.columns))
-	for _, i := range rand.New(rand.NewPCG(seed, 0x647261776e)).Perm(len(held))[:n] {
-		for _, p := range held[i] {
-			m.drawn = append(m.drawn, uint8(math.Round(p*255)))
+	for _, i := range rand.New(rand.NewPCG(seed, 0x647261776e)).Perm(len(logits))[:n] {
+		for c := range m.columns {
+			m.drawn = append(m.drawn, uint8(math.Round(m.columns[c].calibrated(logits[i][c])*255)))
 		}
 	}
 }

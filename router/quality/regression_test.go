@@ -87,6 +87,29 @@ func TestPredictionsAreTrue(t *testing.T) {
 	}
 }
 
+// Labels that are drawn at random are predicted no better out of fold than by their mean: a
+// calibration that had seen them would be.
+func TestNoiseIsNotPredicted(t *testing.T) {
+	var wrong, labels float64
+	for seed := range uint64(20) {
+		examples, _ := made(200, seed)
+		random := rand.New(rand.NewPCG(seed, 2))
+		for i := range examples {
+			examples[i].Scores = []float32{right(0.5, random), right(0.5, random)}
+		}
+		_, held := fit(t, examples)
+		for i, row := range held {
+			for c, score := range row {
+				d := score - float64(examples[i].Scores[c])
+				wrong, labels = wrong+d*d, labels+1
+			}
+		}
+	}
+	if mean := wrong / labels; mean < 0.25 {
+		t.Errorf("the mean squared error is %.4f; 0.5 for every prompt has 0.25", mean)
+	}
+}
+
 func TestLowerBoundsHold(t *testing.T) {
 	examples, _ := made(600, 2)
 	m, _ := fit(t, examples)
