@@ -11,11 +11,11 @@ import (
 	"gearshift/workloads/prompts"
 )
 
-// far is by how much a quality that a scenario declares may differ from the mean score of
-// labels without a word.
+// far bounds the difference between a quality that a scenario declares and the mean score of
+// labels: a larger one is reported.
 const far = 0.05
 
-// Against says what of a scenario does not go with the labels' models: variants without a
+// Against lists contradictions between a scenario and the labels: variants without a
 // score, and qualities far from the mean scores. It is empty if everything does.
 func Against(s *scenario.Scenario, set *labels.Set) (found []string) {
 	for v, column := range s.Columns() {

@@ -5,7 +5,7 @@ import "math"
 // mostBins is the number of equal parts of the range of predictions.
 const mostBins = 10
 
-// Column is how the scores of one model are predicted.
+// Column measures the predictions of one model's scores.
 type Column struct {
 	Name   string  `json:"name"`
 	Labels int     `json:"labels"`

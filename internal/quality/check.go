@@ -39,7 +39,7 @@ type Drift struct {
 	Drifted bool    `json:"drifted"` // by more than chance explains, at 95 %
 }
 
-// strange is how sure a predictor is of a prompt that is unlike those that it was fitted on.
+// strange bounds the sureness of a predictor of prompts unlike those that it was fitted on.
 const strange = 0.5
 
 // CheckOn judges a stored predictor by labelled prompts.

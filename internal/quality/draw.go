@@ -8,7 +8,7 @@ import (
 	"gearshift/env/evaluation/report"
 )
 
-// mostDrawn is the number of models whose reliability is drawn: more lines are not told apart.
+// mostDrawn is the number of models whose reliability is drawn: more lines are hard to distinguish.
 const mostDrawn = 5
 
 // Picture returns an SVG file of the gain by share of the main pair, and below it of how true

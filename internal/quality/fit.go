@@ -57,7 +57,7 @@ func predicted(set *labels.Set, held [][]float64) *Predicted {
 	return p
 }
 
-// Prediction is what a predictor says of one prompt.
+// Prediction holds the predicted scores of one prompt, by model.
 type Prediction struct {
 	Scores map[string]float64 `json:"scores"`
 	Sure   float64            `json:"sure"`

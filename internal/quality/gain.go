@@ -12,7 +12,7 @@ import (
 // Points is the number of equal steps in which [Pair.Curve] goes from no traffic to all of it.
 const Points = 20
 
-// resamples is how many times the prompts are drawn for an interval.
+// resamples is the number of times that the prompts are drawn for an interval.
 const resamples = 1000
 
 // Pair compares who answers which share of the traffic: the larger of two models gets those
@@ -30,7 +30,7 @@ type Pair struct {
 	// where the prompts are of one task; 95 % intervals over prompts.
 	Gain     evaluation.Interval  `json:"gain"`
 	OverTask *evaluation.Interval `json:"gain_over_task,omitempty"`
-	// Oracle is the gain of who knows all scores.
+	// Oracle is the gain of a choice by the true scores.
 	Oracle float64 `json:"oracle_gain"`
 	// Enough reports whether the interval of the gain, over the tasks' means if there are
 	// several tasks, lies above zero. If it does not, about More further labels would have

@@ -60,7 +60,7 @@ func pick[T any](row []T, places []int) []T {
 	return out
 }
 
-// Report is how well a predictor predicts prompts that it has not seen.
+// Report measures a predictor on prompts that it has not seen.
 type Report struct {
 	Prompts int      `json:"prompts"`
 	Tasks   int      `json:"tasks"` // that the prompts are of

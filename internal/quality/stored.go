@@ -11,7 +11,7 @@ import (
 )
 
 // Save stores the predictor under the name, with what it was fitted to and how it was judged.
-// Given is whether its key was given, and is not the store's.
+// Given reports that its key was given, and is not the store's.
 func (f *Fitted) Save(to *checkpoints.Predictors, name string, set *labels.Set, seed uint64, given bool, now time.Time) (ref checkpoints.Ref, removed []int, err error) {
 	evaluation, err := json.Marshal(f.Report.Summary())
 	if err != nil {

@@ -219,15 +219,22 @@ func inProduction(store *checkpoints.Store, rule string) error {
 }
 
 func newPolicyRemove(store func() *checkpoints.Store) *cobra.Command {
+	return RemoveCommand("Remove a version, or a whole policy", policies.StoredRef,
+		func(ref checkpoints.Ref, force bool) ([]int, error) { return store().Remove(ref, force) })
+}
+
+// RemoveCommand returns the command `rm` of policies or predictors, by how their names are read and
+// how versions are removed.
+func RemoveCommand(short string, parse func(string) (checkpoints.Ref, error), remove func(checkpoints.Ref, bool) ([]int, error)) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "rm NAME[@VERSION]", Short: "Remove a version, or a whole policy", Args: cli.One,
+		Use: "rm NAME[@VERSION]", Short: short, Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
-			ref, err := policies.StoredRef(args[0])
+			ref, err := parse(args[0])
 			if err != nil {
 				return err
 			}
-			removed, err := store().Remove(ref, force)
+			removed, err := remove(ref, force)
 			if err != nil {
 				return err
 			}

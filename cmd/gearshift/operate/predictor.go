@@ -19,18 +19,27 @@ type predictorOrder struct {
 	Share     float64 `json:"share,omitempty"`
 }
 
-// PredictorCommands are the commands of `gearshift quality` that act on a router that runs.
+// PredictorCommands returns the commands of `gearshift quality` that act on a router that runs.
 func PredictorCommands() []*cobra.Command {
 	return []*cobra.Command{newPredictorStatus(), newPredictorShadow(), newPredictorCanary(), newPredictorEnd()}
 }
 
-// orderPredictor gives an order about predictors, and prints them as they are after it.
-func (o *operator) orderPredictor(c *cobra.Command, order string, body predictorOrder) error {
-	var now quality.Report
-	if err := o.ask(c.Context(), http.MethodPost, "/admin/quality/"+order, body, &now); err != nil {
-		return err
+// ordering has c give an order about predictors, and print them as they are after it. Its argument,
+// if it takes one, names the predictor.
+func (body *predictorOrder) ordering(c *cobra.Command, order string) *cobra.Command {
+	var o operator
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			body.Predictor = args[0]
+		}
+		var now quality.Report
+		if err := o.ask(c.Context(), http.MethodPost, "/admin/quality/"+order, body, &now); err != nil {
+			return err
+		}
+		return writePredictors(c.OutOrStdout(), now)
 	}
-	return writePredictors(c.OutOrStdout(), now)
+	o.flags(c, localAdmin())
+	return c
 }
 
 func newPredictorStatus() *cobra.Command {
@@ -43,47 +52,32 @@ which sizes get the prompts for which the gain of the best size is predicted to 
 }
 
 func newPredictorShadow() *cobra.Command {
-	var o operator
-	c := &cobra.Command{
+	return new(predictorOrder).ordering(&cobra.Command{
 		Use: "shadow NAME[@VERSION]", Short: "Have a predictor predict in a running router, to no effect", Args: cli.One,
 		Long: `Have a predictor predict for all requests of a running router in addition to the one in charge, to no
 effect. gearshift quality status shows how the two compare. NAME alone is its newest version.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			return o.orderPredictor(c, "shadow", predictorOrder{Predictor: args[0]})
-		},
-	}
-	o.flags(c, localAdmin())
-	return c
+	}, "shadow")
 }
 
 func newPredictorCanary() *cobra.Command {
-	var o operator
-	var share float64
-	c := &cobra.Command{
+	var body predictorOrder
+	c := body.ordering(&cobra.Command{
 		Use: "canary NAME[@VERSION]", Short: "Have a predictor predict for a share of a running router's requests", Args: cli.One,
 		Long: `Have a predictor predict for a share of a running router's requests, which are drawn at random.
 gearshift quality status shows how both sides fare. NAME alone is its newest version.`,
 		Example: "  gearshift quality canary mine@4 --share 0.1",
-		RunE: func(c *cobra.Command, args []string) error {
-			return o.orderPredictor(c, "canary", predictorOrder{Predictor: args[0], Share: share})
-		},
-	}
-	o.flags(c, localAdmin())
-	c.Flags().Float64Var(&share, "share", 0.1, "`part` of the requests, above 0 and at most 1")
+	}, "canary")
+	c.Flags().Float64Var(&body.Share, "share", 0.1, "`part` of the requests, above 0 and at most 1")
 	return c
 }
 
 func newPredictorEnd() *cobra.Command {
-	var o operator
-	c := &cobra.Command{
+	return new(predictorOrder).ordering(&cobra.Command{
 		Use: "end", Short: "End the trial of a predictor in a running router", Args: cli.None,
-		RunE: func(c *cobra.Command, _ []string) error { return o.orderPredictor(c, "end", predictorOrder{}) },
-	}
-	o.flags(c, localAdmin())
-	return c
+	}, "end")
 }
 
-// writePredictors prints what predicts, and by task what came of it.
+// writePredictors prints the predictors in charge and on trial, with their figures by task.
 func writePredictors(w io.Writer, r quality.Report) error {
 	var b strings.Builder
 	if r.InCharge == nil {

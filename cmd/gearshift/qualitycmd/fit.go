@@ -63,7 +63,7 @@ gives another, by which a fit can be repeated in another store.`,
 	return c
 }
 
-// fitResult is what fit prints.
+// fitResult is the output of fit as JSON.
 type fitResult struct {
 	Predictor string          `json:"predictor"`
 	SHA256    string          `json:"sha256"`

@@ -9,9 +9,9 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/cmd/gearshift/operate"
 	"gearshift/internal/output"
 	"gearshift/internal/quality"
-	"gearshift/internal/training/policies"
 )
 
 // loader loads the predictor that a flag names.
@@ -123,21 +123,9 @@ away.`,
 }
 
 func newRemove() *cobra.Command {
-	var force bool
-	c := &cobra.Command{Use: "rm NAME[@VERSION]", Short: "Remove a version of a predictor, or all of them", Args: cli.One}
-	store := storeFlag(c)
-	c.Flags().BoolVar(&force, "force", false, "remove it even if it is in production")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		ref, err := checkpoints.ParsePredictorRef(args[0])
-		if err != nil {
-			return err
-		}
-		removed, err := store().Remove(ref, force)
-		if err != nil {
-			return err
-		}
-		policies.TellRemoved(c.OutOrStdout(), ref.Name, removed, "")
-		return nil
-	}
+	var store func() *checkpoints.Predictors
+	c := operate.RemoveCommand("Remove a version of a predictor, or all of them", checkpoints.ParsePredictorRef,
+		func(ref checkpoints.Ref, force bool) ([]int, error) { return store().Remove(ref, force) })
+	store = storeFlag(c)
 	return c
 }

@@ -14,7 +14,7 @@ import (
 // prefix marks the columns of models in a file that has others too.
 const prefix = "score."
 
-// header is what the columns of a file of CSV are, by their places; -1 for none.
+// header holds the places of the columns in a file of CSV; -1 for none.
 type header struct {
 	prompt, task, group int
 	models              map[int]string

@@ -22,7 +22,7 @@ import (
 	"gearshift/workloads/traces"
 )
 
-// Set is what the files hold, in their order. The columns are in the order in which they were
+// Set holds the prompts of the files, in their order. The columns are in the order in which they were
 // first met, or in that of [Options.Columns].
 type Set struct {
 	prompts.Set
@@ -35,7 +35,7 @@ type Source struct {
 	SHA256 string // of its bytes
 }
 
-// Options say what of the files is read.
+// Options choose what is read of the files.
 type Options struct {
 	// Columns are the models whose scores are read, in this order; others are ignored. Empty
 	// reads all.
@@ -154,7 +154,7 @@ func csvNamed(path string) bool {
 	return strings.EqualFold(filepath.Ext(strings.TrimSuffix(strings.ToLower(path), ".gz")), ".csv")
 }
 
-// score is that of one model.
+// score is a score of one model.
 type score struct {
 	model string
 	value float64
@@ -212,7 +212,7 @@ func (r *reader) check(s score) error {
 	return nil
 }
 
-// folded is what two spellings of a model have in common: case, and marks between words.
+// folded returns a model's name without differences of case and of marks between words.
 func folded(name string) string {
 	return strings.Map(func(c rune) rune {
 		if strings.ContainsRune(" _.-/:", c) {
@@ -262,5 +262,5 @@ func (r *reader) names() string {
 // Example is a line of a file.
 const Example = `{"prompt": "What is 2 + 2?", "scores": {"large": 1, "small": 0}}`
 
-// errLong is what a scanner's error of a long line becomes.
+// errLong replaces a scanner's error of a long line.
 var errLong = errors.New("the line is too long")

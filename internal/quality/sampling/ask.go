@@ -21,7 +21,7 @@ const (
 	firstPause = time.Second
 )
 
-// framing is what a chat template adds to a prompt, in tokens, at most.
+// framing bounds the tokens that a chat template adds to a prompt.
 const framing = 32
 
 // score asks every size, and returns the scores of their answers.

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// errBudget is that a prompt, or a further attempt at it, does not fit into the budget.
+// errBudget reports that a prompt, or a further attempt at it, does not fit into the budget.
 var errBudget = errors.New("the budget is used up")
 
 // budget counts tokens. What prompts under way may take is reserved, so that the limit holds as
@@ -24,10 +24,10 @@ func newBudget(limit int) *budget {
 	return b
 }
 
-// share is what is reserved for one prompt.
+// share holds the tokens that are reserved for one prompt.
 type share struct {
 	of   *budget
-	left int // is guarded by the budget's mutex
+	left int // protected by the budget's mutex
 }
 
 // reserve takes tokens for a prompt. While they do not fit it waits for other prompts, which may

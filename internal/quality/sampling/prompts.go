@@ -15,7 +15,7 @@ import (
 	"gearshift/workloads/traces"
 )
 
-// Prompt is a text to ask, with what its answers are held against.
+// Prompt is a text to ask, with a scorer of its answers.
 type Prompt struct {
 	Text, Task string
 	Group      json.RawMessage // for the reader's own use; nil if there is none
@@ -23,7 +23,7 @@ type Prompt struct {
 	Score scoring.Scorer
 }
 
-// key returns what prompts are told apart by.
+// key distinguishes prompts: by task and text.
 func (p *Prompt) key() string { return p.Task + "\x00" + p.Text }
 
 // longestLine bounds a line of prompts, in bytes: labels of longer ones could not be read.

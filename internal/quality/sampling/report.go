@@ -7,7 +7,7 @@ import (
 	"gearshift/internal/calibrate/loadgen"
 )
 
-// Report is what came of a run.
+// Report counts the labels, failures and tokens of a run.
 type Report struct {
 	// Prompts were to be asked; Labelled have a label now, Failed were given up.
 	Prompts, Labelled, Failed int
@@ -50,7 +50,7 @@ func (s *SizeReport) add(a loadgen.Completion) {
 	}
 }
 
-// Left returns how many prompts were not asked.
+// Left returns the number of prompts that were not asked.
 func (r *Report) Left() int { return r.Prompts - r.Labelled - r.Failed }
 
 // Write prints the report.

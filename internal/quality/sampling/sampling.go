@@ -40,7 +40,7 @@ type Config struct {
 	// MaxTokens bounds each answer, Budget the tokens of all prompts and answers; 0 is no bound.
 	MaxTokens int
 	Budget    int
-	// Concurrency is how many prompts are with the engines at once.
+	// Concurrency is the number of prompts that are with the engines at once.
 	Concurrency int
 	// Write takes each label as soon as it is known, one at a time.
 	Write func(Label) error
@@ -50,7 +50,7 @@ type Config struct {
 	Progress func(done, total int)
 }
 
-// mostFailures is how many prompts may fail in a row: engines that are gone would only cost tokens.
+// mostFailures bounds the prompts that fail in a row: engines that are gone would only cost tokens.
 const mostFailures = 20
 
 // run is a sampling under way.

@@ -30,7 +30,7 @@ type bench struct {
 	fitted, used []int // places of the prompts that are fitted to, and of those that are played
 }
 
-// arm is what decisions know of prompts.
+// arm names what decisions know of prompts.
 type arm struct {
 	name     string
 	scenario *scenario.Scenario

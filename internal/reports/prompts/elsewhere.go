@@ -15,7 +15,7 @@ import (
 // few groups are left out one by one; of more, half are at random.
 const few = 8
 
-// split is what a fit to some prompts gives on the others.
+// split measures a fit to some prompts on the others.
 type split struct {
 	sure  float64
 	pairs []tested

@@ -15,7 +15,7 @@ type column struct {
 	held [][]float64
 }
 
-// gain compares who knows what of a prompt, out of fold.
+// gain compares ways to choose by the prompt, out of fold.
 func (s *study) gain(ctx context.Context, p *reports.Part) error {
 	p.Say("The larger model answers a share of the prompts: those where most is gained by it, as predicted from the other four of five folds. Gains are in the mean score of all prompts over random, in the mean over all shares. Intervals are of 1,000 resamples of the prompts; differences are paired by them. " +
 		"Random is what the task's mean gives where prompts name no task. The nearest 40 prompts, by the cosine of their words, and the matrix factorisation (RouteLLM's, arXiv 2406.18665) are rebuilt from their papers on the same labels, folds and hashed words: no model that embeds prompts is at hand, so that a published router with one may do better.")

@@ -11,7 +11,7 @@ import (
 	"gearshift/router/quality"
 )
 
-// drawn is what a draw of labels gives on the other prompts.
+// drawn measures a draw of labels on the other prompts.
 type drawn struct {
 	gains [3]float64 // predicted, neighbours, factors
 	calibration

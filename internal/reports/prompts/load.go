@@ -16,7 +16,7 @@ import (
 // bursts are workloads with bursts, and steady ones have a rate throughout.
 var bursts, steady = []string{"u1", "u2"}, []string{"stable:3", "stable:6", "stable:12", "stable:24", "stable:36"}
 
-// mostBars is how many contestants of a workload a figure shows.
+// mostBars bounds the contestants of a workload in a figure.
 const mostBars = 6
 
 // load shows what predictions are worth where sizes are chosen by load too.

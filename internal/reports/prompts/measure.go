@@ -9,7 +9,7 @@ import (
 	"gearshift/env/evaluation"
 )
 
-// resamples is how many times prompts are drawn for an interval.
+// resamples is the number of times that prompts are drawn for an interval.
 const resamples = 1000
 
 // ranking is prompts in the order in which the larger model gets them: those first where most is
@@ -128,7 +128,7 @@ func (p pair) expected(held [][]float64) []float64 {
 // parts is the number of parts, of as many prompts each, by which calibration is measured.
 const parts = 10
 
-// calibration is how true predictions of one column are.
+// calibration measures how far predictions of one column are off.
 type calibration struct {
 	off    float64 // by how much a part's mean prediction differs from its mean score, in the mean
 	chance float64 // and would if predictions were true: scores of a part vary

@@ -18,7 +18,7 @@ type method struct {
 	fit func(x *set, train []int, seed uint64) (predict func(i int, dst []float64), err error)
 }
 
-// near is how many labelled prompts a prediction by neighbours is the mean of, and a fifth of them
+// near is the number of labelled prompts whose mean is a prediction by neighbours, and a fifth of them
 // all if that is fewer.
 const near = 40
 
@@ -65,7 +65,7 @@ func groupMeans(x *set, train []int, _ uint64) (func(int, []float64), error) {
 	}, nil
 }
 
-// folds is how many parts prompts are divided into, of which each is predicted from the others.
+// folds is the number of parts of the prompts; each part is predicted from the others.
 const folds = 5
 
 // fold returns the fold of each prompt. Equal prompts are in the same.

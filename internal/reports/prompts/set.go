@@ -11,7 +11,7 @@ import (
 	"gearshift/workloads/prompts"
 )
 
-// key is what words are hashed under: figures do not depend on a store.
+// key hashes words: figures do not depend on a store.
 const key = 0x70726f6d707473
 
 // set is labelled prompts of some models, and which of them are compared.

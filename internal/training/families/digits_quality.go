@@ -169,17 +169,22 @@ func exported(split *data.Split, folder string) (answer classify, end func(), er
 		if err != nil {
 			return nil, err
 		}
-		request, err := http.NewRequest(http.MethodPost, backend.ClassifyPath, bytes.NewReader(body))
-		if err != nil {
-			return nil, err
-		}
-		response, err := engine.RoundTrip(request)
-		if err != nil {
-			return nil, err
-		}
-		return labelsOf(response, n)
+		return labelsBy(engine, body, n)
 	}
 	return answer, func() { engine.Close(); giveBack() }, nil
+}
+
+// labelsBy has an engine classify the n inputs of a request's body.
+func labelsBy(engine http.RoundTripper, body []byte, n int) ([]int, error) {
+	request, err := http.NewRequest(http.MethodPost, backend.ClassifyPath, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	response, err := engine.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	return labelsOf(response, n)
 }
 
 // part is one of the inputs of a request to classify.

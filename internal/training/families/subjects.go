@@ -30,7 +30,7 @@ const (
 	subjectsContext   = 1024 // tokens, more than a question has bytes
 	// subjectsSteps is for how many steps a wide model is trained. A narrow one, whose steps take less, is trained longer.
 	subjectsSteps = 100
-	// wordsOfWidth is how many words a model knows for each of its width, and mostWords how many at most.
+	// wordsOfWidth is the number of words that a model knows for each of its width, up to mostWords.
 	wordsOfWidth = 8
 	mostWords    = 6000
 )

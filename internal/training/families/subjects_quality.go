@@ -1,7 +1,6 @@
 package families
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -12,7 +11,6 @@ import (
 
 	"gearshift/internal/onnxruntime"
 	"gearshift/internal/scenario"
-	"gearshift/serving/backend"
 	"gearshift/serving/backend/models"
 	"gearshift/workloads/subjects"
 )
@@ -22,9 +20,9 @@ type SubjectsQuality struct {
 	Model string `json:"model"`
 	Seed  uint64 `json:"seed"`
 	Steps int    `json:"training_steps"`
-	// Words is how many words the model knows; it sees others as their letters.
+	// Words is the number of words that the model knows; it sees others as their letters.
 	Words int `json:"words"`
-	// CountedBy is what computed: the exported file, or the network that was trained.
+	// CountedBy names what computed: the exported file, or the network that was trained.
 	CountedBy     string  `json:"counted_by"`
 	HeldOut       int     `json:"held_out"` // questions
 	Right         int     `json:"right"`
@@ -95,15 +93,7 @@ func askSubjects(engine http.RoundTripper, model string, part []subjects.Questio
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequest(http.MethodPost, backend.ClassifyPath, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	response, err := engine.RoundTrip(request)
-	if err != nil {
-		return nil, err
-	}
-	return labelsOf(response, len(part))
+	return labelsBy(engine, body, len(part))
 }
 
 // Lines is the accuracy as text.

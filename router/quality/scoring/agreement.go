@@ -19,7 +19,7 @@ func agreement(reference string) (Scorer, error) {
 	return func(answer string) float64 { return read(answer).agree(want) }, nil
 }
 
-// reading is what answers are compared by.
+// reading holds what an answer says, to compare it with others.
 type reading struct {
 	normal   string
 	letter   byte // that it settles on; 0 if there is none

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Verdict is which of two answers a judge finds better.
+// Verdict names the answer that a judge prefers, of two.
 type Verdict int8
 
 // The verdicts of a judge.

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// Reference is what the answers to a prompt are held against.
+// Reference is the right answer to a prompt, or a schema that answers must be valid by.
 type Reference struct {
 	// Answers are texts of which each is right.
 	Answers []string

@@ -1,5 +1,5 @@
 // Package scoring values the answer that a model gave to a prompt, from 0 to 1, by its text alone.
-// The labels that predictors are fitted to come from it: answers are held against a given one,
+// The labels that predictors are fitted to come from it: answers are compared with a given one,
 // against a schema, against the largest size's answer, or compared by a judge, whose verdicts it
 // reads. It asks no engine.
 package scoring

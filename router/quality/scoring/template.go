@@ -21,7 +21,7 @@ Answer B:
 Give your reason in one sentence. Then end with [[A]] if answer A is better, [[B]] if answer B is better, or
 [[tie]] if they are equally good.`
 
-// marks are what a template must have: each stands for a text.
+// marks lists the places of texts that a template must have.
 var marks = []string{"{{prompt}}", "{{a}}", "{{b}}"}
 
 // CheckTemplate returns an error if a judge's prompt lacks the place of the question or of an answer.
