@@ -90,6 +90,9 @@ func (m *Regression) bin(examples []Example, logits [][MostColumns]float32) {
 			bins[b].knot(list[b*len(list)/n : (b+1)*len(list)/n])
 		}
 		monotone(bins)
+		for b := range bins {
+			bins[b].is = (1-slope)*bins[b].is + slope*bins[b].at
+		}
 		col.bins = bins
 		col.floor = 1
 		for b := range bins {
@@ -97,6 +100,10 @@ func (m *Regression) bin(examples []Example, logits [][MostColumns]float32) {
 		}
 	}
 }
+
+// slope is the least one between knots. Were it 0, many prompts would have the same score, and a
+// small change of the weights would move all of them at once.
+const slope = 0.2
 
 // prior is how many labels that are as predicted a knot begins with.
 const prior = 25
