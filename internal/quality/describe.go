@@ -31,7 +31,7 @@ type Stored struct {
 
 // Describe describes an entry with its report.
 func Describe(e checkpoints.Entry) (*Stored, error) {
-	r, err := ReportOf(e)
+	r, err := reportOf(e)
 	if err != nil {
 		return nil, err
 	}

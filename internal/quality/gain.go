@@ -49,8 +49,8 @@ type Point struct {
 	Oracle float64             `json:"oracle_gain"`
 }
 
-// Reached returns the part of the oracle's gain that is reached.
-func (p *Pair) Reached() float64 {
+// reached returns the part of the oracle's gain that is reached.
+func (p *Pair) reached() float64 {
 	if p.Oracle <= 0 {
 		return 0
 	}

@@ -39,7 +39,7 @@ func (r *Report) writePairs(w io.Writer, main *Pair) {
 			others++
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s%+.4f\t%.0f %%\n", p.Small, p.Large, evaluation.Signed(p.Gain), over(p), p.Oracle, 100*p.Reached())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s%+.4f\t%.0f %%\n", p.Small, p.Large, evaluation.Signed(p.Gain), over(p), p.Oracle, 100*p.reached())
 	}
 	t.Flush()
 	if others > 0 {

@@ -65,7 +65,7 @@ func TestGainOfWordsThatTell(t *testing.T) {
 	if main.Small != "small" || main.Large != "large" || !main.Enough || !r.Enough() || main.OverTask != nil {
 		t.Fatalf("the main pair is %+v", main)
 	}
-	if main.Gain.Lo < 0.05 || main.Gain.Mean > main.Oracle || main.Reached() < 0.4 {
+	if main.Gain.Lo < 0.05 || main.Gain.Mean > main.Oracle || main.reached() < 0.4 {
 		t.Errorf("gain %v, oracle %v", main.Gain, main.Oracle)
 	}
 	if first, last := main.Curve[0], main.Curve[Points]; len(main.Curve) != Points+1 || math.Abs(first.Gain.Mean)+math.Abs(last.Gain.Mean) > 1e-9 || main.Curve[Points/2].Gain.Mean < main.Gain.Mean {

@@ -35,13 +35,13 @@ func Load(from *checkpoints.Predictors, ref checkpoints.Ref) (*Fitted, checkpoin
 	if err != nil {
 		return nil, entry, fmt.Errorf("cannot load predictor %q: %w", entry.Ref(), err)
 	}
-	report, err := ReportOf(entry)
+	report, err := reportOf(entry)
 	return &Fitted{m, report}, entry, err
 }
 
-// ReportOf returns the report that a predictor was stored with. One that was stored without is
+// reportOf returns the report that a predictor was stored with. One that was stored without is
 // empty.
-func ReportOf(e checkpoints.Entry) (*Report, error) {
+func reportOf(e checkpoints.Entry) (*Report, error) {
 	r := &Report{}
 	if e.Predictor == nil || len(e.Predictor.Evaluation) == 0 {
 		return r, nil
@@ -54,7 +54,7 @@ func ReportOf(e checkpoints.Entry) (*Report, error) {
 
 // Admit returns an error unless the report of a stored predictor warrants its promotion.
 func Admit(e checkpoints.Entry) error {
-	r, err := ReportOf(e)
+	r, err := reportOf(e)
 	if err != nil {
 		return err
 	}

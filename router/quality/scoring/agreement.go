@@ -23,7 +23,7 @@ func agreement(reference string) (Scorer, error) {
 type reading struct {
 	normal   string
 	letter   byte // that it settles on; 0 if there is none
-	number   Quantity
+	number   quantity
 	isNumber bool
 }
 

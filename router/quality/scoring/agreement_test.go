@@ -24,7 +24,7 @@ func TestAgree(t *testing.T) {
 		{"yes", "no", 0},
 		{"", "no", 0},
 	} {
-		got, err := Score(Agreement, c.answer, c.other)
+		got, err := scoreOf(Agreement, c.answer, c.other)
 		if err != nil || math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%q and %q: %v, %v; want %v", c.answer, c.other, got, err, c.want)
 		}

@@ -22,11 +22,11 @@ var (
 	mentioned = regexp.MustCompile(`\(([A-Ja-j])\)|\b(?i:option|choice|answer)\s+\W?([A-J])\b|\b([B-HJ])(?:[^\pL\pN'’]|$)`)
 )
 
-// ParseChoice returns the letter, A to J, that an answer settles on; false if there is none. In
+// parseChoice returns the letter, A to J, that an answer settles on; false if there is none. In
 // this order it looks for the last letter that is stated as the answer, for a line that begins
 // with a letter, if all that do have the same one, and for the last letter that is mentioned. Of
 // a long text it reads the end.
-func ParseChoice(text string) (letter byte, ok bool) {
+func parseChoice(text string) (letter byte, ok bool) {
 	text = end(text)
 	if letter, ok = stated(text); ok {
 		return letter, true
@@ -45,7 +45,7 @@ func end(text string) string {
 	return text[max(0, len(text)-longest):]
 }
 
-// stated is [ParseChoice] without letters that are only mentioned.
+// stated is [parseChoice] without letters that are only mentioned.
 func stated(text string) (letter byte, ok bool) {
 	text = end(text)
 	for _, m := range settled.FindAllStringSubmatch(text, -1) {
@@ -76,12 +76,12 @@ func word(letter, after string) bool {
 func upper(letter string) byte { return letter[0] &^ 0x20 }
 
 func choice(reference string) (Scorer, error) {
-	want, ok := ParseChoice(reference)
+	want, ok := parseChoice(reference)
 	if !ok {
 		return nil, fmt.Errorf("the answer %q has no letter from A to J", reference)
 	}
 	return func(answer string) float64 {
-		got, ok := ParseChoice(answer)
+		got, ok := parseChoice(answer)
 		return worth(ok && got == want)
 	}, nil
 }

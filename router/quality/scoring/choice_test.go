@@ -44,12 +44,12 @@ func TestParseChoice(t *testing.T) {
 		"Let me see.\n\nC": 'C',
 		"答案是 (B)":          'B',
 	} {
-		if got, ok := ParseChoice(text); !ok || got != want {
+		if got, ok := parseChoice(text); !ok || got != want {
 			t.Errorf("%q: %q, %v; want %q", text, got, ok, want)
 		}
 	}
 	for _, text := range []string{"", "none of these", "I think so.", "A dog barks", "The answer is a dog", "K", "Because", "B's", "42"} {
-		if got, ok := ParseChoice(text); ok {
+		if got, ok := parseChoice(text); ok {
 			t.Errorf("%q settles on %q; want nothing", text, got)
 		}
 	}
@@ -65,7 +65,7 @@ func TestScoreOfChoices(t *testing.T) {
 		{"C", "The answer is (B).", 0},
 		{"C", "I do not know.", 0},
 	} {
-		got, err := Score(Choice, c.answer, c.reference)
+		got, err := scoreOf(Choice, c.answer, c.reference)
 		if err != nil || got != c.want {
 			t.Errorf("%q against %q: %v, %v; want %v", c.answer, c.reference, got, err, c.want)
 		}
@@ -78,14 +78,14 @@ func FuzzParseChoice(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, ok := ParseChoice(text)
+		got, ok := parseChoice(text)
 		if !ok {
 			return
 		}
 		if got < 'A' || got > 'J' {
 			t.Fatalf("%q settles on %q", text, got)
 		}
-		if again, ok := ParseChoice("(" + string(got) + ")"); !ok || again != got {
+		if again, ok := parseChoice("(" + string(got) + ")"); !ok || again != got {
 			t.Fatalf("(%c) settles on %q, %v", got, again, ok)
 		}
 	})

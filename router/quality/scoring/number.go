@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Quantity is a number as a text states it.
-type Quantity struct {
+// quantity is a number as a text states it.
+type quantity struct {
 	Value float64
 	// Decimals are the digits after the point, -1 for a fraction or a power of ten, which have
 	// as many as there are.
@@ -23,7 +23,7 @@ const nearest = 0.02
 // Equal reports whether two numbers are the same, or one of them is the other rounded to the
 // decimals that it states, which whole numbers do not: 0.33 is 1/3 and 3.14 is 3.14159, but 18
 // is not 18.4. 45 % is 45, and it is 0.45.
-func (q Quantity) Equal(o Quantity) bool {
+func (q quantity) Equal(o quantity) bool {
 	if q.near(o) {
 		return true
 	}
@@ -37,7 +37,7 @@ func (q Quantity) Equal(o Quantity) bool {
 }
 
 // ofOne returns a percentage as a number of one.
-func (q Quantity) ofOne() Quantity {
+func (q quantity) ofOne() quantity {
 	q.Value /= 100
 	if q.Decimals >= 0 {
 		q.Decimals += 2
@@ -45,7 +45,7 @@ func (q Quantity) ofOne() Quantity {
 	return q
 }
 
-func (q Quantity) near(o Quantity) bool {
+func (q quantity) near(o quantity) bool {
 	off, size := math.Abs(q.Value-o.Value), max(math.Abs(q.Value), math.Abs(o.Value))
 	const digits = 1e-12 // what is lost where fractions are computed
 	if off <= digits*size {
@@ -59,20 +59,20 @@ func (q Quantity) near(o Quantity) bool {
 }
 
 func number(reference string) (Scorer, error) {
-	want, ok := ParseNumber(reference)
+	want, ok := parseNumber(reference)
 	if !ok {
 		return nil, fmt.Errorf("the answer %q has no number", reference)
 	}
 	return func(answer string) float64 {
-		got, ok := ParseNumber(answer)
+		got, ok := parseNumber(answer)
 		return worth(ok && got.Equal(want))
 	}, nil
 }
 
-// LastNumber returns the last number of a text; false if it has none. It reads signs, thousands
+// lastNumber returns the last number of a text; false if it has none. It reads signs, thousands
 // separated by commas or narrow spaces, decimals after a point, powers of ten (1.5e6), fractions
 // (3/4, 1 1/2, \frac{3}{4}) and percentages. Digits that go on a word, as in x2, are none.
-func LastNumber(text string) (last Quantity, ok bool) {
+func lastNumber(text string) (last quantity, ok bool) {
 	end := -1 // of the last number
 	for i := 0; i < len(text); {
 		q, n := fraction(text[i:])
@@ -99,7 +99,7 @@ func LastNumber(text string) (last Quantity, ok bool) {
 
 // mixed reports whether a fraction at a position goes on the whole number that ended before it,
 // as in 1 1/2.
-func mixed(text string, end, at int, whole, q Quantity) bool {
+func mixed(text string, end, at int, whole, q quantity) bool {
 	return end >= 0 && at == end+1 && text[end] == ' ' && whole.Decimals == 0 && whole.Value >= 0 && !whole.Percent &&
 		q.Decimals < 0 && q.Value < 1
 }
@@ -122,7 +122,7 @@ func negative(before string) bool {
 
 // ratio reads a number, or two with a slash between them, and returns its length. What has two
 // slashes is a date, of which it reads the first number.
-func ratio(text string, at int) (Quantity, int) {
+func ratio(text string, at int) (quantity, int) {
 	over, n := decimal(text[at:])
 	if n == 0 || at > 0 && text[at-1] == '/' || !strings.HasPrefix(text[at+n:], "/") {
 		return over, n
@@ -131,13 +131,13 @@ func ratio(text string, at int) (Quantity, int) {
 	if m == 0 || under.Value == 0 || strings.HasPrefix(text[at+n+1+m:], "/") {
 		return over, n
 	}
-	return Quantity{Value: over.Value / under.Value, Decimals: -1}, n + 1 + m
+	return quantity{Value: over.Value / under.Value, Decimals: -1}, n + 1 + m
 }
 
 // fraction reads \frac{3}{4}, and returns its length.
-func fraction(text string) (Quantity, int) {
+func fraction(text string) (quantity, int) {
 	if !strings.HasPrefix(text, `\`) {
-		return Quantity{}, 0
+		return quantity{}, 0
 	}
 	for _, name := range []string{`\frac{`, `\dfrac{`, `\tfrac{`} {
 		rest, ok := strings.CutPrefix(text, name)
@@ -148,15 +148,15 @@ func fraction(text string) (Quantity, int) {
 		rest, ok = strings.CutPrefix(rest[n:], "}{")
 		under, m := decimal(rest)
 		if ok && n > 0 && m > 0 && under.Value != 0 && strings.HasPrefix(rest[m:], "}") {
-			return Quantity{Value: over.Value / under.Value, Decimals: -1}, len(text) - len(rest) + m + 1
+			return quantity{Value: over.Value / under.Value, Decimals: -1}, len(text) - len(rest) + m + 1
 		}
 	}
-	return Quantity{}, 0
+	return quantity{}, 0
 }
 
 // decimal reads digits with thousands, decimals and a power of ten, and returns their length; 0
 // if there is no number, or none that is finite.
-func decimal(text string) (q Quantity, n int) {
+func decimal(text string) (q quantity, n int) {
 	n = digits(text)
 	plain := text[:n]
 	if n > 0 && n <= 3 {
@@ -167,7 +167,7 @@ func decimal(text string) (q Quantity, n int) {
 		n, q.Decimals = n+1+d, d
 	}
 	if n == 0 {
-		return Quantity{}, 0
+		return quantity{}, 0
 	}
 	if e := exponent(text[n:]); e > 0 {
 		plain += text[n : n+e]
@@ -175,7 +175,7 @@ func decimal(text string) (q Quantity, n int) {
 	}
 	var err error
 	if q.Value, err = strconv.ParseFloat(plain, 64); err != nil {
-		return Quantity{}, 0
+		return quantity{}, 0
 	}
 	return q, n
 }

@@ -39,13 +39,13 @@ func TestLastNumber(t *testing.T) {
 		"1/0":                                  0,
 		"1e999 is too large, 7 is not; 2e999 is.": 7,
 	} {
-		got, ok := LastNumber(text)
+		got, ok := lastNumber(text)
 		if !ok || math.Abs(got.Value-want) > 1e-12 {
 			t.Errorf("%q: %v, %v; want %v", text, got.Value, ok, want)
 		}
 	}
 	for _, text := range []string{"", "none", "I don't know.", "x2", "H2O", "forty-two", "-", ".", `\frac{}{}`, "1e999"} {
-		if got, ok := LastNumber(text); ok {
+		if got, ok := lastNumber(text); ok {
 			t.Errorf("%q has the number %v; want none", text, got)
 		}
 	}
@@ -80,7 +80,7 @@ func TestScoreOfNumbers(t *testing.T) {
 		{"0.75", `So $\boxed{\frac{3}{4}}$ of the 12 pieces.`, 1},
 		{"She has 9 left.\n9 * 2 = 18\n#### 18", "#### 18\nThat is for 7 days.", 1},
 	} {
-		got, err := Score(Number, c.answer, c.reference)
+		got, err := scoreOf(Number, c.answer, c.reference)
 		if err != nil || got != c.want {
 			t.Errorf("%q against %q: %v, %v; want %v", c.answer, c.reference, got, err, c.want)
 		}
@@ -93,7 +93,7 @@ func FuzzLastNumber(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		q, ok := LastNumber(text)
+		q, ok := lastNumber(text)
 		if !ok {
 			return
 		}
@@ -103,7 +103,7 @@ func FuzzLastNumber(f *testing.F) {
 		if !q.Equal(q) {
 			t.Fatalf("%q: %v does not equal itself", text, q)
 		}
-		again, ok := LastNumber("It is: " + text)
+		again, ok := lastNumber("It is: " + text)
 		if !ok || math.Abs(again.Value) != math.Abs(q.Value) {
 			t.Fatalf("%q: %v alone, %v after words", text, q, again)
 		}

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// ParseNumber returns the number that an answer states as its result, see [LastNumber]: the last one on the
+// parseNumber returns the number that an answer states as its result, see [lastNumber]: the last one on the
 // line of its last "####", "answer is" or "answer:", or within its last \boxed{}. Of an answer
 // that states none in this way it returns the last number.
-func ParseNumber(text string) (Quantity, bool) {
+func parseNumber(text string) (quantity, bool) {
 	if q, ok := result(text); ok {
 		return q, true
 	}
-	return LastNumber(text)
+	return lastNumber(text)
 }
 
 var (
@@ -23,21 +23,21 @@ var (
 )
 
 // result returns the number that an answer states as its result; false if it states none.
-func result(text string) (Quantity, bool) {
+func result(text string) (quantity, bool) {
 	text = end(text)
 	if bare.MatchString(text) {
-		return LastNumber(text)
+		return lastNumber(text)
 	}
 	all := concludes.FindAllStringIndex(text, -1)
 	if len(all) == 0 {
-		return Quantity{}, false
+		return quantity{}, false
 	}
 	last := all[len(all)-1]
 	conclusion, _, _ := strings.Cut(strings.TrimLeft(text[last[1]:], around), "\n")
 	if text[last[1]-1] == '{' {
 		conclusion = braced(conclusion)
 	}
-	return LastNumber(conclusion)
+	return lastNumber(conclusion)
 }
 
 // braced returns what comes before the brace that closes one before the text.

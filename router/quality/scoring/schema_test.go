@@ -20,7 +20,7 @@ func TestJSONSchema(t *testing.T) {
 		`Ann is 3.`:                                                                                    0,
 		``:                                                                                             0,
 	} {
-		if got, err := Score(JSONSchema, answer, person); err != nil || got != want {
+		if got, err := scoreOf(JSONSchema, answer, person); err != nil || got != want {
 			t.Errorf("%q: %v, %v; want %v", answer, got, err, want)
 		}
 	}
@@ -36,7 +36,7 @@ func TestRefusedSchemas(t *testing.T) {
 		`{"$ref": "http://127.0.0.1:1/a.json"}`:   "a schema may refer only to itself",
 		`{"$schema": "http://127.0.0.1:1/draft"}`: "a schema may refer only to itself",
 	} {
-		_, err := Score(JSONSchema, "{}", schema)
+		_, err := scoreOf(JSONSchema, "{}", schema)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want one line with %q", schema, err, want)
 		}
@@ -50,7 +50,7 @@ func TestSchemasThatReferToThemselves(t *testing.T) {
 		`{"type": "array", "items": {"$ref": "#"}}`: 1,
 	} {
 		answer := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
-		if got, err := Score(JSONSchema, answer, schema); err != nil || got != want {
+		if got, err := scoreOf(JSONSchema, answer, schema); err != nil || got != want {
 			t.Errorf("%s: %v, %v; want %v", schema, got, err, want)
 		}
 	}
@@ -63,7 +63,7 @@ func FuzzJSONSchema(f *testing.F) {
 	f.Add(`{"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}`, "1")
 	f.Add(`true`, "1 2")
 	f.Fuzz(func(t *testing.T, schema, answer string) {
-		got, err := Score(JSONSchema, answer, schema)
+		got, err := scoreOf(JSONSchema, answer, schema)
 		if err == nil && got != 0 && got != 1 {
 			t.Fatalf("%q by %q: %v", answer, schema, got)
 		}

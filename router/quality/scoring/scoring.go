@@ -14,14 +14,14 @@ import (
 // Kind names a way to score.
 type Kind string
 
-// The ways to score. All but Judge are scored by [New] or [Score]; a judge's verdicts are read by
+// The ways to score. All but Judge are scored by [New]; a judge's verdicts are read by
 // [ParseVerdict] and valued by [Compared].
 const (
 	// Exact compares texts except for case, white space, quotes around them and a full stop.
 	Exact Kind = "exact"
-	// Number compares the number that each text states as its result, see [ParseNumber].
+	// Number compares the number that each text states as its result, or else its last.
 	Number Kind = "number"
-	// Choice compares the letter, A to J, that each text settles on, see [ParseChoice].
+	// Choice compares the letter, A to J, that each text settles on.
 	Choice Kind = "choice"
 	// Contains looks for the given texts, as whole words, in the answer.
 	Contains Kind = "contains"
@@ -51,21 +51,7 @@ func ParseKind(name string) (Kind, error) {
 // Scorer returns the score of an answer, from 0 to 1. It may be called from any goroutine.
 type Scorer func(answer string) float64
 
-// Score values one answer by a reference: the right answer, with JSONSchema the schema, with
-// Agreement the largest size's answer. The error says why the reference cannot be used.
-func Score(kind Kind, answer, reference string) (float64, error) {
-	r := Reference{Answers: []string{reference}}
-	if kind == JSONSchema {
-		r = Reference{Schema: []byte(reference)}
-	}
-	score, err := New(kind, r)
-	if err != nil {
-		return 0, err
-	}
-	return score(answer), nil
-}
-
-// errNoAnswer is the fault of a reference without a text to compare with.
+// errNoAnswer refuses a reference without a text to compare with.
 var errNoAnswer = errors.New("no answer to compare with")
 
 // New makes a scorer of the reference. Of several right answers the best match counts. The error

@@ -19,7 +19,7 @@ func TestExact(t *testing.T) {
 		{"Paris", "It is Paris", 0},
 		{"Paris", "", 0},
 	} {
-		got, err := Score(Exact, c.answer, c.reference)
+		got, err := scoreOf(Exact, c.answer, c.reference)
 		if err != nil || got != c.want {
 			t.Errorf("%q against %q: %v, %v; want %v", c.answer, c.reference, got, err, c.want)
 		}
@@ -122,7 +122,7 @@ func FuzzScore(f *testing.F) {
 	f.Add("東京 4", "首都は東京です")
 	f.Fuzz(func(t *testing.T, answer, reference string) {
 		for _, kind := range []Kind{Exact, Number, Choice, Contains, JSONSchema, Agreement} {
-			got, err := Score(kind, answer, reference)
+			got, err := scoreOf(kind, answer, reference)
 			if err != nil {
 				if strings.Contains(err.Error(), "\n") {
 					t.Fatalf("%s by %q: %q has several lines", kind, reference, err)
@@ -132,7 +132,7 @@ func FuzzScore(f *testing.F) {
 			if !(got >= 0 && got <= 1) {
 				t.Fatalf("%s: %q against %q: %v", kind, answer, reference, got)
 			}
-			if same, _ := Score(kind, reference, reference); same != 1 && kind != JSONSchema {
+			if same, _ := scoreOf(kind, reference, reference); same != 1 && kind != JSONSchema {
 				t.Fatalf("%s: %q against itself: %v", kind, reference, same)
 			}
 		}
