@@ -232,7 +232,7 @@ func (r *reader) column(name string) int {
 
 // finish brings the scores of all prompts to the same length.
 func (r *reader) finish(paths []string) (*Set, error) {
-	if len(r.set.Prompts) == 0 {
+	if len(r.set.Prompts) == 0 && len(r.spelt) == 0 {
 		return nil, fmt.Errorf("%s: no labelled prompt; want lines such as %s", strings.Join(paths, ", "), Example)
 	}
 	if !r.Unscored {

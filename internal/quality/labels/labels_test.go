@@ -117,6 +117,10 @@ func TestChosenColumns(t *testing.T) {
 	if err == nil || err.Error() != `no prompt has a score of "huge"; there are scores of large, mid, small` {
 		t.Errorf("a model that is nowhere: %v", err)
 	}
+	_, err = labels.Read([]string{file(t, "mine.jsonl", lines)}, labels.Options{Columns: []string{"huge"}})
+	if err == nil || err.Error() != `no prompt has a score of "huge"; there are scores of large, mid, small` {
+		t.Errorf("no model but one that is nowhere: %v", err)
+	}
 }
 
 func TestPromptsWithoutScores(t *testing.T) {
