@@ -89,7 +89,9 @@ func TestOrdersNeedAnAddressAndAToken(t *testing.T) {
 	fail(t, []string{"policy", "status", "--admin", "localhost:8081"}, `--admin "localhost:8081" is not a URL`)
 	fail(t, []string{"policy", "shadow", "x", "--admin", "http://127.0.0.1:1"}, "cannot reach the router; --admin URL names its admin listener, by default http://127.0.0.1:8081: ", "http://127.0.0.1:1/")
 	for _, share := range []string{"NaN", "0", "1.5"} {
-		fail(t, []string{"policy", "canary", "x", "--share", share}, "--share "+share+": want a part of the requests")
+		for _, kind := range []string{"policy", "quality"} {
+			fail(t, []string{kind, "canary", "x", "--share", share}, "--share "+share+": want a part of the requests")
+		}
 	}
 	fail(t, []string{"policy", "status", "--format", "xml"}, "want text or json")
 	s := steerTiny(t, "--policy", "slackfit")

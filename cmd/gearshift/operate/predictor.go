@@ -67,6 +67,12 @@ func newPredictorCanary() *cobra.Command {
 gearshift quality status shows how both sides fare. NAME alone is its newest version.`,
 		Example: "  gearshift quality canary mine@4 --share 0.1",
 	}, "canary")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if !(body.Share > 0 && body.Share <= 1) {
+			return fmt.Errorf("--share %v: want a part of the requests, above 0 and at most 1", body.Share)
+		}
+		return nil
+	}
 	c.Flags().Float64Var(&body.Share, "share", 0.1, "`part` of the requests, above 0 and at most 1")
 	return c
 }
