@@ -26,6 +26,23 @@ func StoreFlag(c *cobra.Command, to *string) {
 	c.Flags().StringVar(to, "store", DefaultStore(), StoreUsage)
 }
 
+// Format is the value of --format: JSON, or a form for people.
+type Format struct{ value, plain string }
+
+// Flag adds --format with the name of the form for people, which is the default.
+func (f *Format) Flag(c *cobra.Command, plain string) {
+	f.plain = plain
+	c.Flags().StringVar(&f.value, "format", plain, plain+" or json")
+}
+
+// JSON reports whether it is JSON.
+func (f *Format) JSON() (bool, error) {
+	if f.value != f.plain && f.value != "json" {
+		return false, fmt.Errorf("--format %q: want %s or json", f.value, f.plain)
+	}
+	return f.value == "json", nil
+}
+
 // EngineFlag adds --engine.
 func EngineFlag(c *cobra.Command, to *string) {
 	c.Flags().StringVar(to, "engine", onnxruntime.Native, "what runs the networks of stored policies: native, or onnx for ONNX Runtime")

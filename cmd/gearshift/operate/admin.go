@@ -168,29 +168,14 @@ func newPolicyStatus() *cobra.Command {
 	}, "/admin/policy", func(p trial.Policies) any { return p }, writePolicies)
 }
 
-// format is how a command prints what it has found.
-type format string
-
-func (f *format) flag(c *cobra.Command) {
-	c.Flags().StringVar((*string)(f), "format", "text", "text or json")
-}
-
-// json reports whether it is JSON, and not text.
-func (f format) json() (bool, error) {
-	if f != "text" && f != "json" {
-		return false, fmt.Errorf("--format %q: want text or json", string(f))
-	}
-	return f == "json", nil
-}
-
 // shown makes c a command that prints what a running router's admin listener answers at the path:
 // in words, or as JSON what of it is to be listed.
 func shown[T any](c *cobra.Command, path string, listed func(T) any, words func(io.Writer, T) error) *cobra.Command {
 	var o operator
-	var f format
+	var f cli.Format
 	c.Args = cli.None
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		asJSON, err := f.json()
+		asJSON, err := f.JSON()
 		if err != nil {
 			return err
 		}
@@ -203,7 +188,7 @@ func shown[T any](c *cobra.Command, path string, listed func(T) any, words func(
 		}
 		return words(c.OutOrStdout(), now)
 	}
-	f.flag(c)
+	f.Flag(c, "text")
 	o.flags(c, localAdmin())
 	return c
 }

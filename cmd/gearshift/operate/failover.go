@@ -48,9 +48,9 @@ they do so once the host has been well for failover.return_after.`,
 // failoverOrder makes c a command that gives an order, and prints the situation after it.
 func failoverOrder(c *cobra.Command, path string) *cobra.Command {
 	var o operator
-	var f format
+	var f cli.Format
 	c.RunE = func(c *cobra.Command, args []string) error {
-		asJSON, err := f.json()
+		asJSON, err := f.JSON()
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func failoverOrder(c *cobra.Command, path string) *cobra.Command {
 		}
 		return writeFailover(c.OutOrStdout(), now)
 	}
-	f.flag(c)
+	f.Flag(c, "text")
 	o.flags(c, localAdmin())
 	return c
 }

@@ -24,7 +24,7 @@ type replicaForecast struct {
 	warmUp   time.Duration
 	target   float64
 	quantile float64
-	format   format
+	format   cli.Format
 }
 
 func newReplicaForecast() *cobra.Command {
@@ -52,7 +52,7 @@ the capacity of a replica of the new.`,
 	f.Float64Var(&o.quantile, "quantile", 0.95, "the share of time in which the load may not exceed the margin")
 	_ = c.MarkFlagRequired("history")
 	_ = c.MarkFlagRequired("capacity")
-	o.format.flag(c)
+	o.format.Flag(c, "text")
 	return c
 }
 
@@ -65,7 +65,7 @@ type neededAt struct {
 }
 
 func (o *replicaForecast) run(c *cobra.Command) error {
-	asJSON, err := o.format.json()
+	asJSON, err := o.format.JSON()
 	if err != nil {
 		return err
 	}

@@ -23,13 +23,13 @@ import (
 
 // shape is how ls and show print: short, wide, or for programs.
 type shape struct {
-	format format
+	format cli.Format
 	wide   bool
 }
 
 // flags lets a command print in each shape.
 func (s *shape) flags(c *cobra.Command, wide string) {
-	s.format.flag(c)
+	s.format.Flag(c, "text")
 	c.Flags().BoolVar(&s.wide, "wide", false, wide)
 }
 
@@ -38,7 +38,7 @@ func newPolicyList(store func() *checkpoints.Store) *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls", Short: "List the stored versions", Args: cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := s.format.json()
+			asJSON, err := s.format.JSON()
 			if err != nil {
 				return err
 			}
@@ -166,7 +166,7 @@ func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show NAME[@VERSION]", Short: "Show what is known of a stored policy", Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
-			asJSON, err := s.format.json()
+			asJSON, err := s.format.JSON()
 			if err != nil {
 				return err
 			}

@@ -83,7 +83,7 @@ type replicaOrder struct {
 	wait    bool
 	timeout time.Duration
 	level   int
-	format  format
+	format  cli.Format
 }
 
 func newReplicaOrder(verb, short, long string) *cobra.Command {
@@ -95,7 +95,7 @@ func newReplicaOrder(verb, short, long string) *cobra.Command {
 		Args:    cli.One,
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c, args[0]) },
 	}
-	o.format.flag(c)
+	o.format.Flag(c, "text")
 	if verb != "undrain" {
 		c.Flags().BoolVar(&o.wait, "wait", false, "return once it is done, or has failed")
 		c.Flags().DurationVar(&o.timeout, "timeout", 15*time.Minute, "how long to wait, with --wait")
@@ -112,7 +112,7 @@ func newReplicaOrder(verb, short, long string) *cobra.Command {
 
 // run gives the order, and prints the replica's state before and after it.
 func (o *replicaOrder) run(c *cobra.Command, name string) error {
-	asJSON, err := o.format.json()
+	asJSON, err := o.format.JSON()
 	switch {
 	case err != nil:
 		return err

@@ -67,12 +67,12 @@ that is worse, and is shown by gearshift models ls.`,
 // The version that is ordered, if any, must not be empty.
 func modelOrder(c *cobra.Command, verb string, to ...*string) *cobra.Command {
 	var o operator
-	var f format
+	var f cli.Format
 	var wait bool
 	var timeout time.Duration
 	c.Args = cli.One
 	c.RunE = func(c *cobra.Command, args []string) error {
-		asJSON, err := f.json()
+		asJSON, err := f.JSON()
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func modelOrder(c *cobra.Command, verb string, to ...*string) *cobra.Command {
 		}
 		return writeVersions(c.OutOrStdout(), []rollout.Version{now})
 	}
-	f.flag(c)
+	f.Flag(c, "text")
 	if verb == "roll" || verb == "rollback" {
 		c.Flags().BoolVar(&wait, "wait", false, "return once all replicas have the version, or it has gone back")
 		c.Flags().DurationVar(&timeout, "timeout", time.Hour, "how long to wait, with --wait")

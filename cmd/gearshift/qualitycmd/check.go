@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/output"
 	"gearshift/internal/quality"
 	"gearshift/internal/quality/labels"
@@ -18,7 +19,7 @@ type checkOptions struct {
 	scenario string
 	seed     uint64
 	plot     picture
-	format   format
+	format   cli.Format
 }
 
 func newCheck() *cobra.Command {
@@ -40,13 +41,13 @@ declared qualities lie more than .05 from the mean scores.`,
 	f.StringVar(&o.scenario, "scenario", "", "built-in `name or file` of the scenario to compare with (default: none)")
 	f.Uint64Var(&o.seed, "seed", 1, "draws the intervals' samples")
 	o.plot.flag(f)
-	o.format.flag(f)
+	o.format.Flag(c, "table")
 	c.RunE = func(c *cobra.Command, _ []string) error { return o.run(load, c.OutOrStdout()) }
 	return c
 }
 
 func (o *checkOptions) run(load loader, w io.Writer) error {
-	asJSON, err := o.format.json()
+	asJSON, err := o.format.JSON()
 	if err == nil {
 		err = o.plot.check()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/output"
 	"gearshift/internal/quality"
 	"gearshift/internal/quality/labels"
@@ -26,7 +27,7 @@ type fitOptions struct {
 	given  bool // the key
 	sizes  []string
 	plot   picture
-	format format
+	format cli.Format
 }
 
 func newFit() *cobra.Command {
@@ -55,7 +56,7 @@ gives another, by which a fit can be repeated in another store.`,
 	f.Uint64Var(&o.key, "key", 0, "hash words under this `number` (default: the store's own, which is random)")
 	f.StringSliceVar(&o.sizes, "sizes", nil, "`models`, smallest first: others are left out (default: all, by mean score)")
 	o.plot.flag(f)
-	o.format.flag(f)
+	o.format.Flag(c, "table")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		o.given = c.Flags().Changed("key")
 		return o.run(store(), c.OutOrStdout())
@@ -75,7 +76,7 @@ type fitResult struct {
 }
 
 func (o *fitOptions) run(to *checkpoints.Predictors, w io.Writer) error {
-	asJSON, err := o.format.json()
+	asJSON, err := o.format.JSON()
 	if err == nil {
 		err = o.plot.check()
 	}

@@ -18,12 +18,12 @@ import (
 type loader = func() (*quality.Fitted, checkpoints.Entry, error)
 
 func newList() *cobra.Command {
-	var form format
+	var form cli.Format
 	c := &cobra.Command{Use: "ls", Short: "List the stored predictors", Args: cli.None}
 	store := storeFlag(c)
-	form.flag(c.Flags())
+	form.Flag(c, "table")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		asJSON, err := form.json()
+		asJSON, err := form.JSON()
 		if err != nil {
 			return err
 		}

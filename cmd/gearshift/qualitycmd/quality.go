@@ -75,21 +75,6 @@ func reference(in *checkpoints.Predictors, text string) (checkpoints.Ref, error)
 	return checkpoints.ParsePredictorRef(text)
 }
 
-// format is the value of --format: a table, or JSON.
-type format string
-
-func (f *format) flag(flags *pflag.FlagSet) {
-	flags.StringVar((*string)(f), "format", "table", "table or json")
-}
-
-// json reports whether it is JSON.
-func (f format) json() (bool, error) {
-	if f != "table" && f != "json" {
-		return false, fmt.Errorf("--format %q: want table or json", string(f))
-	}
-	return f == "json", nil
-}
-
 // picture is the value of --plot: a file to draw a report into, or none.
 type picture string
 

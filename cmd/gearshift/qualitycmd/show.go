@@ -12,7 +12,7 @@ import (
 )
 
 func newShow() *cobra.Command {
-	var form format
+	var form cli.Format
 	var plot picture
 	c := &cobra.Command{
 		Use: "show NAME[@VERSION]", Short: "Show what is known of a stored predictor", Args: cli.One,
@@ -20,10 +20,10 @@ func newShow() *cobra.Command {
 seen. NAME alone is its version in production, or the newest if none is.`,
 	}
 	store := storeFlag(c)
-	form.flag(c.Flags())
+	form.Flag(c, "table")
 	plot.flag(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
-		asJSON, err := form.json()
+		asJSON, err := form.JSON()
 		if err == nil {
 			err = plot.check()
 		}
