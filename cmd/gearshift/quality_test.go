@@ -110,8 +110,8 @@ func TestQualityFitRepeats(t *testing.T) {
 	if a, b := digest("--key", "7"), digest("--key", "7"); a != b {
 		t.Errorf("one key made %s and %s", a, b)
 	}
-	if digest() == digest() {
-		t.Error("two stores have one key")
+	if a, b := digest(), digest(); a == b {
+		t.Errorf("two stores have one key, which made %s", a)
 	}
 }
 
