@@ -38,12 +38,12 @@ type Predictor struct {
 	Labels  int      `json:"labels"`  // prompts that it was fitted on
 	Sources []Source `json:"sources,omitempty"`
 	Seed    uint64   `json:"seed"` // of the folds and the fit
-	// GivenKey is whether the features are hashed under a key that the fit was given, not the
+	// GivenKey reports whether the features are hashed under a key that the fit was given, not the
 	// store's own.
 	GivenKey bool `json:"given_key,omitempty"`
 	// From is the digest of the predictor that was updated; empty if it was fitted.
 	From string `json:"from,omitempty"`
-	// Evaluation is how well it predicted prompts that it had not seen, in its writer's form.
+	// Evaluation reports how well it predicted prompts that it had not seen, in its writer's form.
 	Evaluation json.RawMessage `json:"evaluation,omitempty"`
 }
 
@@ -140,7 +140,7 @@ func (p *Predictors) Production() (Ref, error) { return p.store.Production() }
 // Remove is as [Store.Remove].
 func (p *Predictors) Remove(ref Ref, force bool) ([]int, error) { return p.store.Remove(ref, force) }
 
-// hashKey is where the key of the features is stored.
+// hashKey names the record with the key of the features.
 var hashKey = []byte("key")
 
 // Key returns the key under which the features of prompts are hashed in this store. It is

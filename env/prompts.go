@@ -10,10 +10,10 @@ import (
 // Prompts are the labelled prompts that requests may carry; see [workloads.Arrival.Prompt]. It
 // is read-only.
 type Prompts struct {
-	// Scores are what the variants' answers in time are worth, by prompt and variant: a
+	// Scores value the variants' answers in time, by prompt and variant: a
 	// simulation values answers by them, in place of the task's row. No decision sees them.
 	Scores [][]float32
-	// Predicted is what decisions see of a prompt, by task and prompt. Nil: nothing is
+	// Predicted has what decisions see of a prompt, by task and prompt. Nil: nothing is
 	// predicted.
 	Predicted [][]fleet.Prediction
 }

@@ -19,7 +19,7 @@ import (
 	"gearshift/serving/work"
 )
 
-// feedbackPath is where clients score answers.
+// feedbackPath takes clients' scores of answers.
 const feedbackPath = "/v1/gearshift/feedback"
 
 // feedbackEndpoint takes scores of answers from those who asked for them.

@@ -14,7 +14,7 @@ import (
 	"gearshift/serving/work"
 )
 
-// completionsPath is where texts are completed.
+// completionsPath completes texts.
 const completionsPath = "/v1/completions"
 
 // spare has the router ask for itself, in places that no client waits for.

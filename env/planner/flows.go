@@ -17,7 +17,7 @@ type flow struct {
 	share float64    // of all requests
 }
 
-// scoreSteps is how finely scores are told apart; they are rounded up, so that a bound stays
+// scoreSteps sets how finely scores are distinguished; they are rounded up, so that a bound stays
 // one.
 const scoreSteps = 4
 

@@ -44,7 +44,7 @@ func (q *qualities) Join(*serving.Server) serving.Parts {
 // report is the body of GET /admin/quality.
 type report struct {
 	predictors.Report
-	// Learning is what was learned from scores, and how well these are predicted.
+	// Learning reports what was learned from scores, and how well these are predicted.
 	Learning online.Status `json:"learning"`
 }
 

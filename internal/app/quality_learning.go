@@ -18,7 +18,7 @@ import (
 // learnedSuffix is added to the name of a predictor by which what it has learned is stored.
 const learnedSuffix = ".learned"
 
-// keptLearned is how many versions of what a predictor has learned are kept.
+// keptLearned bounds the stored versions of what a predictor has learned.
 const keptLearned = 2
 
 // learning returns what takes scores of answers, and has the predictor in charge learn from them. It is

@@ -23,7 +23,7 @@ import (
 type Quality struct {
 	// Predictor is a reference to a stored predictor, [FitPredictor], or empty: none.
 	Predictor string `yaml:"predictor,omitempty"`
-	// Quality is what only a router uses.
+	// Quality has the keys that only a router uses.
 	config.Quality `yaml:",inline"`
 }
 
@@ -98,7 +98,7 @@ func (s *Scenario) Columns() []string {
 	})
 }
 
-// leastPrompts is how many have to be played, and how many a predictor is fitted to.
+// leastPrompts bounds the prompts that are played, and those that a predictor is fitted to.
 const leastPrompts = quality.LeastPrompts
 
 // carriedPrompts reads the labelled prompts of the workload.

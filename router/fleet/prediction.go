@@ -9,7 +9,7 @@ const MostPredicted = 16
 type Prediction struct {
 	// Known reports whether there is one. Otherwise the task's row holds.
 	Known bool
-	// Sure is how far it is based on the request's prompt, from 0, where it is the task's
+	// Sure says how far it is based on the request's prompt, from 0, where it is the task's
 	// row, to 1.
 	Sure float32
 	// Quality is the expected quality by variant index, and Low its lower confidence bound,

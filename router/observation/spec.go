@@ -92,7 +92,7 @@ const (
 	// PredictedQuality is, per variant, what its answer in time is worth: weight × the quality
 	// that is predicted for the request ÷ scale. Without a prediction it is the task's.
 	PredictedQuality Kind = "predicted-quality"
-	// PredictedSure is how far that prediction is based on the prompt, from 0 to 1; 0 without
+	// PredictedSure says how far that prediction is based on the prompt, from 0 to 1; 0 without
 	// one. It takes no scale.
 	PredictedSure Kind = "predicted-sure"
 )

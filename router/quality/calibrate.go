@@ -105,7 +105,7 @@ func (m *Regression) bin(examples []Example, logits [][MostColumns]float32) {
 // small change of the weights would move all of them at once.
 const slope = 0.2
 
-// prior is how many labels that are as predicted a knot begins with.
+// prior counts the labels, each as predicted, that a knot begins with.
 const prior = 25
 
 // knot sets the place of the bin's knot. Few labels leave it near the predicted score.

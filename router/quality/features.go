@@ -11,7 +11,7 @@ const (
 	readTail = 4 << 10
 )
 
-// Prompt is what a predictor reads of a request. Parts are the texts of its turns in their
+// Prompt holds what a predictor reads of a request. Parts are the texts of its turns in their
 // order, which are not changed.
 type Prompt struct {
 	Parts [][]byte
@@ -40,7 +40,7 @@ const (
 	forms
 )
 
-// Sample is what is kept of a prompt: no text.
+// Sample holds what is kept of a prompt, which is no text.
 type Sample struct {
 	// IDs are the buckets that occur, each once, and Counts how often each does.
 	IDs, Counts []uint16

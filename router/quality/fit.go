@@ -18,11 +18,11 @@ type Example struct {
 
 // Options are those of a fit.
 type Options struct {
-	// Key is what the examples' words were hashed under.
+	// Key hashed the examples' words.
 	Key uint64
 	// Seed orders the examples.
 	Seed uint64
-	// Folds is how many parts the examples are divided into, each of which is predicted by
+	// Folds counts the parts that the examples are divided into, each of which is predicted by
 	// a fit to the others. Zero is 5.
 	Folds int
 }

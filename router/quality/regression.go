@@ -40,7 +40,7 @@ type Regression struct {
 	drawn   []uint8        // predictions out of fold of some prompts, by column, in 1/255
 }
 
-// column is what a model has for one size.
+// column holds the numbers of one size.
 type column struct {
 	name         string
 	count        int     // labels
@@ -153,7 +153,7 @@ func (m *Regression) logits(s *Sample, dst *[MostColumns]float32) {
 	}
 }
 
-// norm is what the weights of words are multiplied by, so that their squares add up to 1.
+// norm returns the factor that makes the squares of a prompt's words add up to 1.
 func norm(squares float32) float32 {
 	if squares == 0 {
 		return 0

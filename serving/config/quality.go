@@ -8,7 +8,7 @@ import (
 	"gearshift/internal/faults"
 )
 
-// Quality is how the server uses a predictor of the quality of answers, and how it learns from
+// Quality sets how the server uses a predictor of the quality of answers, and how it learns from
 // scores of them. It does nothing without a predictor.
 type Quality struct {
 	// KeepPrompts keeps the text of some prompts in memory, for operators. Otherwise only hashes are kept.
@@ -22,9 +22,9 @@ type Quality struct {
 
 // Feedback bounds the scores that clients give to answers.
 type Feedback struct {
-	// Within is how long after its end an answer may be scored. Zero takes no scores.
+	// Within bounds the time after its end in which an answer may be scored. Zero takes no scores.
 	Within time.Duration `yaml:"within,omitempty"`
-	// PerKey is how many scores a key may give in an hour.
+	// PerKey bounds the scores that a key may give in an hour.
 	PerKey int `yaml:"per_key,omitempty"`
 	// Trusted names the keys from whose scores the router learns without the agreement of others.
 	Trusted []string `yaml:"trusted,omitempty"`
@@ -44,7 +44,7 @@ type Shadow struct {
 // ShadowScores are the values of [Shadow.ScoredBy]. The first is the default.
 var ShadowScores = []string{"agreement", "judge"}
 
-// Learn is how scores change the predictor in use.
+// Learn sets how scores change the predictor in use.
 type Learn struct {
 	// Every is the time between two versions of the predictor in use. Zero learns nothing.
 	Every time.Duration `yaml:"every,omitempty"`

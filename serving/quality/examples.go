@@ -15,7 +15,7 @@ type Example struct {
 	Task    string `json:"task"`
 	Prompt  string `json:"prompt"` // its beginning
 	Variant string `json:"variant"`
-	// Loss is what the best variant is predicted to have been better by, and Sure how sure that is.
+	// Loss says by how much the best variant is predicted to have been better, and Sure how sure that is.
 	Loss float64 `json:"loss"`
 	Sure float64 `json:"sure"`
 }

@@ -19,9 +19,9 @@ import (
 // Loaded is a predictor, with what is known of where it comes from.
 type Loaded struct {
 	*quality.Predictor
-	// Name is what refers to it, such as chat@3, and Digest that of its bytes.
+	// Name refers to it, such as chat@3, and Digest that of its bytes.
 	Name, Digest string
-	// Evaluation is how well it predicted prompts that it had not seen, as JSON; empty if that is not
+	// Evaluation reports how well it predicted prompts that it had not seen, as JSON; empty if that is not
 	// known.
 	Evaluation []byte
 }
@@ -36,7 +36,7 @@ type Predictors struct {
 	drawn    atomic.Uint64 // requests that drew whether they are on trial
 	readers  chan *reader  // that are idle
 	metrics  *predictionMetrics
-	// nextExample is when the next example may be kept, in ns of Unix time.
+	// nextExample holds the time from which on an example may be kept, in ns of Unix time.
 	nextExample atomic.Int64
 
 	mu       sync.Mutex // protects all below, and changes of now
@@ -46,7 +46,7 @@ type Predictors struct {
 	examples []Example // the last ones, the oldest first
 }
 
-// current is what predicts at one moment. It is replaced as a whole.
+// current holds the predictors of one moment. It is replaced as a whole.
 type current struct {
 	charge, trial *Loaded // nil if there is none
 	share         float64 // of the requests that trial predicts for

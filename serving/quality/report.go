@@ -10,14 +10,14 @@ import (
 type Report struct {
 	InCharge *Described `json:"in_charge"`
 	Trial    *Described `json:"trial"`
-	// Earlier is what a rollback would put in charge; empty if there is none.
+	// Earlier names the predictor that a rollback would put in charge; empty if there is none.
 	Earlier string `json:"earlier,omitempty"`
 	// Fault is why the predictor that is wanted does not predict.
 	Fault string `json:"fault,omitempty"`
 	// Examples are some of the last prompts that were given another variant than the best one, if
 	// prompts are kept.
 	Examples []Example `json:"examples,omitempty"`
-	// Note is what else is to be known after an order.
+	// Note adds to the answer to an order.
 	Note string `json:"note,omitempty"`
 }
 
@@ -40,7 +40,7 @@ type Described struct {
 type Task struct {
 	Task     string `json:"task"`
 	Requests uint64 `json:"requests"`
-	// Sure is how sure the predictions were, Predicted the predicted quality of the variants that
+	// Sure has how sure the predictions were, Predicted the predicted quality of the variants that
 	// were chosen, and Best that of the best ones, all in the mean.
 	Sure      float64   `json:"sure"`
 	Predicted float64   `json:"predicted"`
@@ -48,14 +48,14 @@ type Task struct {
 	Variants  []Variant `json:"variants"`
 	// Gains are the requests by what the best variant gains over the smallest, as predicted.
 	Gains []Gain `json:"gains"`
-	// Scores is how many answers have been scored, and Score what they were worth in the mean.
+	// Scores counts the answers that have been scored, and Score is their mean.
 	// Calibration compares both by predicted quality.
 	Scores      uint64   `json:"scores"`
 	Score       float64  `json:"score"`
 	Calibration []Scored `json:"calibration,omitempty"`
 }
 
-// Variant is how many requests were given the variant, as a share, and their mean predicted quality.
+// Variant has the share of requests that were given the variant, and their mean predicted quality.
 type Variant struct {
 	Variant   string  `json:"variant"`
 	Share     float64 `json:"share"`

@@ -42,7 +42,7 @@ type Work struct {
 	Reported bool
 	// Tokenless says that its answer has no output tokens, so that none are not unknown.
 	Tokenless bool
-	// Ticket is that by which feedback remembers it; 0 is none.
+	// Ticket names it to feedback; 0 is none.
 	Ticket uint64
 	// Candidate says that the predictor on trial has predicted its quality.
 	Candidate bool

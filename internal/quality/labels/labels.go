@@ -83,7 +83,7 @@ type reader struct {
 	at    position
 }
 
-// position is where in a file the reader is.
+// position names a place in a file.
 type position struct {
 	file string
 	line int

@@ -41,7 +41,7 @@ func (p *Prompts) Use(m *quality.Regression) {
 	p.mu.Unlock()
 }
 
-// Predictor is what predicts the qualities of answers in a simulation.
+// Predictor names what predicts the qualities of answers in a simulation.
 type Predictor uint8
 
 // The predictors.

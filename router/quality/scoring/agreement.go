@@ -94,5 +94,5 @@ func words(text string) func(yield func(string) bool) {
 	}
 }
 
-// unspaced is where the scripts of China and Japan begin.
+// unspaced begins the scripts of China and Japan.
 const unspaced = 0x2e80

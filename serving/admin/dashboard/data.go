@@ -33,7 +33,7 @@ type data struct {
 	Failover any `json:"failover,omitempty"`
 	// Tail is how busy the busiest hosts are.
 	Tail any `json:"tail,omitempty"`
-	// Quality is what predicts the quality of answers.
+	// Quality predicts the quality of answers.
 	Quality any `json:"quality,omitempty"`
 	// Streams is how streaming clients are served; left out where none can be.
 	Streams any              `json:"streams,omitempty"`

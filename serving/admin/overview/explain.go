@@ -31,7 +31,7 @@ type Explanation struct {
 	PromptTokens int     `json:"prompt_tokens"`
 	// MinQuality is what it asks for at least; zero if any will do.
 	MinQuality float64 `json:"min_quality,omitempty"`
-	// Sure is how far the predicted qualities are based on its prompt; nil without a prediction.
+	// Sure says how far the predicted qualities are based on its prompt; nil without a prediction.
 	Sure *float64 `json:"sure,omitempty"`
 	// Rate of arrivals per second as the policy saw it, and requests in flight.
 	Rate     float64 `json:"rate"`

@@ -11,7 +11,7 @@ type TextEncoder struct {
 	Layers
 }
 
-// Vocabulary is how many tokens there are.
+// Vocabulary counts the tokens.
 func (e *TextEncoder) Vocabulary() int { return 256 + len(e.Words) }
 
 // Tokenizer is the tokenizer.json of the encoder.

@@ -23,18 +23,18 @@ var (
 	ErrTwice   = errors.New("the answer has been scored already")
 )
 
-// Request is what is known of a request before it is answered.
+// Request describes a request before it is answered.
 type Request struct {
 	// Owner is on whose behalf it came, and ID the one in its header X-Request-Id.
 	Owner, ID string
 	Task      int
-	// Predicted is what it was routed by.
+	// Predicted has the qualities that it was routed by.
 	Predicted *fleet.Prediction
 	// Sample is of its prompt. It is copied.
 	Sample *quality.Sample
 }
 
-// Answer is what is known of a request once its answer has begun.
+// Answer describes a request once its answer has begun.
 type Answer struct {
 	Variant int
 	Arm     Arm

@@ -20,7 +20,7 @@ type guard struct {
 // squaredErrors are those of one label.
 type squaredErrors struct{ predictor, row, mean float64 }
 
-// Comparison is how well the last scores were predicted.
+// Comparison reports how well the last scores were predicted.
 type Comparison struct {
 	// Labels counts the scores.
 	Labels int `json:"labels"`

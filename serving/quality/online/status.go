@@ -6,7 +6,7 @@ import (
 	"gearshift/serving/admin/scrape"
 )
 
-// Status is what was learned from scores, and how well the predictor in charge predicts them.
+// Status reports what was learned from scores, and how well the predictor in charge predicts them.
 type Status struct {
 	// Predictor names the one in charge; empty if there is none.
 	Predictor string `json:"predictor"`
@@ -20,7 +20,7 @@ type Status struct {
 	Waits string `json:"waits,omitempty"`
 	// Saved says that all that was learned is stored.
 	Saved bool `json:"saved"`
-	// Last is how well the last scores were predicted.
+	// Last reports how well the last scores were predicted.
 	Last Comparison `json:"last"`
 }
 

@@ -15,7 +15,7 @@ import (
 // saveEvery is the least time between two versions that are saved.
 const saveEvery = 5 * time.Minute
 
-// Options are what a [Trainer] needs. Log and Save may be nil.
+// Options hold the parts that a [Trainer] needs. Log and Save may be nil.
 type Options struct {
 	Predictors *predicting.Predictors
 	Feedback   *feedback.Service

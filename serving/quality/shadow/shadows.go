@@ -26,7 +26,7 @@ const (
 	mostReply = 1 << 20  // bytes of a second answer
 )
 
-// Options are what second answers need. The functions may be called from any goroutine.
+// Options hold the parts that second answers need. The functions may be called from any goroutine.
 type Options struct {
 	Table    *fleet.Table
 	Settings func() config.Shadow
