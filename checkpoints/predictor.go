@@ -1,7 +1,6 @@
 package checkpoints
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -9,7 +8,7 @@ import (
 	"time"
 )
 
-// kind is what a store holds by name and version, each kind with its own version in
+// kind names what a store holds by name and version, each kind with its own version in
 // production.
 type kind struct {
 	noun     string
@@ -89,25 +88,7 @@ func (p *Predictors) Put(name string, data []byte, meta Predictor, created time.
 }
 
 // Get loads the bytes of the predictor that ref points at, which are those that were put.
-func (p *Predictors) Get(ref Ref) ([]byte, Entry, error) {
-	var e Entry
-	var data []byte
-	err := p.store.view(func(t *tx) (err error) {
-		if e, err = p.store.resolve(t.index, ref); err != nil {
-			return err
-		}
-		data = bytes.Clone(t.policies.Get(blobKey(e.Name, e.Version)))
-		return nil
-	})
-	if err != nil {
-		return nil, Entry{}, err
-	}
-	if Digest(data) != e.Digest {
-		return nil, Entry{}, fmt.Errorf("cannot load predictor %q: %w", e.Ref(),
-			p.store.corrupted(fmt.Sprintf("the predictor's %d bytes are not the %d that were written", len(data), e.Size)))
-	}
-	return data, e, nil
-}
+func (p *Predictors) Get(ref Ref) ([]byte, Entry, error) { return p.store.read(ref) }
 
 // Lookup is Get without the bytes.
 func (p *Predictors) Lookup(ref Ref) (Entry, error) { return p.store.Lookup(ref) }

@@ -132,6 +132,22 @@ func (s *Store) discard(t *tx, name string, versions []int) error {
 // else the version in production, or else the newest. What is not there is
 // [ErrNotFound], a rule [ErrContent]; the errors of [Decode] come with the policy's name.
 func (s *Store) Get(ref Ref) (*Checkpoint, Entry, error) {
+	data, e, err := s.read(ref)
+	if err != nil {
+		return nil, Entry{}, err
+	}
+	if e.Rule != "" {
+		return nil, Entry{}, &fault{ErrContent, fmt.Sprintf("policy %q is the rule %s, which has no network", e.Ref(), e.Rule)}
+	}
+	c, err := Decode(data)
+	if err != nil {
+		return nil, Entry{}, fmt.Errorf("cannot load policy %q: %w", e.Ref(), err)
+	}
+	return c, e, nil
+}
+
+// read returns the bytes that ref points at, which are those that were written.
+func (s *Store) read(ref Ref) ([]byte, Entry, error) {
 	var e Entry
 	var data []byte
 	err := s.view(func(t *tx) (err error) {
@@ -144,18 +160,11 @@ func (s *Store) Get(ref Ref) (*Checkpoint, Entry, error) {
 	if err != nil {
 		return nil, Entry{}, err
 	}
-	if Digest(data) != e.Digest {
-		return nil, Entry{}, fmt.Errorf("cannot load policy %q: %w", e.Ref(),
-			s.corrupted(fmt.Sprintf("the policy's %d bytes are not the %d that were written", len(data), e.Size)))
+	if noun := s.stored().noun; Digest(data) != e.Digest {
+		return nil, Entry{}, fmt.Errorf("cannot load %s %q: %w", noun, e.Ref(),
+			s.corrupted(fmt.Sprintf("the %s's %d bytes are not the %d that were written", noun, len(data), e.Size)))
 	}
-	if e.Rule != "" {
-		return nil, Entry{}, &fault{ErrContent, fmt.Sprintf("policy %q is the rule %s, which has no network", e.Ref(), e.Rule)}
-	}
-	c, err := Decode(data)
-	if err != nil {
-		return nil, Entry{}, fmt.Errorf("cannot load policy %q: %w", e.Ref(), err)
-	}
-	return c, e, nil
+	return data, e, nil
 }
 
 // Lookup is Get without the checkpoint.

@@ -22,7 +22,7 @@ type promptsRun struct {
 	refusal                            error // the last one
 }
 
-// share is that of the questions which were answered rightly and in time.
+// share counts the questions that were answered rightly and in time, as a part of all.
 func (r promptsRun) share() float64 { return float64(r.right) / float64(r.asked) }
 
 func (r promptsRun) String() string {
@@ -91,7 +91,7 @@ func (c *promptsCheck) play(run *promptsRun, url string, turn uint64) {
 // promptsClient keeps a connection for each question that may be on its way.
 var promptsClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}, Timeout: time.Minute}
 
-// promptAnswer is what a client reads of an answer.
+// promptAnswer holds the fields that a client reads of an answer.
 type promptAnswer struct {
 	label, variant string
 	predicted      bool

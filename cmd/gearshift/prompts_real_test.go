@@ -29,7 +29,7 @@ import (
 func TestPromptsForReal(t *testing.T) {
 	rounds, _ := strconv.Atoi(os.Getenv("GEARSHIFT_PROMPTS"))
 	if rounds < 1 {
-		t.Skip("set GEARSHIFT_PROMPTS to the number of rounds; it takes a minute or two for each")
+		t.Skip("a measurement of a minute or two a round, on a machine with nothing else to do: GEARSHIFT_PROMPTS=5, or make prompts-real, runs it")
 	}
 	needONNX(t)
 	window := 30 * time.Second
@@ -84,7 +84,7 @@ type promptsQuestion struct{ Prompt, Group string }
 const (
 	// promptsDeadline is for an answer, from when its question should be sent.
 	promptsDeadline = 250 * time.Millisecond
-	// promptsTurn is how long questions come to one arm before they come to the other: other work on the machine
+	// promptsTurn bounds the time for which questions come to one arm before they come to the other: other work on the machine
 	// then disturbs both alike.
 	promptsTurn = 5 * time.Second
 	// promptsRule gives both arms the same rule: a question that gains little by the large size takes it only

@@ -85,7 +85,7 @@ const savesEnv = "GEARSHIFT_TEST_SAVES"
 func TestSavesUntilKilled(t *testing.T) {
 	dir := os.Getenv(savesEnv)
 	if dir == "" {
-		t.Skip("is the process that TestAKilledRouterLeavesAWholePredictor kills")
+		t.Skip("nothing to do by itself: TestAKilledRouterLeavesAWholePredictor starts it as a process and kills it")
 	}
 	p := newPredictedIn(t, dir)
 	in := p.predictors.InCharge()

@@ -95,7 +95,7 @@ func (p *predicted) put(t *testing.T, data []byte) int {
 	return version
 }
 
-// check reloads, and compares what is in charge, and whether that is said to be at fault.
+// check reloads, and compares what is in charge, and whether a fault of it is reported.
 func (p *predicted) check(t *testing.T, when, want string, fault bool) {
 	t.Helper()
 	if _, err := p.server.Reload("test"); err != nil {

@@ -144,7 +144,7 @@ func (g *rig) metric(t *testing.T, name, label string) float64 {
 	return 0
 }
 
-// Whoever promotes another predictor begins again with it.
+// A predictor that is promoted later begins without what the one before it learned.
 func TestAnotherPredictorIsLearnedFromTheBeginning(t *testing.T) {
 	g := newRig(t)
 	first := *g.Predictors.InCharge()
