@@ -7,6 +7,7 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/calibrate/draft"
+	"gearshift/internal/league"
 	"gearshift/internal/scenario"
 	"gearshift/workloads"
 )
@@ -25,8 +26,28 @@ func newScenarioCommand() *cobra.Command {
 			Use: "show NAME|FILE", Short: "Print a scenario, ready to edit", Args: cli.One,
 			RunE: func(c *cobra.Command, args []string) error { return showScenario(c, args[0]) },
 		},
-		newCheckCommand(), newUpstreamsCommand(), newScenarioProfilesCommand(),
+		newCheckCommand(), newUpstreamsCommand(), newScenarioProfilesCommand(), newDrawCommand(),
 	)
+}
+
+func newDrawCommand() *cobra.Command {
+	var seed uint64
+	c := &cobra.Command{
+		Use:   "draw --seed N",
+		Short: "Print a scenario of a fleet drawn at random",
+		Long: `Print a valid scenario of 2 to 6 sizes on 1 to 16 unequal hosts, with tasks, deadlines,
+qualities and lengths drawn at random by the seed:
+
+  gearshift scenario draw --seed 7 > drawn-7.yaml
+  gearshift eval --scenario drawn-7.yaml`,
+		Args: cli.None,
+		RunE: func(c *cobra.Command, _ []string) error {
+			text, err := league.Draw(seed)
+			return printed(c, text, err)
+		},
+	}
+	c.Flags().Uint64Var(&seed, "seed", 1, "of the fleet")
+	return c
 }
 
 // showScenario prints the text itself, with its comments, once it is valid.

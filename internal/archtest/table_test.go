@@ -70,7 +70,9 @@ var rooms = []room{
 	{"internal/calibrate/loadgen", []string{"router/fleet", "workloads", "serving"}, "a client knows a server by its URL"},
 	{"internal/calibrate/draft", []string{"router", "env", "serving", "internal/scenario", "internal/output", "internal/calibrate/loadgen"},
 		"it makes a scenario from what engines say: it measures nothing"},
-	{"internal/reports", []string{"router", "env", "workloads", "rl", "checkpoints", "internal/scenario", "internal/output", "internal/training", "internal/quality"},
+	{"internal/league", []string{"router", "env", "workloads", "rl", "checkpoints", "internal/scenario", "internal/output", "internal/training"},
+		"it draws fleets, and has rules and policies tuned, trained and compared on them: it serves nothing"},
+	{"internal/reports", []string{"router", "env", "workloads", "rl", "checkpoints", "internal/scenario", "internal/output", "internal/training", "internal/quality", "internal/league"},
 		"a report plays systems and lays out numbers: it serves nothing"},
 	{"cmd", []string{"router", "env", "workloads", "rl", "checkpoints", "serving", "internal"}, ""},
 }
