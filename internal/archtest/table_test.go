@@ -21,6 +21,7 @@ var rooms = []room{
 		"the core joins view, policy, balancer and lease by their interfaces; its rooms know facts and costs, and not each other, the simulator or a server"},
 	{"router/failover", append(facts, "router/lifecycle"), "what keeps applications answered wants states of who owns them, and knows nothing of the others who do"},
 	{"router/placement/bands", append(facts, "router/lifecycle"), "what moves replicas wants states of who owns them, and knows nothing of the others who do"},
+	{"router/placement/layouts", append(facts, "router/lifecycle"), "what decides which sizes are up wants states of who owns them, and knows nothing of the others who do"},
 	{"router/placement/replicas", append(facts, "router/lifecycle"), "what counts replicas wants states of who owns them, and knows nothing of the others who do"},
 	{"router/rollout", append(facts, "router/lifecycle"), "what changes versions wants states of who owns them, and knows nothing of the others who do"},
 	{"router/conformance", []string{"router", "router/balance", "router/fleet", "router/signals"},
