@@ -21,25 +21,32 @@ type engineState struct {
 // time for it.
 const DefaultLoad = 10 * time.Second
 
-// wakeShare is how many times as fast as a load a wake is where the configuration has no
-// time for it: weights come from the host's memory instead of a disk.
-const wakeShare = 20
+// actionTimes are how long the actions on a replica's engine take, and by how much its first step after
+// a load or a wake takes longer.
+type actionTimes struct{ load, sleep, wake, first time.Duration }
 
-// actionTimes returns how long a load takes, and how long sleep and wake take, by replica.
-func (c *Config) actionTimes() (loads, wakes []time.Duration) {
-	loads, wakes = make([]time.Duration, len(c.Table.Replicas)), make([]time.Duration, len(c.Table.Replicas))
+// actionTimes returns those of each replica.
+func (c *Config) actionTimes() []actionTimes {
+	times := make([]actionTimes, len(c.Table.Replicas))
 	for i, r := range c.Table.Replicas {
-		loads[i] = DefaultLoad
-		if m := c.Table.ModelOf(r.Variant); m >= 0 && c.Table.Models[m].Load > 0 {
-			loads[i] = c.Table.Models[m].Load
-		} else if c.LoadTimes != nil {
-			loads[i] = c.LoadTimes[i]
+		var m fleet.Model
+		if k := c.Table.ModelOf(r.Variant); k >= 0 {
+			m = c.Table.Models[k]
 		}
-		if wakes[i] = loads[i] / wakeShare; c.WakeTimes != nil {
-			wakes[i] = c.WakeTimes[i]
+		switch {
+		case m.Load > 0:
+		case c.LoadTimes != nil:
+			m.Load = c.LoadTimes[i]
+		default:
+			m.Load = DefaultLoad
+		}
+		if c.WakeTimes != nil {
+			times[i] = actionTimes{m.Load, c.WakeTimes[i], c.WakeTimes[i], m.FirstAnswer}
+		} else {
+			times[i] = actionTimes{m.Load, m.SleepTime(), m.WakeTime(), m.FirstAnswer}
 		}
 	}
-	return loads, wakes
+	return times
 }
 
 // Act implements [control.Actuator]. It begins the action; the controllers observe its end
@@ -79,14 +86,14 @@ func (s *Simulator) begin(a control.Action) (time.Duration, error) {
 	switch {
 	case a.Verb == control.Load && x.is == fleet.Cold:
 		x.is = fleet.Loading
-		return s.loads[a.Replica], nil
+		return s.actions[a.Replica].load, nil
 	case a.Verb == control.Wake && x.is == fleet.Warm:
 		x.is = fleet.Loading
-		return s.wakes[a.Replica], nil
+		return s.actions[a.Replica].wake, nil
 	case a.Verb == control.Sleep && x.is == fleet.Up:
 		x.is = fleet.Warm
 		s.stop(a.Replica)
-		return s.wakes[a.Replica], nil
+		return s.actions[a.Replica].sleep, nil
 	case a.Verb == control.Unload && (x.is == fleet.Up || x.is == fleet.Warm):
 		x.is = fleet.Cold
 		s.stop(a.Replica)
@@ -148,6 +155,11 @@ func (s *Simulator) proceed(replica int, at time.Duration) {
 func (s *Simulator) complete(replica int, at time.Duration) {
 	x := &s.engineStates[replica]
 	x.acting, x.is = false, x.action.Verb.State()
+	if first := s.actions[replica].first; first > 0 && x.is == fleet.Up {
+		if d, ok := s.laws[s.locations[replica].host].(Delayer); ok {
+			d.Delay(s.locations[replica].engine, first)
+		}
+	}
 	s.turn(replica, x.is)
 	s.observe(control.Event{At: at, Kind: x.action.Verb.Done(), Replica: replica, Action: x.action})
 }

@@ -78,8 +78,8 @@ type Config struct {
 	// the table.
 	Initial []fleet.State
 	// LoadTimes are how long the replicas take to load, where the table's model has no
-	// time. WakeTimes are how long sleep and wake take. Nil is [DefaultLoad], and a
-	// twentieth of the load's time.
+	// time; nil is [DefaultLoad]. WakeTimes are how long sleep and wake take; nil is what the
+	// models say.
 	LoadTimes, WakeTimes []time.Duration
 	// Evidence sets how failures become known. The zero value makes them known at once.
 	Evidence Evidence

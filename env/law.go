@@ -31,6 +31,13 @@ type Loader interface {
 	Load(slot int, work, now time.Duration)
 }
 
+// Delayer is a [Law] whose replicas may be slow to answer first, as engines are that compile kernels and
+// capture graphs for the first request after a load or a wake.
+type Delayer interface {
+	// Delay has the slot's next step take so much longer, once.
+	Delay(slot int, by time.Duration)
+}
+
 // Turner is a [Law] that depends on which of its replicas run.
 type Turner interface {
 	// Turn follows the state of a slot. It is called at the start for each that is not cold, and at each change.

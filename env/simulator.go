@@ -107,7 +107,7 @@ type Simulator struct {
 	fault        error           // that a controller has reported
 	evidence     Evidence
 	engineStates []engineState   // by replica
-	loads, wakes []time.Duration // by replica, what these take; read-only
+	actions      []actionTimes   // by replica; read-only
 	loadWork     []time.Duration // by replica, of its host; nil is none; read-only
 	breaking     int             // requests that have broken, and not ended yet
 	reached      time.Duration   // how far the engines have got
@@ -152,7 +152,7 @@ func NewSimulator(c *Config) (*Simulator, error) {
 			s.turn(i, is)
 		}
 	}
-	s.loads, s.wakes = c.actionTimes()
+	s.actions = c.actionTimes()
 	for i, l := range s.losses {
 		s.agenda.Add(Item{At: l.From, Kind: hostLost, Index: i})
 	}

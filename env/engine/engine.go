@@ -36,7 +36,8 @@ type Engine struct {
 	admitted uint64 // admissions so far, which order the sequences
 
 	step      step
-	cancelled []uint64 // to leave at the end of the step in progress
+	delay     time.Duration // of its next step
+	cancelled []uint64      // to leave at the end of the step in progress
 
 	preemptions, produced uint64
 }

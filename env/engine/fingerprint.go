@@ -58,5 +58,8 @@ func (e *Engine) fingerprint(end time.Duration, identity func(id uint64) uint64)
 	if s.gathering {
 		sum = splitmix.Next(sum ^ 6)
 	}
+	if e.delay > 0 {
+		sum = splitmix.Next(sum ^ uint64(e.delay) ^ 7)
+	}
 	return splitmix.Next(splitmix.Next(sum^uint64(end)) ^ math.Float64bits(s.duty()))
 }

@@ -79,6 +79,9 @@ func (h *Host) SubmitAll(engine int, sequences []Sequence, now time.Duration) {
 	}
 }
 
+// Delay has the engine's next step take so much longer, once.
+func (h *Host) Delay(engine int, by time.Duration) { h.engines[engine].delay = by }
+
 // Cancel removes a sequence: now if it waits, else at the end of the step in
 // progress. It is never Finished. False if the engine does not know it.
 func (h *Host) Cancel(engine int, id uint64) bool {
@@ -156,7 +159,8 @@ func (h *Host) begin(i int, now time.Duration) {
 		h.ends[i] = e.step.until
 		return
 	}
-	h.ends[i] = now + profile.Duration(ms*h.slowness.at(now))
+	h.ends[i] = now + profile.Duration(ms*h.slowness.at(now)) + e.delay
+	e.delay = 0
 	if h.Observe != nil {
 		s := Step{Engine: i, Start: now, End: h.ends[i], Joining: len(e.step.joining), Tokens: e.step.tokens}
 		if e.step.decoding {

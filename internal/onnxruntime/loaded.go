@@ -62,7 +62,7 @@ func (l *loaded) start() (err error) {
 }
 
 // Sleep implements [repository.Engine].
-func (l *loaded) Sleep(level repository.Level) error {
+func (l *loaded) Sleep(_ context.Context, level repository.Level) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if level == repository.Discard {

@@ -346,7 +346,10 @@ func (s *Scenario) hosts() []fleet.Host {
 func (s *Scenario) models() []fleet.Model {
 	models := make([]fleet.Model, len(s.Weights))
 	for i, m := range s.Weights {
-		models[i] = fleet.Model{Name: m.Name, Memory: int64(m.Memory), Load: profile.Duration(m.LoadMS), Version: m.Version}
+		models[i] = fleet.Model{
+			Name: m.Name, Memory: int64(m.Memory), Version: m.Version, Load: profile.Duration(m.LoadMS),
+			Sleep: profile.Duration(m.SleepMS), Wake: profile.Duration(m.WakeMS), FirstAnswer: profile.Duration(m.FirstAnswerMS),
+		}
 	}
 	return models
 }

@@ -224,8 +224,11 @@ func (c *checker) weights() {
 		c.names("models", c.s.modelNames())
 	}
 	for i, m := range c.s.Weights {
-		if key := child(item("models", i), "load_ms"); !(m.LoadMS >= 0 && m.LoadMS <= maxCostMS) {
-			c.judge(key, "a load takes at least 0 ms and at most an hour, %d ms, not %v", maxCostMS, m.LoadMS)
+		for _, t := range []struct {
+			key, what string
+			ms        float64
+		}{{"load_ms", "a load", m.LoadMS}, {"sleep_ms", "a sleep", m.SleepMS}, {"wake_ms", "a wake", m.WakeMS}, {"first_answer_ms", "a first answer", m.FirstAnswerMS}} {
+			c.judgeIf(!(t.ms >= 0 && t.ms <= maxCostMS), child(item("models", i), t.key), "%s takes at least 0 ms and at most an hour, %d ms, not %v", t.what, maxCostMS, t.ms)
 		}
 		if err := rollout.CheckVersion(m.Version); m.Version != "" && err != nil {
 			c.judge(child(item("models", i), "version"), "%v", err)

@@ -112,6 +112,8 @@ func TestFaultsOfTheCatalogue(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{"load_ms: 400", "load_ms: -1", "models[0].load_ms: a load takes at least 0 ms and at most an hour, 3600000 ms, not -1"},
 		{"load_ms: 400", "load_ms: 1e9", "models[0].load_ms: a load takes at least 0 ms and at most an hour, 3600000 ms, not 1e+09"},
+		{"load_ms: 400", "load_ms: 400, wake_ms: -2", "models[0].wake_ms: a wake takes at least 0 ms and at most an hour, 3600000 ms, not -2"},
+		{"load_ms: 400", "load_ms: 400, first_answer_ms: 4e6", "models[0].first_answer_ms: a first answer takes at least 0 ms and at most an hour, 3600000 ms, not 4e+06"},
 		{"load_ms: 400", "load_s: 400", `models[0].load_s: unknown key; did you mean "load_ms"?`},
 		{"name: weights-s, ", "", "models[0].name: missing; it has no default"},
 		{"memory: 800MB, ", "", "models[0].memory: missing; it has no default"},

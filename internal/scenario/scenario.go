@@ -83,10 +83,15 @@ const LowDetail = "low"
 
 // Model is weights that can be loaded; see [fleet.Model].
 type Model struct {
-	Name    string  `yaml:"name"`
-	Memory  Bytes   `yaml:"memory"`
-	LoadMS  float64 `yaml:"load_ms,omitempty"`
-	Version string  `yaml:"version,omitempty"`
+	Name   string  `yaml:"name"`
+	Memory Bytes   `yaml:"memory"`
+	LoadMS float64 `yaml:"load_ms,omitempty"`
+	// SleepMS and WakeMS are a twentieth of LoadMS where they are left out. FirstAnswerMS is by how much
+	// the first answer after a load or a wake is slower.
+	SleepMS       float64 `yaml:"sleep_ms,omitempty"`
+	WakeMS        float64 `yaml:"wake_ms,omitempty"`
+	FirstAnswerMS float64 `yaml:"first_answer_ms,omitempty"`
+	Version       string  `yaml:"version,omitempty"`
 	// RealTime says that it is updated while it serves: its versions do not replace each other.
 	RealTime bool `yaml:"real_time,omitempty"`
 	// Modalities are its inputs, of which each subset can be a variant.

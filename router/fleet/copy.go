@@ -26,6 +26,7 @@ func (l *Ledger) CopyFrom(o *Ledger) {
 	l.slots = append(l.slots[:0], o.slots...)
 	l.free = append(l.free[:0], o.free...)
 	l.recent = o.recent
+	l.awaited = append(l.awaited[:0], o.awaited...)
 }
 
 // On is the same lease as held on l, a copy of its ledger.

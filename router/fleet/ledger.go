@@ -74,6 +74,7 @@ type Ledger struct {
 	tightest                       []time.Duration
 	onRoom                         []func()
 	placement                      placement
+	awaited                        []int32 // by variant; empty while nothing has been held
 }
 
 // slot is the entry of one lease. Its generation makes old leases inert.

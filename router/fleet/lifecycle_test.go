@@ -44,6 +44,23 @@ func TestStateComposes(t *testing.T) {
 	}
 }
 
+// Requests that are held are counted by variant, and a copy has its own count.
+func TestAwaitedRequests(t *testing.T) {
+	l := NewLedger(table(t))
+	if l.Awaited(1) != 0 {
+		t.Errorf("%d awaited at the start", l.Awaited(1))
+	}
+	l.Await(1, 2)
+	l.Await(0, 1)
+	var other Ledger
+	other.CopyFrom(l)
+	l.Await(1, -1)
+	l.Await(0, -1)
+	if a, b, c := l.Awaited(0), l.Awaited(1), other.Awaited(1); a != 0 || b != 1 || c != 2 {
+		t.Errorf("%d and %d awaited, the copy has %d", a, b, c)
+	}
+}
+
 // The epoch counts the changes of placement and nothing else; a choice made before one
 // is refused, and what is in flight goes on.
 func TestPlaceBeginsAnEpoch(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"gearshift/router/lifecycle"
 )
 
-// Views show when a replica that is being loaded will be up, where its model says how long that takes, and that one
-// that is being woken will be up at once; nothing else, and not for longer than it goes on.
+// Views show when a replica that is being loaded or woken will be up, where its model says how long that takes, and
+// otherwise that one that is being woken will be up at once; nothing else, and not for longer than it goes on.
 func TestViewsShowWhenAReplicaWillBeUp(t *testing.T) {
 	w := newFixture(t, lifecycle.Options{}, fleet.Cold, fleet.Cold, fleet.Cold)
 	w.ledger.Table().Models[1].Load = 3 * time.Second // small's
@@ -44,5 +44,12 @@ func TestViewsShowWhenAReplicaWillBeUp(t *testing.T) {
 	begin(tiny0, fleet.Up)
 	if at := expected(tiny0); at != w.now {
 		t.Errorf("woken, and expected at %v, want %v", at, w.now)
+	}
+	w.answer(control.Woken, nil)
+	begin(small0, fleet.Warm)
+	w.answer(control.Slept, nil)
+	begin(small0, fleet.Up)
+	if at := expected(small0); at != w.now+150*time.Millisecond { // a twentieth of its load
+		t.Errorf("woken, and expected at %v, want %v", at, w.now+150*time.Millisecond)
 	}
 }

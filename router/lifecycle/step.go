@@ -164,13 +164,18 @@ func (c *Controller) act(i int, verb control.Verb, from fleet.State, now time.Du
 }
 
 // expect has views say when a replica that is being loaded or woken is expected to be up: after
-// the time that a load of its model takes, if that is known. To wake takes next to nothing.
+// the time that a load or a wake of its model takes, if that is known. A wake without a known time takes
+// next to nothing.
 func (c *Controller) expect(i int, now time.Duration) {
 	r, model := &c.replicas[i], c.table.ModelOf(c.table.Replicas[i].Variant)
 	switch {
 	case r.target != fleet.Up:
 	case r.verb == control.Wake:
-		c.ledger.Expect(i, max(1, now))
+		var takes time.Duration
+		if model >= 0 {
+			takes = c.table.Models[model].WakeTime()
+		}
+		c.ledger.Expect(i, max(1, now+takes))
 	case r.verb == control.Load && model >= 0 && c.table.Models[model].Load > 0:
 		c.ledger.Expect(i, now+c.table.Models[model].Load)
 	}

@@ -72,6 +72,14 @@ func NewSimulated(c SimulatedConfig) (*Simulated, error) {
 // Replica is the i-th replica of the table.
 func (s *Simulated) Replica(i int) http.RoundTripper { return &s.replicas[i] }
 
+// Delay has the replica's next step take so much longer, once: its engine has just been loaded or woken.
+func (s *Simulated) Delay(i int, by time.Duration) {
+	r := &s.replicas[i]
+	r.host.mu.Lock()
+	r.host.host.Delay(r.engine, by)
+	r.host.mu.Unlock()
+}
+
 // Close ends all work with [ErrClosed] and waits for the goroutines.
 func (s *Simulated) Close() {
 	for _, h := range s.hosts {

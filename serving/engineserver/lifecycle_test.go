@@ -198,6 +198,32 @@ func TestSleepAndWake(t *testing.T) {
 	})
 }
 
+// A model falls asleep and wakes in times of its own, and is slow to answer first after that.
+func TestModelsHaveTimesOfTheirOwn(t *testing.T) {
+	own := func(c *Config) {
+		withModels(c)
+		m := &c.Engines.Table.Models[0]
+		m.Sleep, m.Wake, m.FirstAnswer = 300*time.Millisecond, 800*time.Millisecond, 2*time.Second
+	}
+	withRig(t, own, func(r *rig) {
+		took := func(method, path, body string) time.Duration {
+			begin := time.Now()
+			r.expect(method, path, body, http.StatusOK)
+			return time.Since(begin)
+		}
+		usual := took("POST", chat, ask)
+		if d := took("POST", "/sleep?model=small", ""); d != 300*time.Millisecond {
+			t.Errorf("a sleep of 300 ms took %v", d)
+		}
+		if d := took("POST", "/wake_up?model=small", ""); d != 800*time.Millisecond {
+			t.Errorf("a wake of 800 ms took %v", d)
+		}
+		if first, next := took("POST", chat, ask), took("POST", chat, ask); first != usual+2*time.Second || next != usual {
+			t.Errorf("the first answer took %v and the next %v; want %v and %v", first, next, usual+2*time.Second, usual)
+		}
+	})
+}
+
 func TestLoadFaults(t *testing.T) {
 	died := 0
 	withRig(t, func(c *Config) { withModels(c); c.Memory = 0; c.Die = func() { died++ } }, func(r *rig) {

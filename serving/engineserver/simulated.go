@@ -34,10 +34,6 @@ type simulated struct {
 	used     []bool // by replica: a model runs on it
 }
 
-// wakeShare is the part of its load time that a model takes to wake from level 1: what
-// vLLM reports is 18 to 200 times as fast as a load.
-const wakeShare = 20
-
 // newSimulated starts the engines. Of two replicas of a variant each runs any version of its model.
 func newSimulated(c backend.SimulatedConfig, pattern string) (*simulated, error) {
 	n := len(c.Table.Replicas)
@@ -171,6 +167,9 @@ func (s *simulated) Load(ctx context.Context, m repository.Model, observe func(b
 		}
 	}
 	s.observers[i].Store(&observe)
+	if s.running.Load() {
+		s.engines.Delay(i, s.models[i].FirstAnswer)
+	}
 	e := &simulatedEngine{RoundTripper: s.engines.Replica(i), source: s, replica: i}
 	if s.batches[i] {
 		return &simulatedClassifier{e}, nil
@@ -210,22 +209,26 @@ func (e *simulatedEngine) Context() int { return e.source.table.Replicas[e.repli
 // Load implements [repository.Engine].
 func (e *simulatedEngine) Load() backend.Load { return e.source.engines.Load(e.replica) }
 
-// Sleep implements [repository.Engine].
-func (e *simulatedEngine) Sleep(l repository.Level) error {
+// Sleep implements [repository.Engine]. What sleeps at the start of the server slept before.
+func (e *simulatedEngine) Sleep(ctx context.Context, l repository.Level) error {
 	e.level = l
-	return nil
+	if !e.source.running.Load() {
+		return nil
+	}
+	return pause(ctx, e.source.models[e.replica].SleepTime())
 }
 
 // Wake implements [repository.Engine]. The cache costs no time.
 func (e *simulatedEngine) Wake(ctx context.Context, p repository.Part) error {
-	load := e.source.models[e.replica].Load
-	switch {
-	case p != repository.Weights:
+	m := &e.source.models[e.replica]
+	if p != repository.Weights {
+		e.source.engines.Delay(e.replica, m.FirstAnswer)
 		return nil
-	case e.level == repository.Offload:
-		load /= wakeShare
 	}
-	return pause(ctx, load)
+	if e.level == repository.Offload {
+		return pause(ctx, m.WakeTime())
+	}
+	return pause(ctx, m.Load)
 }
 
 // Close implements [repository.Engine]. The engine itself stays, for the next load.

@@ -242,17 +242,17 @@ func (r *Repository) Sleep(ctx context.Context, name string, l Level, abort bool
 		}
 		e.state, e.level, e.asleep = Asleep, max(l, e.level), All
 		e.reason = fmt.Sprintf("asleep at level %d", e.level)
-		return func(context.Context) error { return r.sleep(e, abort) }, nil
+		return func(ctx context.Context) error { return r.sleep(ctx, e, abort) }, nil
 	})
 }
 
 // sleep frees what the entry's level does not keep.
-func (r *Repository) sleep(e *entry, abort bool) error {
+func (r *Repository) sleep(ctx context.Context, e *entry, abort bool) error {
 	if abort {
 		e.instance.abort(ErrAborted)
 	}
 	r.drain(e.instance)
-	err := e.instance.engine.Sleep(e.level)
+	err := e.instance.engine.Sleep(ctx, e.level)
 	if err != nil {
 		e.instance.engine.Close()
 	}

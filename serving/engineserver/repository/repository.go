@@ -39,7 +39,7 @@ type Engine interface {
 	Load() backend.Load
 	// Sleep frees what the level does not keep. An engine that is asleep at level 1 may
 	// be put to sleep at level 2.
-	Sleep(l Level) error
+	Sleep(ctx context.Context, l Level) error
 	// Wake brings the part back. Weights come before the cache.
 	Wake(ctx context.Context, p Part) error
 	// Close ends all work and frees everything.

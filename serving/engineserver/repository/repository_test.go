@@ -86,7 +86,7 @@ func (e *engine) note(format string, args ...any) {
 func (e *engine) Context() int       { return 64 }
 func (e *engine) Load() backend.Load { return backend.Load{} }
 func (e *engine) Close()             { e.note("close") }
-func (e *engine) Sleep(l Level) error {
+func (e *engine) Sleep(_ context.Context, l Level) error {
 	e.note("sleep %d", l)
 	return nil
 }

@@ -1,0 +1,23 @@
+package fleet
+
+// Await adds to the number of requests that are held until a replica of the variant is up. It notifies of no room.
+func (l *Ledger) Await(variant, by int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.awaited = set(l.awaited, len(l.table.Variants), variant, int32(l.awaitedOf(variant)+by))
+}
+
+// Awaited returns how many requests are held until a replica of the variant is up.
+func (l *Ledger) Awaited(variant int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.awaitedOf(variant)
+}
+
+// awaitedOf is Awaited with the lock held.
+func (l *Ledger) awaitedOf(variant int) int {
+	if len(l.awaited) == 0 {
+		return 0
+	}
+	return int(l.awaited[variant])
+}
