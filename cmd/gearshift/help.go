@@ -35,6 +35,7 @@ var listed = map[string]cli.Listing{
 
 	"paper":    {Section: "research", Example: "paper --out report"},
 	"bound":    {Section: "research", Example: "bound --scenario tiny"},
+	"league":   {Section: "research", Example: "league --seeds 1-20 --out fleets\nleague --seeds 1-5 --policy priced:1,0.05,0.25,0.6,0.25"},
 	"workload": {Section: "research", Example: "workload stat u1 --scenario mine.yaml", Synonyms: []string{"trace", "workloads"}},
 
 	"modality": {Section: "research", Example: "modality plan --in queue.json", Synonyms: []string{"modalities"}},

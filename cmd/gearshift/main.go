@@ -4,7 +4,7 @@
 // This package declares the commands that start: init, scenario, train, serve and engine. The
 // other commands are in packages of their own:
 //
-//   - evalcmd: eval and bound
+//   - evalcmd: eval, league and bound
 //   - operate: policy, store, key, lease and replica
 //   - measure: profile, calibrate, validate and replay
 //   - qualitycmd: quality
@@ -92,7 +92,7 @@ One scenario file drives every command; gearshift init writes one from engines t
 		// measure
 		measure.NewProfileCommand(), measure.NewValidateCommand(), measure.NewReplayCommand(), measure.NewStreamCommand(), newEngineCommand(), newModelsCommand(),
 		// research
-		evalcmd.NewBoundCommand(), newWorkloadCommand(), modalityCommands(), operate.NewFailoverCommand(), operate.NewOffloadCommand(),
+		evalcmd.NewBoundCommand(), evalcmd.NewLeagueCommand(), newWorkloadCommand(), modalityCommands(), operate.NewFailoverCommand(), operate.NewOffloadCommand(),
 		newVersionCommand(),
 	)
 	cli.Arrange(root, sections, listed)

@@ -28,6 +28,10 @@ const (
 	lastStep  = 1. / 16
 )
 
+// mostPoints is how many points the coarse search looks at for each that it may play: of six limits that
+// must ascend, one in some hundreds of points makes a policy.
+const mostPoints = 2000
+
 func (s *search) run() error {
 	s.known = map[string]int{}
 	if err := s.coarse(); err != nil {
@@ -117,7 +121,7 @@ func (s *search) coarse() error {
 	budget := max(1, s.limit/2)
 	whole := size <= budget
 	phi := root(len(ties))
-	for k := 0; len(s.trials) < budget && k < 20*budget; k++ {
+	for k := 0; len(s.trials) < budget && k < mostPoints*budget; k++ {
 		if whole && k == size {
 			break
 		}

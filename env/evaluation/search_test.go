@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -73,6 +74,33 @@ func TestSearchSpreadsWhatItCannotCover(t *testing.T) {
 				t.Errorf("axis %d has value %d in %d of 50 trials, want about 10", i, x, n)
 			}
 		}
+	}
+}
+
+// One in 600 of these points makes a policy, as of limits that must ascend.
+func TestSearchFindsThePointsThatMakePolicies(t *testing.T) {
+	var axes []Axis
+	for range 5 {
+		axes = append(axes, Axis{Grid: []float64{1, 2, 3, 4, 5, 6, 7, 8}})
+	}
+	s := climb(40, axes, func(v []float64) float64 { return -v[4] })
+	s.family.Make = func(v []float64) (string, Decider, error) {
+		for i := range v[1:] {
+			if v[i+1] <= v[i] {
+				return "", nil, errors.New("limits must ascend")
+			}
+		}
+		return fmt.Sprint(v), nil, nil
+	}
+	best(t, s)
+	coarse := 0
+	for _, trial := range s.trials {
+		if trial.Stage == Coarse {
+			coarse++
+		}
+	}
+	if coarse != 20 {
+		t.Errorf("%d of 20 coarse trials are played", coarse)
 	}
 }
 

@@ -68,6 +68,20 @@ func bootstrap(values []float64, statistic func([]float64) float64) Interval {
 	}
 }
 
+// Spread returns the least value, the quartiles and the greatest, by nearest rank; zeros where there is none.
+func Spread(values []float64) (five [5]float64) {
+	values = present(values)
+	if len(values) == 0 {
+		return five
+	}
+	slices.Sort(values)
+	for i := range five {
+		rank := int(math.Ceil(float64(i*len(values)) / 4))
+		five[i] = values[max(0, rank-1)]
+	}
+	return five
+}
+
 // present returns the values that are not NaN.
 func present(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), math.IsNaN)

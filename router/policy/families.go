@@ -66,10 +66,11 @@ func (f *form) axes() []Axis {
 	return axes
 }
 
-// thresholdFamilies are the ladder for all tasks and one for each.
+// thresholdFamilies are the ladder for all tasks and one for each. There are none where the grid has fewer
+// limits than a ladder takes.
 func thresholdFamilies(t *fleet.Table, grid []float64) []Family {
 	steps := len(t.Variants) - 1
-	if steps == 0 {
+	if steps == 0 || len(grid) < steps {
 		return nil
 	}
 	ladder := Family{Name: "threshold", Make: func(values []float64) (Rule, error) {

@@ -1,5 +1,5 @@
-// Package evalcmd holds the commands that play policies in the simulator: eval compares them,
-// and bound measures how much better one could be.
+// Package evalcmd holds the commands that play policies in the simulator: eval compares them, league
+// does so on drawn fleets, and bound measures how much better one could be.
 package evalcmd
 
 import (

@@ -1,0 +1,55 @@
+package policies
+
+import (
+	"context"
+
+	"gearshift/env/evaluation"
+	"gearshift/internal/scenario"
+)
+
+// Effort bounds a search for rules, so that it takes about as long on a fleet of any size. Every family of
+// rules gets the same number of simulated decisions.
+type Effort struct {
+	Trials   int `json:"trials"`   // points for each family at most
+	Seeds    int `json:"seeds"`    // training runs of each workload that a point takes
+	Requests int `json:"requests"` // in a run; a sweep takes twice as many
+	Rates    int `json:"rates"`    // of a sweep
+}
+
+// Minute is the effort of about a minute of one core.
+var Minute = Effort{Trials: 24, Seeds: 2, Requests: 2500, Rates: 5}
+
+// Search searches every family of rules by the scenario's objective.
+func (e Effort) Search(ctx context.Context, s *scenario.Scenario, names []string, progress func(done, total int)) (*evaluation.TuningReport, error) {
+	work, err := Shortened(s, names, e.Requests, e.Rates, 2*e.Requests)
+	if err != nil {
+		return nil, err
+	}
+	return Tune(ctx, s, Search{Seeds: e.Seeds, Trials: e.Trials, For: s.Training.Objective}, work, progress)
+}
+
+// Shortened returns the workloads of the names with that many requests in a run. A sweep has as many rates,
+// spread over those of the scenario, and phases as short as it takes for most requests in a run, but never
+// longer than the scenario's.
+func Shortened(s *scenario.Scenario, names []string, requests, rates, most int) ([]evaluation.Workload, error) {
+	short := *s
+	short.Evaluation.StableRates = spread(s.Evaluation.StableRates, rates)
+	var sum float64
+	for _, rate := range short.Evaluation.StableRates {
+		sum += rate
+	}
+	short.Evaluation.PhaseS = min(s.Evaluation.PhaseS, float64(most)/sum)
+	return short.Evaluated(names, requests)
+}
+
+// spread returns n of the values at even distances, each from the middle of its part of the list.
+func spread(values []float64, n int) []float64 {
+	if n >= len(values) {
+		return values
+	}
+	var list []float64
+	for i := range n {
+		list = append(list, values[(2*i+1)*len(values)/(2*n)])
+	}
+	return list
+}
