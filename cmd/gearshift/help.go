@@ -16,7 +16,7 @@ var listed = map[string]cli.Listing{
 	"scenario": {Section: "start", Example: "scenario show titan-rtx-opt > mine.yaml\nscenario check mine.yaml"},
 	"train":    {Section: "start", Example: "train --scenario mine.yaml --preset quick --name mine\ntrain --scenario mine.yaml --name mine --resume", Synonyms: []string{"learn"}},
 	"eval":     {Section: "start", Example: "eval --scenario mine.yaml --policy mine --policy slackfit --workload u1 --seeds 10", Synonyms: []string{"evaluate", "compare"}},
-	"serve":    {Section: "start", Example: "serve --scenario mine.yaml\nserve --scenario mine.yaml --policy mine --addr :8080", Synonyms: []string{"start", "run", "server"}},
+	"serve":    {Section: "start", Example: "serve --scenario mine.yaml\nserve --scenario mine.yaml --policy mine --addr :8080\nserve --engine gpu0=http://10.0.0.1:8000 --engine gpu0=http://10.0.0.1:8001", Synonyms: []string{"start", "run", "server"}},
 
 	"policy":  {Section: "operate", Example: "policy ls\npolicy promote mine", Synonyms: []string{"policies"}},
 	"quality": {Section: "operate", Example: "quality fit --data labels.jsonl --name mine\nquality promote mine", Synonyms: []string{"predictor", "predictors", "predict"}},
@@ -45,6 +45,7 @@ var listed = map[string]cli.Listing{
 
 	"version": {Example: "version"},
 
+	"scenario draw": {Example: "scenario draw --seed 7 > drawn-7.yaml"}, "scenario save": {Example: "scenario save -o mine.yaml\nscenario save --admin http://10.0.0.7:8081 -o mine.yaml"},
 	"scenario ls": {Example: "scenario ls"}, "scenario show": {Example: "scenario show tiny > mine.yaml"},
 	"scenario upstreams": {Example: "scenario upstreams tiny --at http://10.0.0.1:8000 > mine.yaml"},
 	"scenario profiles":  {Example: "scenario profiles mine.yaml --from small.yaml --from large.yaml > measured.yaml"},

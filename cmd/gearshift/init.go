@@ -6,35 +6,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/internal/calibrate/draft"
-	"gearshift/internal/calibrate/loadgen"
 	"gearshift/internal/output"
 	"gearshift/internal/scenario"
-	"gearshift/serving/engines/address"
 )
 
 // initOptions are the flags of init.
 type initOptions struct {
-	engines, keys []string
-	out, task     string
-	deadline      float64
-	quality       map[string]string
-	force, yes    bool
-	probe         bool
-	timeout       time.Duration
+	askedEngines
+	out, task  string
+	deadline   float64
+	quality    map[string]string
+	force, yes bool
 }
 
 func newInitCommand() *cobra.Command {
@@ -56,7 +48,7 @@ several replicas.`,
 	}
 	f := c.Flags()
 	f.StringArrayVar(&o.engines, "engine", nil, "`HOST=URL` of an engine, repeatable; without HOST= the URL's host (required)")
-	f.StringArrayVar(&o.keys, "key-env", nil, "environment `VARIABLE` with the engines' API key, or HOST=VARIABLE for one host's; repeatable")
+	o.keyFlag(f)
 	f.StringVarP(&o.out, "out", "o", "mine.yaml", "`FILE` to write; - for standard output")
 	f.BoolVar(&o.force, "force", false, "replace the file")
 	f.StringToStringVar(&o.quality, "quality", nil, "how good an answer of each is, `VARIANT=Q,…` such as small=0.6,large=0.9")
@@ -64,7 +56,7 @@ several replicas.`,
 	f.BoolVar(&o.probe, "probe", false, "send each model one short request, to time its tokens")
 	f.StringVar(&o.task, "task", "chat", "`NAME` of the task")
 	f.Float64Var(&o.deadline, "deadline-ms", 0, "deadline per output token (default: a guess by the largest model)")
-	f.DurationVar(&o.timeout, "timeout", 5*time.Second, "time for an engine to answer a question")
+	f.DurationVar(&o.timeout, "timeout", engineTimeout, "time for an engine to answer a question")
 	return c
 }
 
@@ -112,97 +104,6 @@ func (o *initOptions) check() error {
 		return fmt.Errorf("%s already exists; --force replaces it, -o FILE writes another", o.out)
 	}
 	return nil
-}
-
-// targets are the engines that the flags name.
-func (o *initOptions) targets() ([]draft.Target, error) {
-	if len(o.engines) == 0 {
-		return nil, errors.New("--engine is missing: want an engine's URL, such as --engine gpu0=http://127.0.0.1:8000")
-	}
-	var list []draft.Target
-	for _, text := range o.engines {
-		t := draft.Target{URL: text}
-		// A host has no colon, and a URL has one before its first equals sign.
-		if host, at, named := strings.Cut(text, "="); named && !strings.Contains(host, ":") {
-			t.Host, t.URL = host, at
-		}
-		if !strings.Contains(t.URL, "://") && !address.IsSocket(t.URL) {
-			t.URL = "http://" + t.URL
-		}
-		if _, err := scenario.UpstreamURL(t.URL); err != nil {
-			return nil, fmt.Errorf("--engine %s: %w", text, err)
-		}
-		if t.Host == "" {
-			t.Host = hostOf(t.URL)
-		}
-		if slices.ContainsFunc(list, func(other draft.Target) bool {
-			return strings.TrimSuffix(other.URL, "/") == strings.TrimSuffix(t.URL, "/")
-		}) {
-			return nil, fmt.Errorf("--engine %s: the same URL twice; one engine is one replica", text)
-		}
-		list = append(list, t)
-	}
-	return list, o.unlock(list)
-}
-
-// hostOf names the host of an engine that was given without one.
-func hostOf(at string) string {
-	if address.IsSocket(at) {
-		return "local"
-	}
-	u, err := url.Parse(at)
-	if err != nil {
-		return "host"
-	}
-	host := u.Hostname()
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
-		return "local"
-	}
-	return strings.ReplaceAll(host, ":", "-")
-}
-
-// unlock finds each target's key.
-func (o *initOptions) unlock(list []draft.Target) error {
-	for _, text := range o.keys {
-		host, variable, named := strings.Cut(text, "=")
-		if !named {
-			host, variable = "", text
-		}
-		key, err := cli.KeyFrom(variable)
-		if err != nil {
-			return fmt.Errorf("--key-env %s: this environment variable is empty", variable)
-		}
-		found := false
-		for i := range list {
-			if host == "" || list[i].Host == host {
-				list[i].KeyEnv, list[i].Key, found = variable, strings.TrimSpace(key), true
-			}
-		}
-		if !found {
-			return fmt.Errorf("--key-env %s: no --engine is on host %q", text, host)
-		}
-	}
-	return nil
-}
-
-// discover asks all engines, and says all that is wrong with them.
-func (o *initOptions) discover(ctx context.Context, targets []draft.Target) (*draft.Fleet, error) {
-	transport := loadgen.Transport()
-	defer transport.CloseIdleConnections()
-	asker := draft.Asker{Client: &http.Client{Transport: transport}, Timeout: o.timeout, Probe: o.probe}
-	var engines []draft.Engine
-	var faults []error
-	for _, t := range targets {
-		e, err := asker.Ask(ctx, t)
-		if err != nil {
-			faults = append(faults, err)
-		}
-		engines = append(engines, e)
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
-	}
-	return draft.Compose(engines)
 }
 
 // question is who is asked, and where.

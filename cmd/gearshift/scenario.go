@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/cmd/gearshift/operate"
 	"gearshift/internal/calibrate/draft"
 	"gearshift/internal/league"
 	"gearshift/internal/scenario"
@@ -13,7 +14,7 @@ import (
 )
 
 func newScenarioCommand() *cobra.Command {
-	return cli.Group("scenario", "List, show, check and adapt scenarios",
+	return cli.Group("scenario", "List, show, check, adapt and save scenarios",
 		&cobra.Command{
 			Use: "ls", Short: "List the built-in scenarios", Args: cli.None,
 			Run: func(c *cobra.Command, _ []string) {
@@ -26,7 +27,7 @@ func newScenarioCommand() *cobra.Command {
 			Use: "show NAME|FILE", Short: "Print a scenario, ready to edit", Args: cli.One,
 			RunE: func(c *cobra.Command, args []string) error { return showScenario(c, args[0]) },
 		},
-		newCheckCommand(), newUpstreamsCommand(), newScenarioProfilesCommand(), newDrawCommand(),
+		newCheckCommand(), newUpstreamsCommand(), newScenarioProfilesCommand(), newDrawCommand(), operate.NewScenarioSave(),
 	)
 }
 

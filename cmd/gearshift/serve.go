@@ -10,6 +10,7 @@ import (
 
 func newServeCommand() *cobra.Command {
 	o := app.Options{Version: version, Remedy: remedy}
+	e := askedEngines{probe: true, timeout: engineTimeout}
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the scenario's fleet behind an OpenAI-compatible endpoint",
@@ -18,13 +19,26 @@ the model "auto" goes to the size that the policy chooses. Without --policy, the
 store's policy in production routes; if there is none, serving.fallback or
 the best of the scenario's evaluation.rules does.
 
+With --engine, no file is needed: the engines are asked what they are, as by
+"gearshift init", each model answers one short request, and the rest is guessed,
+listed, and learned from traffic.
+
 Policies: ` + policies.Forms,
 		Args: cli.None,
-		RunE: func(c *cobra.Command, _ []string) error { return app.Serve(c.Context(), o, c.ErrOrStderr()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := e.split(&o.Engine); err != nil {
+				return err
+			}
+			if err := e.serve(c, &o); err != nil {
+				return err
+			}
+			return app.Serve(c.Context(), o, c.ErrOrStderr())
+		},
 	}
 	cli.ScenarioFlag(c, &o.Scenario)
 	cli.StoreFlag(c, &o.Store)
-	cli.EngineFlag(c, &o.Engine)
+	c.Flags().StringArrayVar(&e.engines, "engine", nil, "`[HOST=]URL` of an engine to serve without a scenario, repeatable; or native or onnx, which runs the networks of stored policies (default native)")
+	e.keyFlag(c.Flags())
 	c.Flags().StringVar(&o.Policy, "policy", "", "`REF` of the policy (default: the one in production)")
 	c.Flags().StringVar(&o.Addr, "addr", "", "`HOST:PORT` to listen on (default: the scenario's)")
 	c.Flags().StringVar(&o.Admin, "admin-addr", "", "`HOST:PORT` of the admin listener, or off (default: the scenario's)")

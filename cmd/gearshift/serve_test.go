@@ -51,9 +51,15 @@ func (l *serveLog) String() string {
 // serveTiny starts the server and returns once it is ready.
 func serveTiny(t *testing.T, args ...string) *served {
 	t.Helper()
+	return serveThese(t, append([]string{"--scenario", "tiny", "--admin-addr", "off"}, args...)...)
+}
+
+// serveThese starts the server with these flags, and returns once it is ready.
+func serveThese(t *testing.T, args ...string) *served {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	s := &served{log: &serveLog{addr: make(chan string, 1)}, stop: stop, code: make(chan int, 1)}
-	args = append([]string{"serve", "--scenario", "tiny", "--addr", "127.0.0.1:0", "--admin-addr", "off", "--store", filepath.Join(t.TempDir(), "none.db")}, args...)
+	args = append([]string{"serve", "--addr", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "none.db")}, args...)
 	go func() { s.code <- run(ctx, args, io.Discard, s.log) }()
 	t.Cleanup(stop)
 	deadline := time.After(10 * time.Second)

@@ -28,6 +28,7 @@ import (
 type assembly struct {
 	o                      Options
 	s                      *scenario.Scenario
+	text                   []byte // of s; nil for [Rehearse]
 	config                 config.Config
 	log                    *slog.Logger
 	backends               func(*scenario.Scenario, *fleet.Table) ([]serving.Backend, func(), error)
@@ -65,6 +66,7 @@ func (x *assembly) assemble() (key string, err error) {
 	if x.routing, err = startRouting(x.o, x.s, x.log); err != nil {
 		return "serving", err
 	}
+	x.routing.text = x.text
 	backends, closeBackends, err := x.backends(x.s, x.routing.core.Table())
 	if err != nil {
 		return "serving", err
@@ -80,6 +82,9 @@ func (x *assembly) assemble() (key string, err error) {
 		if x.config.Admin.Addr != config.AdminOff {
 			x.options.Modules = q.shown(x.options.Modules)
 		}
+	}
+	if x.config.Admin.Addr != config.AdminOff {
+		x.options.Modules = (&learned{assumed: x.o.Assumed, routing: x.routing}).shown(x.options.Modules)
 	}
 	if key, err := x.controllers(); err != nil {
 		return key, err

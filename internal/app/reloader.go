@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"sync"
 
 	"gearshift/internal/onnxruntime"
 	"gearshift/internal/scenario"
@@ -31,12 +32,14 @@ import (
 type Reloader struct {
 	options Options
 	now     *scenario.Scenario // what is in force
+	text    []byte             // of the file that was last put in force
+	shared  sync.Mutex         // protects now and text where they are replaced, and [Reloader.Text]
 	core    *router.Core
 	maker   *policy.Maker
 	source  *policies.Source
 	store   *guardedStore // of the source
 	files   files.Guard   // of the scenario
-	piped   bool          // the scenario came from a pipe, and cannot be read again
+	piped   bool          // the scenario came from a pipe or from engines, and cannot be read again
 	log     *slog.Logger
 	// upstreams are by replica, none with simulated backends.
 	upstreams []*upstream
@@ -70,7 +73,7 @@ func NewReloader(o Options, s *scenario.Scenario, core *router.Core, log *slog.L
 	if err != nil {
 		return nil, err
 	}
-	r := &Reloader{options: o, now: s, core: core, maker: maker, source: source, store: newGuardedStore(source), piped: files.IsPipe(o.Scenario), log: log, states: s.StatesIn(s)}
+	r := &Reloader{options: o, now: s, core: core, maker: maker, source: source, store: newGuardedStore(source), piped: o.Text != nil || files.IsPipe(o.Scenario), log: log, states: s.StatesIn(s)}
 	r.Watch(func(s *scenario.Scenario) { core.SetGate(s.Gate()) })
 	return r, nil
 }
@@ -103,27 +106,35 @@ func (r *Reloader) Files() []string {
 }
 
 // reread returns the scenario as its file has it now.
-func (r *Reloader) reread() (*scenario.Scenario, error) {
+func (r *Reloader) reread() (*scenario.Scenario, []byte, error) {
 	name := r.options.Scenario
 	switch {
 	case r.piped:
-		return r.now, nil
+		return r.now, r.text, nil
 	case slices.Contains(workloads.ScenarioNames(), name):
-		return scenario.Load(name)
+		return scenario.LoadText(name)
 	}
 	text, err := r.files.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return scenario.Load(name) // which says what there is instead
+		return scenario.LoadText(name) // which says what there is instead
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read scenario: %w", err)
+		return nil, nil, fmt.Errorf("cannot read scenario: %w", err)
 	}
-	return scenario.Parse(name, text)
+	s, err := scenario.Parse(name, text)
+	return s, text, err
+}
+
+// Text returns the name and the text of the scenario in force. It may be called from any goroutine.
+func (r *Reloader) Text() (name string, text []byte) {
+	r.shared.Lock()
+	defer r.shared.Unlock()
+	return r.now.Name, r.text
 }
 
 // Reread implements [serving.Reloader].
 func (r *Reloader) Reread() (serving.Change, error) {
-	next, err := r.reread()
+	next, text, err := r.reread()
 	if err != nil {
 		return serving.Change{}, err
 	}
@@ -145,7 +156,9 @@ func (r *Reloader) Reread() (serving.Change, error) {
 			endpoint.UpstreamConfig = next.Serving.Upstreams[r.upstreams[i].replica].UpstreamConfig
 			inForce.Serving.Upstreams[r.upstreams[i].replica] = endpoint
 		}
-		r.now, r.states = &inForce, states
+		r.shared.Lock()
+		r.now, r.states, r.text = &inForce, states, text
+		r.shared.Unlock()
 		for _, f := range r.changed {
 			f(&inForce)
 		}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gearshift/checkpoints"
+	"gearshift/internal/calibrate/draft"
 	"gearshift/internal/scenario"
 	"gearshift/router/policy"
 	"gearshift/serving"
@@ -27,13 +28,17 @@ import (
 // Options say what is served, and how.
 type Options struct {
 	Scenario string // a built-in name or a file
-	Store    string // file of policies
-	Engine   string // of [onnxruntime.Source]
-	Policy   string // empty: the one in production
-	Addr     string // to listen on; empty: the scenario's, like the others
-	Admin    string
-	HTTP3    string // UDP
-	Keys     string // file
+	// Text is the scenario itself, made of what engines report; nil: Scenario names it.
+	Text []byte
+	// Assumed lists the values of Text that nobody has declared.
+	Assumed []draft.Value
+	Store   string // file of policies
+	Engine  string // of [onnxruntime.Source]
+	Policy  string // empty: the one in production
+	Addr    string // to listen on; empty: the scenario's, like the others
+	Admin   string
+	HTTP3   string // UDP
+	Keys    string // file
 	// State is the file of all controllers' states; empty: none.
 	State string
 	// FailoverState is the file of the failover controller's state; empty: State.
@@ -44,6 +49,15 @@ type Options struct {
 	// Remedy returns how to get a policy of the name into a store: a key of the log line, and
 	// the commands.
 	Remedy func(scenario, name, store string) (key, commands string)
+}
+
+// load reads the scenario, with its text.
+func (o *Options) load() (*scenario.Scenario, []byte, error) {
+	if o.Text != nil {
+		s, err := scenario.Parse(o.Scenario, o.Text)
+		return s, o.Text, err
+	}
+	return scenario.LoadText(o.Scenario)
 }
 
 // storeOfFallbacks returns the store that records which rule is best. It is nil if serve was
@@ -85,10 +99,11 @@ const hangs = 3 * time.Second
 
 // serve does the work of [Serve]. It stores in limit how long the end may take, once it serves.
 func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Pointer[func() time.Duration]) error {
-	s, err := scenario.Load(o.Scenario)
+	s, text, err := o.load()
 	if err != nil {
 		return err
 	}
+	showAssumed(stderr, o.Assumed)
 	easeCollector()
 	c := o.config(s)
 	level := new(slog.LevelVar)
@@ -100,7 +115,7 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	}
 	defer traces.close(log)
 	x := assembly{
-		o: o, s: s, config: c, log: log, backends: NewBackends, traces: traces, memory: memoryLimit(log), files: fileLimit(),
+		o: o, s: s, text: text, config: c, log: log, backends: NewBackends, traces: traces, memory: memoryLimit(log), files: fileLimit(),
 		adminToken: setting.Env(c.Admin.TokenEnv), fleetToken: setting.Env(c.Admin.FleetTokenEnv),
 	}
 	defer x.close()

@@ -57,7 +57,7 @@ var rooms = []room{
 		"trainer, importer and operator find and judge a policy alike: it knows no learner and no server"},
 	{"internal/onnxruntime", []string{"router", "workloads", "checkpoints", "serving", "internal/scenario", "internal/training/policies"},
 		"whether this build has ONNX Runtime, and where its library is, is known here and nowhere else"},
-	{"internal/app", []string{"router", "env", "workloads", "checkpoints", "serving", "internal/scenario", "internal/onnxruntime", "internal/training/policies", "internal/quality"},
+	{"internal/app", []string{"router", "env", "workloads", "checkpoints", "serving", "internal/scenario", "internal/onnxruntime", "internal/training/policies", "internal/quality", "internal/calibrate/draft", "internal/learning"},
 		"a router that runs is assembled in one place, by the command and by tests alike: it trains nothing"},
 	{"internal/calibrate", []string{"router", "env", "workloads", "checkpoints", "serving", "internal/scenario", "internal/output", "internal/training", "internal/app", "internal/onnxruntime"},
 		"the walk from engines to a policy: it joins what measures, trains and serves, and reports nothing"},

@@ -205,11 +205,18 @@ func (s *Scenario) defaults() {
 // Load reads a built-in scenario by name, or a file by path. A built-in name
 // comes first; "./name" is always a file. The faults of a file are [Faults].
 func Load(ref string) (*Scenario, error) {
+	s, _, err := LoadText(ref)
+	return s, err
+}
+
+// LoadText is [Load] with the text that it reads.
+func LoadText(ref string) (*Scenario, []byte, error) {
 	text, err := Text(ref)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return Parse(fileName(ref), text)
+	s, err := Parse(fileName(ref), text)
+	return s, text, err
 }
 
 // fileName returns what faults call the file of a reference.

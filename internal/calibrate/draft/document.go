@@ -23,6 +23,8 @@ type Choices struct {
 	Task string
 	// DeadlineMS per output token; 0 is [Fleet.Deadline], as a guess.
 	DeadlineMS float64
+	// DeadlineFrom is the comment on a deadline that neither the user named nor [Fleet.Deadline].
+	DeadlineFrom string
 	// Quality by variant's index, and whether the user has said them.
 	Quality     []float64
 	QualitySaid bool
@@ -91,7 +93,7 @@ func (f *Fleet) document(c Choices, guessed bool) ([]byte, *scenario.Scenario, e
 // summary returns what the file begins with.
 func (f *Fleet) summary() string {
 	var b strings.Builder
-	b.WriteString("Made by gearshift init from what these engines report:\n")
+	b.WriteString("Made by gearshift from what these engines report:\n")
 	seen := map[*Engine]bool{}
 	for _, r := range f.Replicas {
 		if e := r.Engine; !seen[e] {
@@ -104,7 +106,7 @@ func (f *Fleet) summary() string {
 }
 
 func (f *Fleet) task(c Choices, guessed bool) *yaml.Node {
-	line := ""
+	line := c.DeadlineFrom
 	if guessed {
 		line = fmt.Sprintf("%s%s tokens a second", guess, short1(1000/c.DeadlineMS))
 	}

@@ -45,7 +45,7 @@ func (e *askedEngine) probe(ctx context.Context, m *Model) error {
 		}
 	}
 	if last != nil {
-		return fmt.Errorf("--probe: %s does not complete with the model %s: tried POST %s/chat/completions and /completions: %w", e.target.URL, m.ID, address.Readable(e.base), last)
+		return fmt.Errorf("%s does not complete with the model %s: tried POST %s/chat/completions and /completions: %w", e.target.URL, m.ID, address.Readable(e.base), last)
 	}
 	return nil
 }

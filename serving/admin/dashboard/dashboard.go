@@ -31,6 +31,8 @@ type Dashboard struct {
 	Tail func() any
 	// Quality, if set, is what predicts the quality of answers, and what came of it, in the same way.
 	Quality func() any
+	// Learned, if set, returns the values that no file declares, in the same way.
+	Learned func() any
 	// Streams, if set, is how streaming clients are served, in the same way.
 	Streams func() any
 

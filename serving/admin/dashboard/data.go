@@ -35,6 +35,8 @@ type data struct {
 	Tail any `json:"tail,omitempty"`
 	// Quality predicts the quality of answers.
 	Quality any `json:"quality,omitempty"`
+	// Learned has the values that no file declares.
+	Learned any `json:"learned,omitempty"`
 	// Streams is how streaming clients are served; left out where none can be.
 	Streams any              `json:"streams,omitempty"`
 	Limits  map[string]int64 `json:"limits"`
@@ -63,6 +65,9 @@ func (d *Dashboard) Data(status overview.Status, policies trial.Policies, query 
 	}
 	if d.Quality != nil {
 		out.Quality = d.Quality()
+	}
+	if d.Learned != nil {
+		out.Learned = d.Learned()
 	}
 	if d.Streams != nil {
 		out.Streams = d.Streams()

@@ -8,6 +8,7 @@ import { failover } from './failover.js';
 import { Feed } from './feed.js';
 import { Fleet, condition } from './fleet.js';
 import { History } from './history.js';
+import { learned } from './learned.js';
 import { policy } from './policy.js';
 import { quality } from './quality.js';
 import { streams } from './streams.js';
@@ -137,6 +138,7 @@ const feed = new Feed({
     totals(data);
     policy(data);
     quality(data);
+    learned(data);
     failover(data.failover, give);
     tail(data, give);
     streams(data);

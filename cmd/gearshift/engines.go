@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gearshift/cmd/gearshift/cli"
+	"gearshift/internal/app"
+	"gearshift/internal/calibrate/draft"
+	"gearshift/internal/calibrate/loadgen"
+	"gearshift/internal/onnxruntime"
+	"gearshift/internal/scenario"
+	"gearshift/serving/engines/address"
+)
+
+// askedEngines name the engines that are asked what they are.
+type askedEngines struct {
+	engines, keys []string
+	// probe sends each model one short request.
+	probe   bool
+	timeout time.Duration
+}
+
+// keyFlag adds --key-env.
+func (o *askedEngines) keyFlag(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.keys, "key-env", nil, "environment `VARIABLE` with the engines' API key, or HOST=VARIABLE for one host's; repeatable")
+}
+
+// engineTimeout is how long an engine may take to answer a question.
+const engineTimeout = 5 * time.Second
+
+// split takes the name of what runs networks out of the values of --engine.
+func (o *askedEngines) split(runtime *string) error {
+	*runtime = onnxruntime.Native
+	var urls []string
+	for _, text := range o.engines {
+		if text == onnxruntime.Native || text == onnxruntime.ONNX {
+			*runtime = text
+		} else {
+			urls = append(urls, text)
+		}
+	}
+	if o.engines = urls; len(urls) == 0 && len(o.keys) > 0 {
+		return errors.New("--key-env is for --engine [HOST=]URL, which is missing; a scenario names keys by serving.upstreams[].api_key_env")
+	}
+	return nil
+}
+
+// serve asks the engines, if there are any, and has the router serve the scenario that they make up.
+func (o *askedEngines) serve(c *cobra.Command, to *app.Options) error {
+	if len(o.engines) == 0 {
+		return nil
+	}
+	if c.Flags().Changed("scenario") {
+		return fmt.Errorf("--scenario %s and --engine %s: want one of them; a scenario names its engines by serving.upstreams", to.Scenario, o.engines[0])
+	}
+	targets, err := o.targets()
+	if err != nil {
+		return err
+	}
+	f, err := o.discover(c.Context(), targets)
+	if err != nil {
+		return err
+	}
+	to.Scenario = "engines"
+	to.Remedy = func(string, string, string) (key, commands string) {
+		return "to_keep_what_is_learned", "gearshift scenario save -o mine.yaml"
+	}
+	to.Text, to.Assumed, err = f.Probed(to.Scenario)
+	return err
+}
+
+// targets are the engines that the flags name.
+func (o *askedEngines) targets() ([]draft.Target, error) {
+	if len(o.engines) == 0 {
+		return nil, errors.New("--engine is missing: want an engine's URL, such as --engine gpu0=http://127.0.0.1:8000")
+	}
+	var list []draft.Target
+	for _, text := range o.engines {
+		t := draft.Target{URL: text}
+		// A host has no colon, and a URL has one before its first equals sign.
+		if host, at, named := strings.Cut(text, "="); named && !strings.Contains(host, ":") {
+			t.Host, t.URL = host, at
+		}
+		if !strings.Contains(t.URL, "://") && !address.IsSocket(t.URL) {
+			t.URL = "http://" + t.URL
+		}
+		if _, err := scenario.UpstreamURL(t.URL); err != nil {
+			return nil, fmt.Errorf("--engine %s: %w", text, err)
+		}
+		if t.Host == "" {
+			t.Host = hostOf(t.URL)
+		}
+		if slices.ContainsFunc(list, func(other draft.Target) bool {
+			return strings.TrimSuffix(other.URL, "/") == strings.TrimSuffix(t.URL, "/")
+		}) {
+			return nil, fmt.Errorf("--engine %s: the same URL twice; one engine is one replica", text)
+		}
+		list = append(list, t)
+	}
+	return list, o.unlock(list)
+}
+
+// hostOf names the host of an engine that was given without one.
+func hostOf(at string) string {
+	if address.IsSocket(at) {
+		return "local"
+	}
+	u, err := url.Parse(at)
+	if err != nil {
+		return "host"
+	}
+	host := u.Hostname()
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return "local"
+	}
+	return strings.ReplaceAll(host, ":", "-")
+}
+
+// unlock finds each target's key.
+func (o *askedEngines) unlock(list []draft.Target) error {
+	for _, text := range o.keys {
+		host, variable, named := strings.Cut(text, "=")
+		if !named {
+			host, variable = "", text
+		}
+		key, err := cli.KeyFrom(variable)
+		if err != nil {
+			return fmt.Errorf("--key-env %s: this environment variable is empty", variable)
+		}
+		found := false
+		for i := range list {
+			if host == "" || list[i].Host == host {
+				list[i].KeyEnv, list[i].Key, found = variable, strings.TrimSpace(key), true
+			}
+		}
+		if !found {
+			return fmt.Errorf("--key-env %s: no --engine is on host %q", text, host)
+		}
+	}
+	return nil
+}
+
+// discover asks all engines, and says all that is wrong with them.
+func (o *askedEngines) discover(ctx context.Context, targets []draft.Target) (*draft.Fleet, error) {
+	transport := loadgen.Transport()
+	defer transport.CloseIdleConnections()
+	asker := draft.Asker{Client: &http.Client{Transport: transport}, Timeout: o.timeout, Probe: o.probe}
+	var engines []draft.Engine
+	var faults []error
+	for _, t := range targets {
+		e, err := asker.Ask(ctx, t)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		engines = append(engines, e)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return draft.Compose(engines)
+}

@@ -1,0 +1,99 @@
+package draft
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Value is a number or an order that a scenario of engines rests on, and where it comes from.
+type Value struct {
+	What  string `json:"what"`
+	Value string `json:"value"`
+	// From names the source: an engine, a measurement, a guess.
+	From string `json:"from"`
+}
+
+// patience is the guessed deadline, as a multiple of the slowest size's time per token alone.
+const patience = 2
+
+// Probed returns the scenario of a fleet whose models have each answered a probe, and the values in it that
+// the user has not named. The deadline is twice the time per token of the slowest size alone.
+func (f *Fleet) Probed(name string) (doc []byte, values []Value, err error) {
+	slowest := slices.MaxFunc(f.Variants, func(a, b Variant) int { return int(math.Copysign(1, a.StepMS-b.StepMS)) })
+	c := Choices{Name: name, Task: "chat", Quality: f.Qualities(), QualitySaid: len(f.Variants) == 1}
+	c.DeadlineMS = tidy(patience * slowest.StepMS)
+	c.DeadlineFrom = fmt.Sprintf("%s%d times the %s ms per token that %s took for a short request alone", guess, patience, short1(slowest.StepMS), slowest.Name)
+	if doc, _, err = f.Document(c); err != nil {
+		return nil, nil, err
+	}
+	return doc, f.values(c), nil
+}
+
+// values lists what the scenario of the choices rests on.
+func (f *Fleet) values(c Choices) []Value {
+	var names, steps []string
+	for _, v := range f.Variants {
+		names, steps = append(names, v.Name), append(steps, short1(v.StepMS)+" ms")
+	}
+	var list []Value
+	if len(names) > 1 {
+		order := "by " + f.Order
+		if !f.Ordered {
+			order = guess + f.Order
+		}
+		qualities := make([]string, len(names))
+		for i := range names {
+			qualities[i] = short1(c.Quality[i])
+		}
+		list = append(list, Value{"sizes, in order", strings.Join(names, ", "), order},
+			Value{"quality", strings.Join(qualities, ", "), guess + "even steps in the order of size"})
+	}
+	prompt, output := f.requests()
+	list = append(list,
+		Value{"time per token alone", strings.Join(steps, ", "), "measured by one short request to each"},
+		Value{"deadline per token", short1(c.DeadlineMS) + " ms", guess + fmt.Sprintf("%d times that of the slowest size", patience)},
+		Value{"time under load", "by the size", guess + "of a usual GPU, until requests have been timed"},
+		Value{"KV caches", f.caches(), f.cachesFrom()},
+		Value{"prompts and answers", fmt.Sprintf("%d and %d tokens in the mean", prompt.mean, output.mean), lengthsFrom(prompt)},
+	)
+	return list
+}
+
+// lengthsFrom returns where the lengths of requests come from.
+func lengthsFrom(l lengths) string {
+	if l.answered > 0 {
+		return fmt.Sprintf("the %d requests that the engines have answered", l.answered)
+	}
+	return guess + "usual for chats"
+}
+
+// caches returns the tokens that each replica's KV cache holds.
+func (f *Fleet) caches() string {
+	var list []string
+	for _, r := range f.Replicas {
+		tokens, _ := r.Model.tokens()
+		if text := grouped(fmt.Sprint(tokens), ","); !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return strings.Join(list, " or ") + " tokens"
+}
+
+// cachesFrom returns which replicas' engines report their caches.
+func (f *Fleet) cachesFrom() string {
+	silent := 0
+	for _, r := range f.Replicas {
+		if _, said := r.Model.tokens(); !said {
+			silent++
+		}
+	}
+	switch silent {
+	case 0:
+		return "as the engines report"
+	case len(f.Replicas):
+		return guess + "no engine reports its own"
+	}
+	return fmt.Sprintf("as the engines report; %s%d of %d do not", guess, silent, len(f.Replicas))
+}
