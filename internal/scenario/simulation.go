@@ -241,8 +241,14 @@ func (s *Scenario) perturbed(d workloads.Perturbation) func(*env.Config) error {
 // Lengths returns what slack-fit expects of a request, whose task it does not ask for: the
 // mean output, and the mean context of a running sequence, the prompt and half of the output.
 func (s *Scenario) Lengths() policy.Lengths {
-	prompt, output := s.Workload.Expected(s.Table().Tasks)
-	return policy.Lengths{Context: prompt + output/2, Output: output}
+	tasks := s.Table().Tasks
+	prompt, output := s.Workload.Expected(tasks)
+	l := policy.Lengths{Context: prompt + output/2, Output: output}
+	for i, share := range s.Workload.Mix.Shares(tasks) {
+		p, o := s.Workload.Of(tasks[i].Name)
+		l.Tasks = append(l.Tasks, policy.TaskLengths{Prompt: p.Expected(), Output: o.Expected(), Share: share})
+	}
+	return l
 }
 
 // loadBytesPerS is how fast weights come from a disk where no model says how long its load

@@ -39,7 +39,12 @@ type Lengths struct {
 	// Output is the mean output length. Zero is unknown: predictions then leave
 	// out what follows from it.
 	Output float64
+	// Tasks are those of each task's requests, by task; empty where they are not known.
+	Tasks []TaskLengths
 }
+
+// TaskLengths are the mean lengths of a task's requests in tokens, and their share of all requests.
+type TaskLengths struct{ Prompt, Output, Share float64 }
 
 // Balancer picks an available replica of the variant, or −1 if none is; see
 // router.Balancer.

@@ -11,10 +11,10 @@ import (
 
 // RuleForms are the references that Parse understands, for error messages.
 const RuleForms = "static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], " +
-	"least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b] or budget[:s,c,f,g,k,h,b]"
+	"least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b], budget[:s,c,f,g,k,h,b] or universal[:s,o,u,b]"
 
 // kinds are the words before the colon.
-var kinds = []string{"static", "threshold", "task-threshold", "slackfit", "least-work", "priced", "task-aware", "budget"}
+var kinds = []string{"static", "threshold", "task-threshold", "slackfit", "least-work", "priced", "task-aware", "budget", "universal"}
 
 // Kinds are the words that rules begin with.
 func Kinds() []string { return slices.Clone(kinds) }
@@ -112,6 +112,7 @@ var numbered = []struct {
 	{&pricedForm, newPriced},
 	{&taskAwareForm, newTaskAware},
 	{&budgetForm, newBudget},
+	{&universalForm, newUniversal},
 }
 
 func (m *Maker) parseNumbers(kind, list string) (Rule, error) {

@@ -198,11 +198,15 @@ func (p *predictor) tokenTime(v *fleet.View, replica int, b batch, prompt int, n
 // steps, each t tokens longer: (held + requests·t)·exp(−t/L) tokens, which is
 // largest at t = L − held/requests.
 func (p *predictor) peak(b batch) float64 {
-	held, most := float64(b.held), float64(b.requests)*p.lengths.Output
-	if held >= most {
+	return peakOf(float64(b.held), float64(b.requests)*p.lengths.Output)
+}
+
+// peakOf is the peak of a batch whose requests have so many output tokens in all.
+func peakOf(held, output float64) float64 {
+	if held >= output {
 		return held
 	}
-	return most * math.Exp(held/most-1)
+	return output * math.Exp(held/output-1)
 }
 
 // kvPeak is the share of the replica's KV cache that the peak fills; 0 if the

@@ -287,7 +287,7 @@ func TestRulesWhereEnginesTakeTurns(t *testing.T) {
 func BenchmarkRules(b *testing.B) {
 	table := conformance.Fleet(0)
 	v := arrivals(fill(fill(fill(idle(table), 2, 9, 300), 1, 30, 350), 0, 10, 300), 24)
-	for _, ref := range []string{"threshold", "task-threshold", "slackfit", "slackfit:0.93,0.9", "least-work", "priced", "task-aware", "budget"} {
+	for _, ref := range []string{"threshold", "task-threshold", "slackfit", "slackfit:0.93,0.9", "least-work", "priced", "task-aware", "budget", "universal"} {
 		b.Run(ref, func(b *testing.B) {
 			rule := parse(b, ref, table)
 			r := &fleet.Request{Task: copa, PromptTokens: 90}
