@@ -59,6 +59,8 @@ type Meta struct {
 	OwnEpisodes bool `json:"own_episodes,omitempty"`
 	// Log is the logged requests that it was fine-tuned on; nil if there are none.
 	Log *Log `json:"log,omitempty"`
+	// Traffic is the recorded requests that it was trained and judged on; nil if those were drawn.
+	Traffic *Traffic `json:"traffic,omitempty"`
 	// AdviceMargin is what departing from the observation's advice must be worth;
 	// the network has it built in. 0: it takes none.
 	AdviceMargin float64 `json:"advice_margin,omitempty"`
@@ -86,6 +88,21 @@ type Jobs struct {
 	Actions int `json:"actions"`
 	// Foresight is the cautions of the plan, in the planner's form.
 	Foresight json.RawMessage `json:"foresight,omitempty"`
+}
+
+// Traffic describes recorded requests that a policy was trained and judged on.
+type Traffic struct {
+	Name   string `json:"name"`   // of the trace, or of the log's files
+	SHA256 string `json:"sha256"` // of their bytes
+	// Requests came, of which the first Trained were learned from and the next Validated chose the
+	// weights. The last, HeldOut, were for the comparison with rules alone.
+	Requests  int `json:"requests"`
+	Trained   int `json:"trained"`
+	Validated int `json:"validated"`
+	HeldOut   int `json:"held_out"`
+	// HeldOutShare was asked for; BlockS is the mean length of the blocks learned from.
+	HeldOutShare float64 `json:"held_out_share"`
+	BlockS       float64 `json:"block_s"`
 }
 
 // Log describes logged requests that a policy was fine-tuned on, and what came of it.

@@ -172,6 +172,9 @@ func (s Spec) prepare(settings Settings) (func(seed uint64) (Stream, error), err
 		return nil, err
 	}
 	if s.Form == "trace" {
+		if s.Last > 0 {
+			return s.prepareLast(settings, shape)
+		}
 		t, err := s.trace(settings.Requests, settings.Notice)
 		if err != nil {
 			return nil, err
@@ -191,5 +194,37 @@ func (s Spec) prepare(settings Settings) (func(seed uint64) (Stream, error), err
 	}
 	return func(seed uint64) (Stream, error) {
 		return New(process, settings.Tasks, shape, seed, limit)
+	}, nil
+}
+
+// Recorded reads the whole trace that the workload names.
+func (s Spec) Recorded(settings Settings) (Recorded, error) {
+	t, err := s.trace(0, settings.Notice)
+	if err != nil {
+		return nil, s.cannotOpen(err)
+	}
+	r, err := t.Fitting(settings.Fits).Recorded(settings.Tasks, s.Lengths)
+	if err != nil {
+		return nil, s.cannotOpen(err)
+	}
+	return r, nil
+}
+
+// prepareLast is Prepare for the end of a trace.
+func (s Spec) prepareLast(settings Settings, shape Shape) (func(seed uint64) (Stream, error), error) {
+	all, err := s.Recorded(settings)
+	if err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	_, last := all.Split(s.Last)
+	if len(last) < s.Blocks {
+		return nil, fmt.Errorf("%d requests are in the last %v of the trace; at most so many blocks would be right, not %d", len(last), s.Last, s.Blocks)
+	}
+	return func(seed uint64) (Stream, error) {
+		stream, err := last.Block(int(Number(seed)%uint64(s.Blocks)), s.Blocks).Open(settings.Tasks, shape, seed)
+		if err != nil {
+			return nil, err
+		}
+		return Take(stream, Limit{Requests: settings.Requests}), nil
 	}, nil
 }

@@ -23,6 +23,9 @@ const (
 // Seeds are consecutive on purpose, as [source] hashes them before use.
 func Seed(d Domain, n uint64) uint64 { return uint64(d)<<56 | n&(1<<56-1) }
 
+// Number returns the number of a seed in its domain.
+func Number(seed uint64) uint64 { return seed & (1<<56 - 1) }
+
 // Seeds returns the first n of a domain.
 func Seeds(d Domain, n int) []uint64 {
 	list := make([]uint64, n)
@@ -41,6 +44,7 @@ const (
 	promptPart
 	outputPart
 	textPart
+	blockPart
 )
 
 // source returns the random source of one part of a workload. The seed alone fixes

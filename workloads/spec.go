@@ -29,12 +29,16 @@ type Spec struct {
 	Lengths bool
 	// Zero is whether requests of the trace without tokens are kept, with one token.
 	Zero bool
+	// Last, if not zero, is the share of the trace that is played, its end, in Blocks of as many
+	// requests each: another for each seed.
+	Last   float64
+	Blocks int
 	Perturbation
 }
 
 // Forms is what Parse accepts, for messages and help texts.
 const Forms = "stable[:RATE] | u1 | u2 | u2-uniform | short-bursts | long-bursts | clusters | poisson:RATE | gamma:RATE,CV | weibull:RATE,CV | mmpp:LOW,HIGH,CALM_S,BURST_S | " +
-	"schedule:RATExS,RATExS,… | trace:FILE[@RATE][+lengths][+zero], FILE being azure-code, arena or a path; and at the end of any: " + perturbationForms
+	"schedule:RATExS,RATExS,… | trace:FILE[@RATE][+lengths][+zero][+last:SHARE/BLOCKS], FILE being azure-code, arena or a path; and at the end of any: " + perturbationForms
 
 // Parse reads a workload as [Forms] lists them. Rates are per second. The error
 // is one line that says what is wrong and what is accepted.
@@ -117,6 +121,12 @@ func (s *Spec) parseMMPP(text string) error {
 // parseTrace takes the suffixes off the end, for a file name may hold both
 // signs. What follows an @ is part of the name unless it is a number.
 func (s *Spec) parseTrace(text string) error {
+	if at := strings.LastIndex(text, lastSuffix); at >= 0 {
+		if err := s.parseLast(text[at+len(lastSuffix):]); err != nil {
+			return err
+		}
+		text = text[:at]
+	}
 	text, s.Zero = strings.CutSuffix(text, "+zero")
 	s.File, s.Lengths = strings.CutSuffix(text, "+lengths")
 	if at := strings.LastIndexByte(s.File, '@'); at >= 0 {
@@ -129,6 +139,22 @@ func (s *Spec) parseTrace(text string) error {
 	}
 	if s.File == "" {
 		return errors.New("trace needs a file")
+	}
+	return nil
+}
+
+// lastSuffix is before the share of a trace that is played.
+const lastSuffix = "+last:"
+
+// parseLast reads a share and a number of blocks.
+func (s *Spec) parseLast(text string) error {
+	share, blocks, _ := strings.Cut(text, "/")
+	var err error
+	if s.Last, err = strconv.ParseFloat(share, 64); err != nil || !(s.Last > 0 && s.Last < 1) {
+		return fmt.Errorf("%q is not the share of a trace; above 0 and below 1, such as +last:0.5/10, would be right", share)
+	}
+	if s.Blocks, err = strconv.Atoi(blocks); err != nil || s.Blocks < 1 {
+		return fmt.Errorf("%q is not a number of blocks; 1 or more, such as +last:0.5/10, would be right", blocks)
 	}
 	return nil
 }
@@ -171,6 +197,9 @@ func (s Spec) base() string {
 		}
 		if s.Zero {
 			text += "+zero"
+		}
+		if s.Last > 0 {
+			text += lastSuffix + number(s.Last) + "/" + strconv.Itoa(s.Blocks)
 		}
 		return text
 	case s.CV > 0:

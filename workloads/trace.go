@@ -1,10 +1,12 @@
 package workloads
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,50 +100,198 @@ func (t *Trace) mapped(f func(*Record)) *Trace {
 // set are the trace's own. The error names every fault of the shape, or the
 // first record whose task the fleet does not have.
 func (t *Trace) Open(tasks []fleet.Task, shape Shape, lengths bool, seed uint64) (Stream, error) {
-	drawn, err := newGenerator(t, tasks, shape, seed)
+	r, err := t.Recorded(tasks, lengths)
 	if err != nil {
 		return nil, err
 	}
-	index := make(map[string]int, len(tasks))
+	return r.Open(tasks, shape, seed)
+}
+
+// Recorded returns the trace's requests. Those whose task the trace names have it. The error
+// names the first record whose task the fleet does not have.
+func (t *Trace) Recorded(tasks []fleet.Task, lengths bool) (Recorded, error) {
+	index := map[string]int{"": -1}
 	for i, task := range tasks {
 		index[task.Name] = i
 	}
-	for _, r := range t.Records {
-		if _, ok := index[r.Task]; !ok && r.Task != "" {
+	r := make(Recorded, len(t.Records))
+	for i := range t.Records {
+		record := &t.Records[i]
+		task, ok := index[record.Task]
+		if !ok {
 			return nil, fmt.Errorf("%s:%d: column task: %q is not a task of this fleet; one of %s would be right",
-				t.Name, r.Line, r.Task, strings.Join(taskNames(tasks), ", "))
+				t.Name, record.Line, record.Task, strings.Join(taskNames(tasks), ", "))
+		}
+		r[i] = Arrival{At: record.At, Task: task}
+		if lengths {
+			r[i].PromptTokens, r[i].OutputTokens = record.PromptTokens, record.OutputTokens
 		}
 	}
-	return &replay{drawn: drawn, rest: t.Records, tasks: index, lengths: lengths}, nil
+	return r, nil
 }
 
-// replay lays what the trace knows over what is drawn.
+// Recorded is requests as they came, at least one, in order of time. A task below zero and lengths of
+// zero tokens are not known: streams draw them.
+type Recorded []Arrival
+
+// Open returns the requests as a stream. What is not known of them is drawn under the seed.
+func (r Recorded) Open(tasks []fleet.Task, shape Shape, seed uint64) (Stream, error) {
+	drawn, err := newGenerator(tasks, shape, seed)
+	if err != nil {
+		return nil, err
+	}
+	rest := r
+	return &replay{drawn: drawn, next: func() (*Arrival, time.Duration) {
+		if len(rest) == 0 {
+			return nil, 0
+		}
+		a := &rest[0]
+		rest = rest[1:]
+		return a, a.At
+	}}, nil
+}
+
+// replay lays what is known of recorded requests over what is drawn.
 type replay struct {
-	drawn   *generator
-	rest    []Record
-	tasks   map[string]int
-	lengths bool
+	drawn *generator
+	next  func() (known *Arrival, at time.Duration) // nil: there are no more
 }
 
 // Next implements [Stream].
 func (r *replay) Next() (Arrival, bool) {
-	if len(r.rest) == 0 {
+	known, at := r.next()
+	if known == nil {
 		return Arrival{}, false
 	}
-	record := &r.rest[0]
-	task := -1
-	if record.Task != "" {
-		task = r.tasks[record.Task]
+	a := r.drawn.request(known.Task)
+	a.At, a.Rate = at, known.Rate
+	a.Deadline, a.FirstToken, a.Total = known.Deadline, known.FirstToken, known.Total
+	if known.PromptTokens > 0 {
+		a.PromptTokens = known.PromptTokens
 	}
-	a, ok := r.drawn.next(task)
-	if !ok {
-		return Arrival{}, false
-	}
-	r.rest = r.rest[1:]
-	if r.lengths {
-		a.PromptTokens, a.OutputTokens = record.PromptTokens, record.OutputTokens
+	if known.OutputTokens > 0 {
+		a.OutputTokens = known.OutputTokens
 	}
 	return a, true
+}
+
+// Day is the length of a day of recorded requests, which begins with the first of them.
+const Day = 24 * time.Hour
+
+// Split divides the requests: the last share of them, or where they span two days or more that
+// share of the days, whole ones but for the last, and one at least. A part may be empty.
+func (r Recorded) Split(share float64) (first, last Recorded) {
+	at := len(r) - int(math.Round(share*float64(len(r))))
+	if days := int((r.span() + Day - 1) / Day); r.span() >= 2*Day {
+		kept := days - min(days-1, max(1, int(math.Round(share*float64(days)))))
+		border := r[0].At + time.Duration(kept)*Day
+		at, _ = slices.BinarySearchFunc(r, border, func(a Arrival, at time.Duration) int { return cmp.Compare(a.At, at) })
+	}
+	return r[:at], r[at:]
+}
+
+// span is from the first request to the last.
+func (r Recorded) span() time.Duration { return r[len(r)-1].At - r[0].At }
+
+// Block returns the requests of one of n blocks of as many requests each, from 0 on. Its time
+// begins with its first request.
+func (r Recorded) Block(i, n int) Recorded {
+	block := slices.Clone(r[i*len(r)/n : (i+1)*len(r)/n])
+	if len(block) > 0 {
+		for begin, k := block[0].At, 0; k < len(block); k++ {
+			block[k].At -= begin
+		}
+	}
+	return block
+}
+
+// Rated returns the requests with the rate at which they came, by the twenty nearest.
+func (r Recorded) Rated() Recorded {
+	const near = 10
+	rated := slices.Clone(r)
+	for i := range rated {
+		from, to := max(0, i-near), min(len(r)-1, i+near)
+		rated[i].Rate = float64(to-from) / max(r[to].At-r[from].At, time.Millisecond).Seconds()
+	}
+	return rated
+}
+
+// Bootstrap is how streams are drawn from recorded requests: in blocks of time that follow each other.
+type Bootstrap struct {
+	// Block is the mean length of a block: from half of it to half more, all as likely. Each begins
+	// at any time of the record, whose end its beginning follows.
+	Block time.Duration
+	// ScaledShare of the streams are slower or faster by one factor, up to Scale times as fast.
+	ScaledShare, Scale float64
+}
+
+// Block lengths of [NewBootstrap].
+const (
+	blockRequests = 250
+	leastBlock    = time.Minute
+)
+
+// NewBootstrap returns the usual way: blocks in which 250 requests come in the mean, of a minute at
+// least and a quarter of the record at most; half of the streams scaled, by up to 1.25.
+func NewBootstrap(r Recorded) Bootstrap {
+	block := max(leastBlock, time.Duration(blockRequests*float64(r.span())/float64(len(r))))
+	return Bootstrap{Block: min(block, r.span()/4), ScaledShare: 0.5, Scale: 1.25}
+}
+
+// Open draws an endless stream. The requests must span some time.
+func (b Bootstrap) Open(r Recorded, tasks []fleet.Task, shape Shape, seed uint64) (Stream, error) {
+	drawn, err := newGenerator(tasks, shape, seed)
+	if err != nil {
+		return nil, err
+	}
+	random, speed := source(seed, blockPart), 1.0
+	if random.Float64() < b.ScaledShare {
+		speed = math.Pow(b.Scale, 2*random.Float64()-1)
+	}
+	p := &bootstrapped{record: r, block: b.Block, speed: speed, random: random}
+	return &replay{drawn: drawn, next: p.next}, nil
+}
+
+// bootstrapped is the present block of a stream.
+type bootstrapped struct {
+	record Recorded
+	block  time.Duration
+	speed  float64
+	random *rand.Rand
+
+	at    int           // of the next request
+	shift time.Duration // from its time in the record to that in the stream, before scaling
+	ends  time.Duration // of the block in the stream, before scaling
+}
+
+// next returns the next request. Where the block has no more, it draws another.
+func (b *bootstrapped) next() (*Arrival, time.Duration) {
+	for {
+		if b.at == len(b.record) { // its beginning follows
+			b.at = 0
+			b.shift += b.around()
+		}
+		a := &b.record[b.at]
+		if at := a.At + b.shift; at < b.ends {
+			b.at++
+			return a, time.Duration(float64(at) / b.speed)
+		}
+		b.draw()
+	}
+}
+
+// around is how long the record takes, with a gap of the mean before it begins again.
+func (b *bootstrapped) around() time.Duration {
+	span := b.record.span()
+	return span + max(1, span/time.Duration(len(b.record)))
+}
+
+// draw begins a block where the last one has ended.
+func (b *bootstrapped) draw() {
+	from := b.record[0].At + time.Duration(b.random.Int64N(int64(b.around())))
+	b.at, _ = slices.BinarySearchFunc(b.record, from, func(a Arrival, at time.Duration) int { return cmp.Compare(a.At, at) })
+	b.shift = b.ends - from
+	b.ends += b.block/2 + time.Duration(b.random.Int64N(int64(b.block)+1))
 }
 
 // WriteTrace writes a stream to its end as JSON lines, the form that

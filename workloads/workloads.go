@@ -65,19 +65,19 @@ type Limit struct {
 // and of outputs, and labelled prompts each draw from their own source under the seed. The error names
 // every fault of the shape.
 func New(p Process, tasks []fleet.Task, shape Shape, seed uint64, limit Limit) (Stream, error) {
-	g, err := newGenerator(p, tasks, shape, seed)
+	g, err := newGenerator(tasks, shape, seed)
 	if err != nil {
 		return nil, err
 	}
+	g.times = p.Times(source(seed, arrivalPart))
 	return Take(g, limit), nil
 }
 
-func newGenerator(p Process, tasks []fleet.Task, shape Shape, seed uint64) (*generator, error) {
+func newGenerator(tasks []fleet.Task, shape Shape, seed uint64) (*generator, error) {
 	if err := shape.Validate(tasks); err != nil {
 		return nil, err
 	}
 	return &generator{
-		times:   p.Times(source(seed, arrivalPart)),
 		tasks:   shape.Mix.chooser(tasks),
 		lengths: shape.samplers(tasks),
 		tasking: source(seed, taskPart),
@@ -99,27 +99,29 @@ type generator struct {
 }
 
 // Next implements [Stream]. It allocates nothing.
-func (g *generator) Next() (Arrival, bool) { return g.next(-1) }
-
-// next is of the given task, or where that is negative of the one that is drawn. The
-// task is drawn all the same, so that one that is given does not shift the others'.
-func (g *generator) next(task int) (Arrival, bool) {
+func (g *generator) Next() (Arrival, bool) {
 	at, rate, ok := g.times()
 	if !ok {
 		return Arrival{}, false
 	}
+	a := g.request(-1)
+	a.At, a.Rate = at, rate
+	return a, true
+}
+
+// request draws a request of the given task, or where that is negative of a drawn one, without its time. The
+// task is drawn all the same, so that one that is given does not shift the others'.
+func (g *generator) request(task int) Arrival {
 	if drawn := g.tasks.choose(g.tasking); task < 0 {
 		task = drawn
 	}
 	lengths := &g.lengths[task]
 	return Arrival{
-		At:           at,
 		Task:         task,
 		PromptTokens: lengths.prompt(g.prompts),
 		OutputTokens: lengths.output(g.outputs),
 		Prompt:       g.carries(task),
-		Rate:         rate,
-	}, true
+	}
 }
 
 // carries draws the labelled prompt of a request of the task, each with the same chance.

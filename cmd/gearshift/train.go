@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/measure"
@@ -52,12 +53,18 @@ of poor answers as possible, windows:0.98,20 is a promise about 20 requests in a
 
 With --from-log, the policy that --from names is fine-tuned on requests that a router
 has served and logged (serving.experience), and on as many decisions in the simulator,
-and stored as a new version of it. The output compares that version with the old one.`,
+and stored as a new version of it. The output compares that version with the old one.
+
+With --trace, or --from-log without --from, a policy is trained on recorded arrivals: blocks of
+the first part of them, in random order. What is held out, by default the last half, judges it.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("objective") {
 				o.Objective = &by
 			}
-			if len(o.FromLog) > 0 {
+			if err := checkTraffic(c, &o); err != nil {
+				return err
+			}
+			if len(o.FromLog) > 0 && o.From != "" {
 				if err := cli.RefuseFlags(c.Flags(), "with --from-log", "resume", "restart", "out"); err != nil {
 					return err
 				}
@@ -78,11 +85,33 @@ and stored as a new version of it. The output compares that version with the old
 	f.IntVar(&o.Steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset). With --from-log: gradient steps (0: ten passes over the log)")
 	f.StringVar(&o.Name, "name", "", "of the policy and the run (default: the scenario's name)")
 	f.StringVar(&o.From, "from", "", "stored policy, `NAME[@VERSION]`, to fine-tune: begin with its weights, and explore as little as at a run's end")
-	cli.FromLogFlag(c, &o.FromLog, "`FILE…` of logged requests to fine-tune on, with --from")
+	cli.FromLogFlag(c, &o.FromLog, "`FILE…` of logged requests to fine-tune on, with --from; without it, their arrivals are trained on as a trace's")
+	trafficFlags(f, &o)
 	f.BoolVar(&o.Resume, "resume", false, "continue the stored run of this name")
 	f.BoolVar(&o.Restart, "restart", false, "start over, and replace the stored run of this name")
 	f.StringVar(&o.Out, "out", "", "`folder` for progress.csv and a TensorBoard event file")
 	return c
+}
+
+// trafficFlags adds the flags on recorded requests to train on.
+func trafficFlags(f *pflag.FlagSet, o *training.Options) {
+	f.StringVar(&o.Trace, "trace", "", "train and judge on a recorded trace, `FILE[@RATE][+zero]`: azure-code, arena or a path (docs/workloads.md)")
+	f.Float64Var(&o.HeldOut, "held-out", 0.5, "`share` of the trace or of the log's arrivals, its end, that is for the comparison with the rules alone; whole days where it spans several")
+	f.BoolVar(&o.DrawnLengths, "drawn-lengths", false, "draw lengths as the scenario says instead of the trace's token counts, with --trace")
+}
+
+// checkTraffic refuses flags on recorded requests that contradict each other.
+func checkTraffic(c *cobra.Command, o *training.Options) error {
+	f := c.Flags()
+	switch {
+	case o.Trace != "" && len(o.FromLog) > 0:
+		return errors.New("--trace and --from-log exclude each other")
+	case o.Trace == "" && f.Changed("drawn-lengths"):
+		return errors.New("--drawn-lengths is for --trace")
+	case o.Trace == "" && (len(o.FromLog) == 0 || o.From != "") && f.Changed("held-out"):
+		return errors.New("--held-out is for --trace, or for --from-log without --from")
+	}
+	return nil
 }
 
 // typed runs another command of the program as it would be typed.

@@ -130,7 +130,7 @@ func TestFineTuningFaults(t *testing.T) {
 	train := func(flags ...string) []string {
 		return append([]string{"train", "--scenario", path, "--store", store}, flags...)
 	}
-	fail(t, train("--from-log", log), "--from-log needs --from NAME")
+	fail(t, train("--from", "tiny", "--from-log", log, "--held-out", "0.3"), "--held-out is for --trace")
 	fail(t, train("--from", "nobody", "--from-log", log), `--from "nobody"`, "no policy")
 	fail(t, train("--from", "tiny", "--from-log", "no.jsonl"), "no.jsonl", "cannot read experience")
 	fail(t, train("--from", "tiny", "--from-log", log, "--resume"), "--resume has no meaning with --from-log")

@@ -24,6 +24,8 @@ type Verdict struct {
 	// Margin is what the policy earned less what the rule did, paired by seed.
 	Margin Interval `json:"margin"`
 	Seeds  int      `json:"seeds"`
+	// Blocks reports whether the seeds are blocks of recorded requests.
+	Blocks bool `json:"blocks,omitempty"`
 	// Alike is set where there is one run, or all are the same, which says nothing of other runs.
 	Alike bool `json:"alike,omitempty"`
 	// Workloads were played with each seed, and weigh the same.
@@ -54,7 +56,7 @@ func (v Verdict) Word() string {
 
 // String returns the comparison in the words that every command uses.
 func (v Verdict) String() string {
-	runs := fmt.Sprintf("paired over %d seeds", v.Seeds)
+	runs := fmt.Sprintf("paired over %d %s", v.Seeds, v.Unit())
 	switch {
 	case v.Alike && v.Seeds == 1:
 		runs = "in one run"
@@ -62,6 +64,14 @@ func (v Verdict) String() string {
 		runs = fmt.Sprintf("in %d runs that are the same", v.Seeds)
 	}
 	return fmt.Sprintf("over the best rule, %s, by %s, %s: %s", v.Rule, v.By(), runs, v.Word())
+}
+
+// Unit returns what the runs differ by: seeds or blocks.
+func (v Verdict) Unit() string {
+	if v.Blocks {
+		return "blocks"
+	}
+	return "seeds"
 }
 
 // By returns the margin, with the objective that it is of unless that is mean utility.

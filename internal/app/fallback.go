@@ -90,7 +90,7 @@ func recorded(s *scenario.Scenario, listed map[string]bool, entries []checkpoint
 
 // over says what a comparison rests on.
 func over(h *policies.HeldOut) string {
-	text := fmt.Sprintf("over %d held-out seeds", h.Seeds)
+	text := fmt.Sprintf("over %d held-out %s", h.Seeds, h.Verdict("").Unit())
 	if !h.Objective.IsZero() {
 		text = "by " + h.Objective.String() + " " + text
 	}

@@ -47,19 +47,24 @@ func NewEnvironment(s *scenario.Scenario, spec observation.Spec, c *rl.Config) (
 	if err != nil {
 		return nil, err
 	}
+	tasks := s.Table().Tasks
+	open := func(seed uint64) (workloads.Stream, error) {
+		return workloads.New(load, tasks, s.Workload, seed, workloads.Limit{})
+	}
+	return newEnvironment(s, spec, c, open, s.Training.Load.KnownShare)
+}
+
+// newEnvironment is NewEnvironment under the streams that open begins.
+func newEnvironment(s *scenario.Scenario, spec observation.Spec, c *rl.Config, open func(seed uint64) (workloads.Stream, error), knownShare float64) (*Environment, error) {
 	config, err := s.Simulation()
 	if err != nil {
 		return nil, err
 	}
-	config.Limit, config.Marginal = c.Episode, c.MarginalRewards
+	config.Limit, config.Marginal, config.Open = c.Episode, c.MarginalRewards, open
 	if err := s.Disturb(&config); err != nil {
 		return nil, err
 	}
-	tasks := config.Table.Tasks
-	config.Open = func(seed uint64) (workloads.Stream, error) {
-		return workloads.New(load, tasks, s.Workload, seed, workloads.Limit{})
-	}
-	return NewEnvironmentOn(s, spec, config, s.Training.Load.KnownShare)
+	return NewEnvironmentOn(s, spec, config, knownShare)
 }
 
 // NewEnvironmentOn is NewEnvironment on a fleet and load of the caller's. What the

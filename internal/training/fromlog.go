@@ -3,7 +3,6 @@ package training
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -70,9 +69,6 @@ func FromLog(ctx context.Context, o Options, presetGiven bool, stdout, stderr io
 }
 
 func newLogRun(o Options, presetGiven bool) (*logRun, error) {
-	if o.From == "" {
-		return nil, errors.New("--from-log needs --from NAME[@VERSION]: the stored policy to fine-tune")
-	}
 	s, err := scenario.Load(o.Scenario)
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func (r *run) addMembers() error {
 			m.run = fmt.Sprintf("%s+%d", r.options.Name, i+1) // no policy's name has a +
 		}
 		for range max(1, r.config.Environments) {
-			e, err := NewEnvironment(r.scenario, r.meta.Spec, &r.config)
+			e, err := r.environment()
 			if err != nil {
 				return err
 			}
@@ -47,6 +47,15 @@ func (r *run) addMembers() error {
 		r.members = append(r.members, m)
 	}
 	return nil
+}
+
+// environment makes one of training: under the scenario's load, or under recorded traffic, whose
+// true rate no policy is shown.
+func (r *run) environment() (*Environment, error) {
+	if r.traffic == nil {
+		return NewEnvironment(r.scenario, r.meta.Spec, &r.config)
+	}
+	return newEnvironment(r.scenario, r.meta.Spec, &r.config, r.traffic.Open, 0)
 }
 
 // episodeSeed returns the seed of an episode in the run of a seed: of the training domain,

@@ -150,6 +150,9 @@ func (l *runLog) start(r *run) {
 	}
 	fmt.Fprintf(l.stderr, "training %q on %s, preset %s, seed %d%s, into %s: %d decisions%s (%s)\n",
 		r.options.Name, r.scenario.Name, r.options.Preset, r.options.Seed, r.goal(), r.options.Store, l.last, of, Stack)
+	if r.traffic != nil {
+		fmt.Fprintln(l.stderr, "on", r.traffic)
+	}
 	l.began = time.Now()
 }
 

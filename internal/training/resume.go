@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"gearshift/checkpoints"
 	"gearshift/internal/scenario"
@@ -47,7 +48,7 @@ func sameTraining(a, b checkpoints.Meta) bool {
 	}
 	return a.Scenario == b.Scenario && a.ScenarioHash == b.ScenarioHash && a.SpecHash == b.SpecHash &&
 		a.Preset == b.Preset && string(a.Config) == string(b.Config) && a.Seed == b.Seed && a.OwnEpisodes == b.OwnEpisodes && a.From == b.From &&
-		a.Objective == b.Objective
+		a.Objective == b.Objective && reflect.DeepEqual(a.Traffic, b.Traffic)
 }
 
 // last returns the number of decisions that the run goes to.
@@ -153,10 +154,20 @@ func (r *run) matches(stored checkpoints.Meta) error {
 		return differ("the configuration", string(stored.Config), string(now.Config))
 	case stored.From != now.From:
 		return differ("the weights of", cmp.Or(stored.From, "chance"), cmp.Or(now.From, "chance"))
+	case !reflect.DeepEqual(stored.Traffic, now.Traffic):
+		return differ("traffic", trafficOf(stored), trafficOf(now))
 	case stored.Seed != now.Seed:
 		return differ("seed", stored.Seed, now.Seed)
 	case stored.OwnEpisodes != now.OwnEpisodes:
 		return fmt.Errorf("cannot resume run %q: its networks began on the same episodes, as they did in earlier versions; now each has its own; without --resume it starts from the beginning, and calibrate with --from train", r.options.Name)
 	}
 	return nil
+}
+
+// trafficOf names the recorded requests of a run, with what sets them apart.
+func trafficOf(m checkpoints.Meta) string {
+	if m.Traffic == nil {
+		return "drawn by training.load"
+	}
+	return fmt.Sprintf("%s (sha256 %.12s, %v held out)", m.Traffic.Name, m.Traffic.SHA256, m.Traffic.HeldOutShare)
 }

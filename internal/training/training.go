@@ -36,11 +36,16 @@ type Options struct {
 	Name     string   // of the policy and the run; empty: the scenario's
 	From     string   // stored policy to fine-tune; empty: none
 	Out      string   // folder for curves; empty: none
-	FromLog  []string // files of logged requests to fine-tune on, for [FromLog]
-	Seed     uint64
-	Steps    int  // decisions to stop after, in all; of [FromLog], gradient steps. 0: the preset's, or ten passes over the log
-	Resume   bool // goes on with the stored run of the name
-	Restart  bool // starts over, whatever progress of a run of the name is stored
+	FromLog  []string // files of logged requests: to fine-tune on, for [FromLog], or whose arrivals to train on
+	// Trace is recorded requests to train and judge on, as a workload names them after "trace:";
+	// empty: the scenario's load. With DrawnLengths, their lengths are drawn as the scenario says.
+	Trace        string
+	DrawnLengths bool
+	HeldOut      float64 // share of the trace, or of the log's arrivals, that is for the comparison with rules alone
+	Seed         uint64
+	Steps        int  // decisions to stop after, in all; of [FromLog], gradient steps. 0: the preset's, or ten passes over the log
+	Resume       bool // goes on with the stored run of the name
+	Restart      bool // starts over, whatever progress of a run of the name is stored
 	// Uncompared leaves out the comparison with the rules, which promotion asks
 	// for and which takes about as long as a short run.
 	Uncompared bool
@@ -60,6 +65,8 @@ type run struct {
 	members  []*member
 	saving   sync.Mutex
 	judge    *policies.Judge
+	traffic  *policies.Traffic // that it trains on; nil: the scenario's load
+	notes    []string          // on the traffic
 	meta     checkpoints.Meta
 	ended    *checkpoints.Entry // what a run with nothing left to do has stored
 }
@@ -97,7 +104,10 @@ func newRunOn(o Options, s *scenario.Scenario) (*run, error) {
 		Preset: o.Preset, Config: encoded, Seed: o.Seed, OwnEpisodes: preset.Members > 1,
 		Objective: policies.Aim(s.Training.Objective),
 	}
-	if r.judge, err = policies.NewJudge(r.scenario, spec); err != nil {
+	if err := r.record(); err != nil {
+		return nil, err
+	}
+	if r.judge, err = policies.NewJudgeOn(r.scenario, spec, r.traffic); err != nil {
 		return nil, err
 	}
 	if err := r.addMembers(); err != nil {
@@ -105,6 +115,29 @@ func newRunOn(o Options, s *scenario.Scenario) (*run, error) {
 	}
 	return r, r.startFrom(o.From)
 }
+
+// record reads the traffic of the options, if they name any.
+func (r *run) record() (err error) {
+	o := &r.options
+	switch {
+	case o.Trace != "":
+		r.traffic, err = policies.TraceTraffic(r.scenario, o.Trace, !o.DrawnLengths, o.HeldOut, func(note string) { r.notes = append(r.notes, note) })
+	case len(o.FromLog) > 0 && !o.finetunes():
+		log, failed := policies.ReadLogs(r.scenario, o.FromLog)
+		if failed != nil {
+			return failed
+		}
+		r.notes = policies.LogRemarks(r.scenario, log)
+		r.traffic, err = policies.LogTraffic(r.scenario, log, o.HeldOut)
+	}
+	if r.traffic != nil {
+		r.meta.Traffic = &r.traffic.Meta
+	}
+	return err
+}
+
+// finetunes reports whether a stored policy learns from the log's own decisions, not only its arrivals.
+func (o *Options) finetunes() bool { return o.From != "" && len(o.FromLog) > 0 }
 
 // startFrom loads the policy to fine-tune, if there is one.
 func (r *run) startFrom(text string) error {
@@ -201,6 +234,9 @@ func (r *run) complete(ctx context.Context, stdout, stderr io.Writer) error {
 	if err := r.store.Writable(); err != nil {
 		return err
 	}
+	for _, note := range r.notes {
+		fmt.Fprintln(stderr, "note:", note)
+	}
 	log, err := newRunLog(r, stderr)
 	if err != nil {
 		return err
@@ -229,11 +265,16 @@ func (r *run) explain(err error) error {
 
 // tellOfJudging says what takes its time once all is learnt, and counts it on a terminal.
 func (r *run) tellOfJudging(stderr io.Writer) {
-	rules := " and against the rules"
+	rules, on := " and against the rules", "validation seeds"
 	if r.options.Uncompared {
 		rules = ""
+	} else if r.traffic != nil {
+		rules = ", and against the rules on what is held out"
 	}
-	fmt.Fprintf(stderr, "judging the policy on validation seeds%s\n", rules)
+	if r.traffic != nil {
+		on = "the end of the first part"
+	}
+	fmt.Fprintf(stderr, "judging the policy on %s%s\n", on, rules)
 	r.judge.Progress = output.Counting(stderr, "judging the policy")
 }
 
@@ -265,7 +306,7 @@ func (r *run) finish(ctx context.Context, stdout io.Writer) error {
 	ref := checkpoints.Ref{Name: r.options.Name, Version: version}
 	fmt.Fprintf(stdout, "stored policy %s in %s after %d decisions (sha256 %s)\n", ref, r.store.Path, r.meta.Decisions, checkpoints.Digest(data))
 	policies.TellRemoved(stdout, ref.Name, removed, policies.TooOld)
-	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s\n", r.options.Scenario, r.store.Path, ref)
+	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s%s\n", r.options.Scenario, r.store.Path, ref, r.traffic.EvalFlags())
 	fmt.Fprintf(stdout, "serve it:    gearshift serve --scenario %s --store %s --policy %s\n", r.options.Scenario, r.store.Path, ref)
 	r.conclude(stdout, ref)
 	return nil

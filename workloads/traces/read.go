@@ -6,7 +6,9 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -240,6 +242,20 @@ var builtin embed.FS
 var traceFiles = map[string]string{
 	"azure-code": "testdata/AzureLLMInferenceTrace_code.csv",
 	"arena":      "testdata/arena_real_trace.csv",
+}
+
+// Digest returns the SHA-256 of a trace's bytes as they are stored, in hexadecimal digits.
+func Digest(ref string) (string, error) {
+	f, err := openTrace(ref)
+	if err != nil {
+		return "", fmt.Errorf("cannot read trace: %w", err)
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", fmt.Errorf("cannot read trace %q: %w", ref, err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // openTrace opens a built-in trace by name, or a file by path. A built-in name

@@ -250,6 +250,9 @@ func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 			line("trained", "on %s (%.12s), preset %s, seed %d, %d decisions", m.Scenario, m.ScenarioHash, m.Preset, m.Seed, m.Decisions)
 			line("objective", "%s", cmp.Or(m.Objective, evaluation.MeanUtility.String()))
 		}
+		if m.Traffic != nil {
+			line("traffic", "%s (%.12s): the first %d of %d requests; the last %d held out", m.Traffic.Name, m.Traffic.SHA256, m.Traffic.Trained+m.Traffic.Validated, m.Traffic.Requests, m.Traffic.HeldOut)
+		}
 		if m.Log != nil {
 			line("fine-tuned", "on %d logged requests", m.Log.Requests)
 		}
@@ -285,7 +288,7 @@ func showComparison(b *strings.Builder, e checkpoints.Entry) error {
 	if err := json.Unmarshal(e.Meta.Evaluation, &s); err != nil {
 		return err
 	}
-	fmt.Fprintf(b, "\non %d held-out seeds:\n", v.Seeds)
+	fmt.Fprintf(b, "\non %d held-out %s:\n", v.Seeds, v.Unit())
 	output.Fitted(b, s.HeldOut.Rows(), 0)
 	policies.WriteVerdict(b, v)
 	return nil

@@ -27,6 +27,9 @@ type Evaluation struct {
 // weights has seen.
 type HeldOut struct {
 	Seeds int `json:"seeds"`
+	// Recorded names the recorded requests that it is on, whose blocks the seeds are; nil if it is
+	// on [JudgedBy].
+	Recorded []string `json:"recorded,omitempty"`
 	// Objective is what policies are compared by. It is zero for mean utility.
 	Objective evaluation.Objective `json:"objective,omitzero"`
 	Policies  []HeldRow            `json:"policies"` // the trained one first
@@ -61,11 +64,15 @@ func (h *HeldOut) Better() bool {
 
 // Verdict returns the comparison of the policy, under its name, with the best rule.
 func (h *HeldOut) Verdict(policy string) evaluation.Verdict {
-	return evaluation.Verdict{Policy: policy, Rule: h.BestRule, Objective: h.Objective, Margin: h.Margin, Seeds: h.Seeds, Workloads: h.workloads()}
+	return evaluation.Verdict{Policy: policy, Rule: h.BestRule, Objective: h.Objective, Margin: h.Margin, Seeds: h.Seeds, Blocks: h.Recorded != nil, Workloads: h.workloads()}
 }
 
-// workloads returns those of [policies.JudgedBy] that the comparison was made on.
+// workloads returns what the comparison was made on: recorded requests, or those of
+// [policies.JudgedBy] that it has.
 func (h *HeldOut) workloads() (names []string) {
+	if h.Recorded != nil {
+		return h.Recorded
+	}
 	for _, name := range JudgedBy {
 		if len(h.Policies) > 0 {
 			if _, ok := h.Policies[0].Utility[name]; ok {
@@ -115,7 +122,11 @@ func (r *HeldRow) add(on *evaluation.Result, o evaluation.Objective) {
 // are compared, on each workload and in the mean, and the mean utility if that is another value.
 func (h *HeldOut) Rows() [][]string {
 	names := h.workloads()
-	rows := [][]string{slices.Concat([]string{"POLICY"}, names, []string{"SCORE (95 %)"})}
+	heads := names
+	if h.Recorded != nil {
+		heads = []string{"HELD OUT"} // one, of a long name
+	}
+	rows := [][]string{slices.Concat([]string{"POLICY"}, heads, []string{"SCORE (95 %)"})}
 	if !h.Objective.IsZero() {
 		rows[0][len(names)+1] = h.Objective.String() + " (95 %)"
 		rows[0] = append(rows[0], "UTILITY")

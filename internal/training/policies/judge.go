@@ -27,6 +27,10 @@ type Judge struct {
 	maker     *policy.Maker
 	plan      evaluation.Plan
 	rules     []evaluation.Contestant
+	heldOut   []evaluation.Workload // what the comparison with rules is on
+	seeds     int                   // of the comparison with rules
+	closer    int                   // of a closer validation
+	blocks    bool                  // seeds are blocks of recorded requests
 }
 
 // validationSeeds is how many runs of each workload a validation takes. A validation takes
@@ -39,37 +43,52 @@ const (
 // NewJudge makes the judge of policies for the scenario whose observations are of the Spec. It
 // returns an error if the scenario leaves it nothing to judge by.
 func NewJudge(s *scenario.Scenario, spec observation.Spec) (*Judge, error) {
+	return NewJudgeOn(s, spec, nil)
+}
+
+// NewJudgeOn is NewJudge by recorded traffic, unless that is nil.
+func NewJudgeOn(s *scenario.Scenario, spec observation.Spec, on *Traffic) (*Judge, error) {
+	j := &Judge{spec: spec, objective: s.Training.Objective, plan: evaluation.Plan{Objectives: evaluation.Beside(s.Training.Objective)}}
+	if err := j.judgeOn(s, on); err != nil {
+		return nil, err
+	}
+	var err error
+	if j.fleet, err = s.Simulation(); err != nil {
+		return nil, err
+	}
+	if j.maker, err = s.Maker(j.fleet.Table); err != nil {
+		return nil, err
+	}
+	j.rules, err = Opponents(s, s.Training.Objective)
+	return j, err
+}
+
+// judgeOn sets the workloads of validation and of the comparison with rules.
+func (j *Judge) judgeOn(s *scenario.Scenario, on *Traffic) error {
+	if on != nil {
+		j.plan.Workloads = []evaluation.Workload{on.blocks(on.validation, on.Meta.Name, validationBlocks)}
+		j.plan.Seeds, j.closer = workloads.Seeds(workloads.Validation, validationBlocks), validationBlocks
+		j.heldOut, j.seeds, j.blocks = []evaluation.Workload{on.blocks(on.held, on.heldName, on.heldBlocks)}, on.heldBlocks, true
+		return nil
+	}
 	list, err := s.Evaluated(JudgedBy, s.Evaluation.Requests)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	validation := workloads.Seeds(workloads.Validation, validationSeeds)
-	for _, seeds := range [][]uint64{validation, workloads.Seeds(workloads.Evaluation, HeldOutSeeds)} {
+	j.plan.Workloads, j.plan.Seeds, j.closer = list, workloads.Seeds(workloads.Validation, validationSeeds), closerSeeds
+	j.heldOut, j.seeds = list, HeldOutSeeds
+	for _, seeds := range [][]uint64{j.plan.Seeds, workloads.Seeds(workloads.Evaluation, HeldOutSeeds)} {
 		if err := anyRequests(list, seeds); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	fleet, err := s.Simulation()
-	if err != nil {
-		return nil, err
-	}
-	maker, err := s.Maker(fleet.Table)
-	if err != nil {
-		return nil, err
-	}
-	rules, err := Opponents(s, s.Training.Objective)
-	if err != nil {
-		return nil, err
-	}
-	return &Judge{spec: spec, objective: s.Training.Objective, fleet: fleet, maker: maker, rules: rules, plan: evaluation.Plan{
-		Workloads: list, Seeds: validation, Objectives: evaluation.Beside(s.Training.Objective),
-	}}, nil
+	return nil
 }
 
 // Closer returns a judge like j that validates on more seeds.
 func (j *Judge) Closer() *Judge {
 	c := *j
-	c.plan.Seeds = workloads.Seeds(workloads.Validation, closerSeeds)
+	c.plan.Seeds = workloads.Seeds(workloads.Validation, j.closer)
 	return &c
 }
 
@@ -134,7 +153,7 @@ func (j *Judge) headline(results []evaluation.Result, o evaluation.Objective) ma
 	return means
 }
 
-// Score returns the mean over U1, U2 and the stable sweep, with equal weights, of their values
+// Score returns the mean over the workloads, with equal weights, of their values
 // by the scenario's objective.
 func (j *Judge) Score(ctx context.Context, network *nn.MLP, trust policy.Trust) (float64, error) {
 	results, err := j.play(ctx, network, trust)
@@ -143,7 +162,7 @@ func (j *Judge) Score(ctx context.Context, network *nn.MLP, trust policy.Trust) 
 	}
 	var sum float64
 	rows := j.headline(results, j.objective)
-	for _, w := range JudgedBy {
+	for _, w := range evaluation.Headlines(j.plan.Workloads) {
 		sum += rows[w]
 	}
 	return sum / float64(len(rows)), nil
@@ -155,7 +174,7 @@ func (j *Judge) Runs(ctx context.Context, network *nn.MLP, trust policy.Trust) (
 	if err != nil {
 		return nil, err
 	}
-	return evaluation.Scores(results, JudgedBy, j.objective)[0].Runs, nil
+	return evaluation.Scores(results, evaluation.Headlines(j.plan.Workloads), j.objective)[0].Runs, nil
 }
 
 // HeldOutSeeds is how many runs of each workload the comparison with rules takes.
@@ -168,7 +187,7 @@ func (j *Judge) Summary(ctx context.Context, network *nn.MLP, trust policy.Trust
 	if err != nil {
 		return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
 	}
-	s := Evaluation{Seeds: validationSeeds, Utility: j.headline(results, evaluation.MeanUtility), Objective: j.objective}
+	s := Evaluation{Seeds: len(j.plan.Seeds), Utility: j.headline(results, evaluation.MeanUtility), Objective: j.objective}
 	if !j.objective.IsZero() {
 		s.Values = j.headline(results, j.objective)
 	}
@@ -189,13 +208,18 @@ func (j *Judge) compare(ctx context.Context, network *nn.MLP, trust policy.Trust
 	}
 	plan := j.plan
 	plan.Progress = j.Progress
-	plan.Seeds = workloads.Seeds(workloads.Evaluation, HeldOutSeeds)
+	plan.Workloads, plan.Seeds = j.heldOut, workloads.Seeds(workloads.Evaluation, j.seeds)
 	plan.Contestants = append([]evaluation.Contestant{{Name: p.Name(), Decider: p, Fleet: j.fleet}}, j.rules...)
 	results, err := plan.Evaluate(ctx)
 	if err != nil {
 		return HeldOut{}, err
 	}
-	return compareHeldOut(results, JudgedBy, HeldOutSeeds, j.objective)
+	names := evaluation.Headlines(j.heldOut)
+	h, err := compareHeldOut(results, names, j.seeds, j.objective)
+	if j.blocks {
+		h.Recorded = names
+	}
+	return h, err
 }
 
 // OpponentRefs returns references to the rules that a policy of the scenario must beat, in

@@ -53,8 +53,8 @@ func Admit(entry checkpoints.Entry, promote Promotion, w io.Writer) error {
 		return err
 	}
 	v := s.HeldOut.Verdict(entry.Ref().String())
-	return fmt.Errorf("cannot promote %s: on %d held-out seeds of %s it is, %s; %s, train longer, or give --force and a --reason",
-		entry.Ref(), v.Seeds, evaluation.Together(v.Workloads), v, Offer(v, promote))
+	return fmt.Errorf("cannot promote %s: on %d held-out %s of %s it is, %s; %s, train longer, or give --force and a --reason",
+		entry.Ref(), v.Seeds, v.Unit(), evaluation.Together(v.Workloads), v, Offer(v, promote))
 }
 
 // CheckEvaluation returns an error if the evaluation that the policy carries is of another policy.
