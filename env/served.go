@@ -17,6 +17,8 @@ type AsServed struct {
 	Gate router.Gate
 	// Limits bound the waiting. Simulated clients do not retry.
 	Limits router.Limits
+	// Wakes reports whether a controller may load or wake a replica, so that requests are held for it. Nil: each.
+	Wakes func(replica int) bool
 }
 
 // served holds the waiting requests of an episode as served. The time between two decisions
@@ -64,6 +66,9 @@ func newServed(e *Environment) *served {
 	}
 	s := &served{env: e, bounds: make([]router.Bounds, len(e.config.Table.Replicas))}
 	s.backlog = router.NewBacklog(e.config.Table, []queue.Class{{}}, c.Limits, func(w *router.Waiter[*arrived]) error { return s.try(w.Value) })
+	if e.config.Controllers != nil {
+		s.backlog.Holds(router.Holder{Ledger: e.ledger, Wakes: c.Wakes, Nudge: e.sim.Rouse})
+	}
 	return s
 }
 
@@ -192,7 +197,7 @@ func (s *served) arrive(dst []Outcome) (*arrived, []Outcome, error) {
 		if a.Err = s.try(a); a.Err == nil {
 			return a, dst, nil
 		}
-		if !router.Scarce(a.Err) || s.env.config.AsServed.Limits.MaxQueue == 0 {
+		if !s.backlog.Waits(a.Err) || s.env.config.AsServed.Limits.MaxQueue == 0 {
 			return nil, s.refuse(a, dst), nil
 		}
 	}

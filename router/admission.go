@@ -29,6 +29,8 @@ import (
 // a fleet whose forecasts are wrong, or a deadline that nothing can hold, still gets
 // answers. So it is where there are no forecasts.
 //
+// The deadlines of a request that was held for a replica to be loaded or woken count per token alone.
+//
 // A Rule is read-only and may be shared. Its zero value admits to idle hosts alone.
 type AdmissionRule struct {
 	// Pace is the share of the deadline that a forecast may fill.
@@ -69,10 +71,10 @@ func (x AdmissionRule) Room(v *fleet.View, r *fleet.Request, replica int) bool {
 	if pace > x.DeadlineShare*fleet.Milliseconds(bound) {
 		return false
 	}
-	if left := deadlines.FirstToken - (v.Now - r.Arrival); deadlines.FirstToken > 0 && step+prefill > x.DeadlineShare*fleet.Milliseconds(left) {
+	if left := deadlines.FirstToken - (v.Now - r.Arrival); deadlines.FirstToken > 0 && !r.Held && step+prefill > x.DeadlineShare*fleet.Milliseconds(left) {
 		return false
 	}
-	if last := task.LastOf(deadlines.Total); deadlines.Total > 0 && forecast.Total*fleet.Milliseconds(deadlines.Total) > x.DeadlineShare*fleet.Milliseconds(last) {
+	if last := task.LastOf(deadlines.Total); deadlines.Total > 0 && !r.Held && forecast.Total*fleet.Milliseconds(deadlines.Total) > x.DeadlineShare*fleet.Milliseconds(last) {
 		return false
 	}
 	return x.fill(v, r, replica) <= x.KV

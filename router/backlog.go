@@ -26,6 +26,9 @@ type Backlog[T any] struct {
 	queue  *queue.Queue[*Waiter[T]]
 	drain  queue.Drain
 	futile futile[T] // of the pass
+	now    time.Duration
+
+	holding holding
 }
 
 // Limits bound the waiting.
@@ -40,6 +43,8 @@ type Limits struct {
 	// RetryAfter and MaxRetryAfter are the least and the most time after which a refused
 	// client is asked to retry.
 	RetryAfter, MaxRetryAfter time.Duration
+	// Hold bounds those that wait for a replica to be loaded or woken.
+	Hold Hold
 }
 
 // Waiter is a request that waits, or is about to.
@@ -56,7 +61,8 @@ type Waiter[T any] struct {
 	// Err is the result of the last try to begin it.
 	Err error
 
-	entry queue.Entry[*Waiter[T]]
+	entry         queue.Entry[*Waiter[T]]
+	awaited, last int // the variants that it is held for, and was, counted from 1
 }
 
 // Recheck is how often waiting requests are tried though no event has come: the inputs of a
@@ -96,10 +102,12 @@ func (b *Backlog[T]) Next(now time.Duration) *Waiter[T] {
 	if b.queue.Len() == 0 {
 		return nil
 	}
+	b.now = now
 	e := b.queue.Take(b.settled)
 	if e == nil {
 		return nil
 	}
+	b.release(e.Value)
 	if e.Value.Err == nil {
 		b.drain.Served(now)
 	}
@@ -112,9 +120,9 @@ func (b *Backlog[T]) settled(e *queue.Entry[*Waiter[T]]) bool {
 	w := e.Value
 	if y := b.futile.like(b.table, w); y != nil {
 		w.Err = y.Err
-		return false
+		return !b.follow(w)
 	}
-	if w.Err = b.try(w); !Scarce(w.Err) {
+	if w.Err = b.try(w); !b.follow(w) {
 		return true
 	}
 	b.futile = append(b.futile, w)
@@ -126,7 +134,7 @@ func (b *Backlog[T]) settled(e *queue.Entry[*Waiter[T]]) bool {
 func (b *Backlog[T]) Join(w *Waiter[T]) {
 	w.entry = queue.Entry[*Waiter[T]]{
 		Value: w, Class: w.Class, Tenant: w.Tenant,
-		Until: w.Request.Arrival + b.patience(w.Request),
+		Until: w.Request.Arrival + b.patient(w),
 		Cost:  float64(w.Request.PromptTokens) + max(1, b.limits.Output),
 	}
 	if !b.queue.Full() {
@@ -139,26 +147,29 @@ func (b *Backlog[T]) Join(w *Waiter[T]) {
 // Err. Otherwise it waits. If the queue was full, a request that waited is evicted for it;
 // the owner has to answer that one.
 func (b *Backlog[T]) Stay(w *Waiter[T], now time.Duration) (settled bool, evicted *Waiter[T], refusal error) {
+	b.now = now
 	if w.entry.Waits() {
-		if b.tooLong(w, 0, now) && b.queue.Remove(&w.entry) {
+		if w.awaited == 0 && b.tooLong(w, 0, now) && b.queue.Remove(&w.entry) {
 			return false, nil, b.Refusal(w, now)
 		}
 		return false, nil, nil
 	}
 	// Evict no request for one that can begin now, although the others cannot, or for one
 	// that would wait in vain.
-	if w.Err = b.try(w); !Scarce(w.Err) {
+	if w.Err = b.try(w); !b.follow(w) {
 		return true, nil, nil
 	}
-	if b.queue.Admits(&w.entry) && b.tooLong(w, 1, now) {
+	if w.awaited == 0 && b.queue.Admits(&w.entry) && b.tooLong(w, 1, now) {
 		return false, nil, b.Refusal(w, now)
 	}
 	e, ok := b.queue.Push(&w.entry)
 	if !ok {
+		b.release(w)
 		return false, nil, b.refuse(RefusedFull, w.Class, w.Tenant, now)
 	}
 	if e != nil {
 		evicted = e.Value
+		b.release(evicted)
 		evicted.Err = b.refuse(RefusedEvicted, evicted.Class, evicted.Tenant, now)
 	}
 	return false, evicted, nil
@@ -175,13 +186,18 @@ func (b *Backlog[T]) tooLong(w *Waiter[T], own int, now time.Duration) bool {
 
 // Leave removes a request whose client has gone. It reports false if the request does not
 // wait any more.
-func (b *Backlog[T]) Leave(w *Waiter[T]) bool { return b.queue.Remove(&w.entry) }
+func (b *Backlog[T]) Leave(w *Waiter[T]) bool {
+	waited := b.queue.Remove(&w.entry)
+	b.release(w)
+	return waited
+}
 
 // Expire removes the requests whose time is over and appends them to over. The Err of each
 // is its refusal.
 func (b *Backlog[T]) Expire(now time.Duration, over []*Waiter[T]) []*Waiter[T] {
 	for _, e := range b.queue.Expire(now) {
 		e.Value.Err = b.Refusal(e.Value, now)
+		b.release(e.Value)
 		over = append(over, e.Value)
 	}
 	return over
@@ -194,6 +210,7 @@ func (b *Backlog[T]) Empty() *Waiter[T] {
 	if e == nil {
 		return nil
 	}
+	b.release(e.Value)
 	return e.Value
 }
 
@@ -229,12 +246,15 @@ func (b *Backlog[T]) patience(r *fleet.Request) time.Duration {
 
 // Refusal returns the refusal of a request, for the reason of the last try to begin it.
 func (b *Backlog[T]) Refusal(w *Waiter[T], now time.Duration) Refusal {
+	if w.awaited > 0 {
+		return Refusal{Reason: RefusedAsleep, After: b.expected(w.awaited-1, now), Awaited: w.awaited}
+	}
 	return b.refuse(Refused(w.Err), w.Class, w.Tenant, now)
 }
 
 func (b *Backlog[T]) refuse(reason string, class int, tenant string, now time.Duration) Refusal {
 	ahead := b.queue.Ahead(class, tenant, now+b.limits.MaxWait)
-	return Refusal{reason, b.drain.RetryAfter(ahead, now, b.limits.RetryAfter, b.limits.MaxRetryAfter)}
+	return Refusal{Reason: reason, After: b.drain.RetryAfter(ahead, now, b.limits.RetryAfter, b.limits.MaxRetryAfter)}
 }
 
 // Refusal is the error of a request that is refused under load. After is when its client
@@ -242,6 +262,8 @@ func (b *Backlog[T]) refuse(reason string, class int, tenant string, now time.Du
 type Refusal struct {
 	Reason string // one of the Refused constants
 	After  time.Duration
+	// Awaited is the variant that the request was held for, or would have been, counted from 1; zero is none.
+	Awaited int
 }
 
 func (e Refusal) Error() string { return fmt.Sprintf("refused under load: %s", e.Reason) }
@@ -254,6 +276,8 @@ const (
 	RefusedEvicted   = "displaced"  // a request that comes before it needed its place in a full queue
 	RefusedSaturated = "saturated"  // every replica that could answer is full
 	RefusedNoReplica = "no_replica" // no replica that could answer is up
+	RefusedAsleep    = "asleep"     // it was held for a replica to be loaded or woken, and none was up in time
+	RefusedHeld      = "held_full"  // too many requests are held for that
 )
 
 // Refused returns the reason that an error of [Core.Route] stands for, or "" if it stands

@@ -156,7 +156,7 @@ func (c *Core) Table() *fleet.Table { return c.table }
 // other variant stands in; below zero the policy chooses. The observer, if not nil, sees
 // the view and the choice.
 //
-// Route returns [ErrNoReplica], [ErrSaturated] or [ErrLate], about the pinned variant alone
+// Route returns [ErrNoReplica], also as [ErrAsleep], [ErrSaturated] or [ErrLate], about the pinned variant alone
 // if there is one, or [ErrUnknownTask] or [ErrUnknownVariant].
 func (c *Core) Route(pinned int, r *fleet.Request, now time.Duration, o Observer) (Choice, error) {
 	if err := c.known(pinned, r); err != nil {

@@ -155,7 +155,7 @@ func (d *Decision) survey(pinned int, r *fleet.Request) error {
 // hopeless returns an error if no replica can take the request, by states and places alone.
 // A pinned variant below zero stands for any that reaches the quality floor.
 func (d *Decision) hopeless(pinned int, r *fleet.Request) error {
-	up := false
+	up, asleep := false, false
 	for _, i := range d.view.Replicas() {
 		if pinned >= 0 && d.table.Replicas[i].Variant != pinned || !d.table.Serves(r, i) {
 			continue
@@ -164,9 +164,15 @@ func (d *Decision) hopeless(pinned int, r *fleet.Request) error {
 			return nil
 		}
 		up = up || !d.view.Down[i]
+		if s := d.view.State(i); s != fleet.Up && s != fleet.Down {
+			asleep = true
+		}
 	}
-	if up {
+	switch {
+	case up:
 		return ErrSaturated
+	case asleep:
+		return ErrAsleep
 	}
 	return ErrNoReplica
 }

@@ -21,10 +21,10 @@ func (f futile[T]) like(t *fleet.Table, x *Waiter[T]) *Waiter[T] {
 	r := x.Request
 	for _, y := range f {
 		o := y.Request
-		if x.Variant != y.Variant || r.Only != o.Only || r.Variants != o.Variants || r.Holding != o.Holding || r.Task != o.Task || wider(t, r, o) || !slices.Equal(r.Without, o.Without) {
+		if x.Variant != y.Variant || r.Held && !o.Held || r.Only != o.Only || r.Variants != o.Variants || r.Holding != o.Holding || r.Task != o.Task || wider(t, r, o) || !slices.Equal(r.Without, o.Without) {
 			continue
 		}
-		if errors.Is(y.Err, ErrSaturated) || r.PromptTokens >= o.PromptTokens && r.Answers >= o.Answers && !looser(r.Deadline, o.Deadline) && sooner(&t.Tasks[r.Task], r, o) {
+		if errors.Is(y.Err, ErrSaturated) || errors.Is(y.Err, ErrAsleep) || r.PromptTokens >= o.PromptTokens && r.Answers >= o.Answers && !looser(r.Deadline, o.Deadline) && sooner(&t.Tasks[r.Task], r, o) {
 			return y
 		}
 	}

@@ -112,7 +112,7 @@ func (s *Server) observe(o *Options) {
 // reach makes what leads to the replicas, and what bounds the way there.
 func (s *Server) reach(o *Options) {
 	s.adapter = work.NewAdapter(s.router, s.clock)
-	s.queue = admission.NewQueue(s.running.Config, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
+	s.queue = admission.NewQueue(s.running.Config, s.router, o.OutputTokens, s.clock, queueEvents{s.metrics.Queue, s.metrics})
 	s.loads = newLoads(o.Balancer, s.router, s.backends, &s.config, s.clock, s.log, s.adapter.Held, s.queue)
 	s.accounts.loads = s.loads
 	s.settler.watchers = append(s.settler.watchers, watching(s.loads.learn), watching(func(w *work.Work, r work.Result) {
@@ -129,6 +129,7 @@ func (s *Server) reach(o *Options) {
 	}
 	s.engines = s.newEngines(o.Drift)
 	s.reloads.engines = s.engines
+	s.queue.Holds(router.Holder{Ledger: s.router.Ledger(), Wakes: func(i int) bool { return s.engines.Driven(i) != "" }, Nudge: s.engines.Nudge})
 	s.adapter.Sign, s.adapter.Drift = s.engines.Sign, o.Drift
 	s.memory = admission.NewMemory(s.running.Config, o.Memory, s.log)
 	trusted := func(addr string) bool { return s.running.Load().Proxies.Trust(addr) }
@@ -155,7 +156,7 @@ func (s *Server) answer(o *Options) error {
 	s.interpreter = &interpreter{s.running.Config, s.catalogue, s.predictors, o.Feedback, s.adapter.Prompts, s.config.Affinity}
 	s.admitter = &admitter{
 		settings: s.running.Config, clock: s.clock, log: s.log, ledger: s.router.Ledger(), reply: s.reply, metrics: s.metrics,
-		adapter: s.adapter, queue: s.queue, contexts: s.contexts, loads: s.loads, proxy: s.proxy, predictors: s.predictors,
+		adapter: s.adapter, queue: s.queue, contexts: s.contexts, loads: s.loads, proxy: s.proxy, engines: s.engines, predictors: s.predictors,
 	}
 	s.completions = &completions{s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler, newShadows(s, o)}
 	s.route = &leaseEndpoint{s.receiver, table, s.interpreter, s.queue, s.admitter, s.settler, leases, s.engines.Controller()}
@@ -206,6 +207,17 @@ func (s *Server) newEngines(m *drift.Monitor) *engines.Engines {
 			Loads:    s.loads.Feed,
 		},
 	})
+}
+
+// queueEvents receives what the queue reports.
+type queueEvents struct {
+	*metrics.Queue
+	requests *metrics.Requests
+}
+
+// Held implements [admission.Events].
+func (e queueEvents) Held(variant int, result string, d time.Duration) {
+	e.requests.Held(variant, result, d)
 }
 
 // corrects says whether forecasts use the slowness of replicas. Among several routers none

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"gearshift/serving/access"
 	"gearshift/serving/admin/metrics"
 	"gearshift/serving/admission"
+	"gearshift/serving/engines"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
 	"gearshift/serving/quality"
@@ -124,6 +126,7 @@ type admitter struct {
 	contexts *contextLengths
 	loads    *loads
 	proxy    *proxy.Proxy
+	engines  *engines.Engines
 
 	predictors *quality.Predictors
 
@@ -238,6 +241,9 @@ func (x *admitter) shed(c *gin.Context, err error, k call, by admission.FlowKey)
 	var refused router.Refusal
 	if errors.As(err, &refused) {
 		after = refused.After
+		if refused.Awaited > 0 {
+			f.Message = x.asleep(refused)
+		}
 	}
 	if reason != admission.ReasonError {
 		spared := x.proxy.Spared(&k.fleet, k.variant, func(i int) bool { return x.ledger.State(i) != fleet.Up })
@@ -247,6 +253,34 @@ func (x *admitter) shed(c *gin.Context, err error, k call, by admission.FlowKey)
 	h.Set(access.HeaderReason, reason)
 	h.Set("Retry-After", strconv.Itoa(int((after+time.Second-1)/time.Second)))
 	x.reply.Fail(c, f.Status, f.Error)
+}
+
+// asleep says which model is not loaded or asleep, and for how long it has been.
+func (x *admitter) asleep(r router.Refusal) string {
+	t, is, since := x.ledger.Table(), fleet.Cold, time.Duration(-1)
+	for _, i := range t.ReplicasOf(r.Awaited - 1) {
+		switch s, at := x.engines.Rests(i); {
+		case s == fleet.Loading || s == fleet.Warm && is != fleet.Loading:
+			is, since = s, at
+		case is == s:
+			since = max(since, at)
+		}
+	}
+	name := t.Variants[r.Awaited-1].Name
+	text := "is still being loaded or woken"
+	if is != fleet.Loading {
+		text = map[fleet.State]string{fleet.Cold: "unloaded", fleet.Warm: "asleep"}[is]
+		if since > 0 {
+			text = "has been " + text + " since " + time.Now().Add(since-x.clock()).UTC().Format(time.RFC3339)
+		} else {
+			text = "is " + text
+		}
+	}
+	why := "the request was held for " + x.settings().Hold.For.String()
+	if r.Reason == router.RefusedHeld {
+		why = "too many requests are held for a model already"
+	}
+	return fmt.Sprintf("model %q %s, and %s; try again later", name, text, why)
 }
 
 // logFallback logs when fallbacks begin and end.

@@ -27,6 +27,7 @@ import (
 type loader struct {
 	base  *url.URL
 	takes time.Duration // a load, and a chat
+	wakes time.Duration // a wake
 	mu    sync.Mutex
 	state string // READY, UNAVAILABLE or LOADING
 	fault string // of loads
@@ -120,7 +121,11 @@ func (e *loader) serve(w http.ResponseWriter, r *http.Request) {
 	case path == "/sleep":
 		e.become("ASLEEP")
 	case path == "/wake_up":
-		e.become("READY")
+		select {
+		case <-time.After(e.wakes):
+			e.become("READY")
+		case <-r.Context().Done():
+		}
 	case path == "/health":
 	default:
 		http.NotFound(w, r)

@@ -188,6 +188,9 @@ func (x *assembly) controllers() (key string, err error) {
 		x.closing(counts)
 		modules = append(modules, counts)
 	}
+	if x.s.Wakes() {
+		modules = append(modules, control.NewWaking(l, x.log))
+	}
 	if x.s.Measures() {
 		modules = append(modules, control.Shown{Busy: busy})
 	}

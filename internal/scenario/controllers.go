@@ -24,8 +24,11 @@ import (
 // changes of version, rebalancing, or counts of replicas. They act on the fleet in simulations too, unless one variant stands alone.
 func (s *Scenario) Controlled() bool {
 	_, moves := s.Rebalancing()
-	return !s.alone && (s.failing || s.rolling || moves || Of[Counts](s).Period > 0)
+	return !s.alone && (s.failing || s.rolling || moves || Of[Counts](s).Period > 0 || s.Wakes())
 }
+
+// Wakes reports whether replicas are woken or loaded as requests are held for them.
+func (s *Scenario) Wakes() bool { return s.Serving.Server.Hold.For > 0 }
 
 // controllers make those of a simulated fleet: the lifecycle's, and where they are asked for those of health, and
 // of the file's sections.
@@ -127,6 +130,11 @@ func (x controllers) sections(w env.ControlAccess, life *lifecycle.Controller, m
 		r.Claim(life.Claim)
 		list = append(list, counts{r})
 	}
+	if x.Wakes() {
+		r := lifecycle.NewWaker(w.Ledger, e)
+		r.Claim(life.Claim)
+		list = append(list, wakes{r})
+	}
 	return list, err
 }
 
@@ -179,6 +187,7 @@ type (
 	versions struct{ *rollout.Replicas }
 	moves    struct{ *bands.Replicas }
 	counts   struct{ *replicas.Replicas }
+	wakes    struct{ *lifecycle.Waker }
 )
 
 // Registered implements [env.Registrar].
@@ -216,6 +225,11 @@ func (m moves) Counts() []env.Count {
 func (c counts) Counts() []env.Count {
 	loads, unloads := c.Ended()
 	return []env.Count{{Name: "replicas started", N: loads}, {Name: "replicas stopped", N: unloads}}
+}
+
+// Counts implements [env.Counter].
+func (w wakes) Counts() []env.Count {
+	return []env.Count{{Name: "replicas woken for held requests", N: w.Wakes()}}
 }
 
 // Ended implements [env.Watcher].
@@ -265,8 +279,10 @@ func (e engines) Ask(host int) { e.ControlAccess.Ask(host) }
 
 // Driven implements [failover.Hosts] and [lifecycle.Engines]: where the scenario names engines, those that it has
 // no lifecycle for stay as they are.
-func (e engines) Driven(replica int) bool {
-	return e.Serving.Backend != Upstream || e.Serving.Upstreams[e.Ledger.Table().Replicas[replica].Name].Lifecycle != ""
+func (e engines) Driven(replica int) bool { return e.drives(&e.Ledger.Table().Replicas[replica]) }
+
+func (s *Scenario) drives(r *fleet.Replica) bool {
+	return s.Serving.Backend != Upstream || s.Serving.Upstreams[r.Name].Lifecycle != ""
 }
 
 // Ordered implements [lifecycle.Engines].

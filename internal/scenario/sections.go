@@ -11,12 +11,13 @@ import (
 	"gearshift/router/placement/replicas"
 	"gearshift/router/tiers"
 	"gearshift/serving/config"
+	"gearshift/serving/engines/agents"
 	"gearshift/workloads"
 )
 
 // sections returns the registered parts of the file, in the order in which they are judged.
 func sections() []registered {
-	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), countsSection(), rolloutSection(), tailSection(), tiersSection(), streamsSection(), qualitySection()}
+	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), holdSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), countsSection(), rolloutSection(), tailSection(), tiersSection(), streamsSection(), qualitySection()}
 }
 
 // evaluationSection describes how policies are judged.
@@ -91,6 +92,27 @@ func overloadSection() registered {
 		initial: config.DefaultOverload,
 		live:    []string{""},
 	}
+}
+
+// holdSection bounds the requests that wait for a model to be loaded or woken. The server judges its values.
+func holdSection() registered {
+	return section[config.Hold]{
+		key: "serving.hold", in: func(s *Scenario) *config.Hold { return &s.Serving.Server.Hold },
+		initial: config.DefaultHold,
+		check: func(c *checker, h *config.Hold) {
+			c.judgeIf(h.For > 0 && c.sound("serving") && !c.anyDriven(), "serving.hold.for", "holds requests until an engine has loaded or woken their model, and no engine does that; want serving.upstreams with a lifecycle, one of %s", strings.Join(agents.Dialects(), ", "))
+		},
+	}
+}
+
+// anyDriven reports whether any engine loads models, or puts them to sleep.
+func (c *checker) anyDriven() bool {
+	for _, u := range c.s.Serving.Upstreams {
+		if u.Lifecycle != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func logSection() registered {

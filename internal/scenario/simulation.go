@@ -36,7 +36,8 @@ func (s *Scenario) Simulation() (env.Config, error) {
 		s.declare(&c)
 	}
 	if s.Served || s.Training.AsServed || s.Controlled() {
-		c.Table, c.AsServed = s.ServingTable(), s.asServed()
+		c.Table = s.ServingTable()
+		c.AsServed = s.asServed(c.Table)
 		s.planJobs(&c)
 	}
 	if s.Controlled() || s.Measures() {
@@ -46,9 +47,11 @@ func (s *Scenario) Simulation() (env.Config, error) {
 }
 
 // asServed returns how requests wait and are refused in the simulator as in the router.
-func (s *Scenario) asServed() *env.AsServed {
-	server := &s.Serving.Server
-	return &env.AsServed{Gate: s.Gate(), Limits: server.Overload.Limits(s.Lengths().Output, server.RetryAfter)}
+func (s *Scenario) asServed(t *fleet.Table) *env.AsServed {
+	return &env.AsServed{
+		Gate: s.Gate(), Limits: s.Serving.Server.Limits(s.Lengths().Output),
+		Wakes: func(replica int) bool { return s.drives(&t.Replicas[replica]) },
+	}
 }
 
 // Gate says where a request may be begun; nil if the scenario sheds nothing.

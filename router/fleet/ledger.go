@@ -36,6 +36,9 @@ type Request struct {
 	// Without lists replicas that cannot answer it, whatever their variants: to a decision
 	// about it they are down. The list is read-only.
 	Without []int
+	// Held is whether it has waited for a replica to be loaded or woken. No gate keeps it from a replica by
+	// deadlines since its arrival then: it would never begin.
+	Held bool
 	// Prompt identifies its prompt to a simulation, which values answers by it. Zero is none,
 	// and no decision looks at it.
 	Prompt int32

@@ -110,6 +110,11 @@ func (k *Claims) Propose(wants ...Want) (id uint64, err error) {
 	return c.ids, nil
 }
 
+// Wanted reports whether a state of the replica's location is wanted by the rank, and the want is not over.
+func (k *Claims) Wanted(replica int) bool {
+	return slices.ContainsFunc(k.c.open, func(o *open) bool { return o.claims == k && k.c.first[o.Replica] == k.c.first[replica] })
+}
+
 // Act implements [control.Actuator] by a want of the state to which the verb leads.
 func (k *Claims) Act(a control.Action) error {
 	if a.Verb != control.Load && a.Verb != control.Unload {

@@ -346,28 +346,44 @@ func (q *Queue[T]) first() func(yield func(*Entry[T]) bool) {
 	}
 }
 
+// turns returns how many entries of the tenant are to have a turn, at most so many.
+func (f *flow[T]) turns(most int) (n int) {
+	for i := 0; i < len(f.waiting) && n < most; i++ {
+		if !f.waiting[i].Idle {
+			n++
+		}
+	}
+	return n
+}
+
 // Ahead estimates how many entries go before one of the class and tenant that should begin
 // by until: all of higher priority, those of its tenant that are due earlier, and of each
-// other tenant as many as its own tenant has turns.
+// other tenant as many as its own tenant has turns. Those that are idle are left out.
 func (q *Queue[T]) Ahead(class int, tenant string, until time.Duration) int {
 	c := q.classes[class]
 	var own int
 	if f := c.tenants[tenant]; f != nil {
-		for own < len(f.waiting) && f.waiting[own].Until <= until {
-			own++
+		for i := 0; i < len(f.waiting) && f.waiting[i].Until <= until; i++ {
+			if !f.waiting[i].Idle {
+				own++
+			}
 		}
 	}
 	ahead := own
 	for _, l := range q.levels {
 		if l.priority > c.level.priority {
-			ahead += l.size
+			for _, k := range l.classes {
+				for _, f := range k.tenants {
+					ahead += f.turns(len(f.waiting))
+				}
+			}
 		}
 	}
 	for _, k := range c.level.classes {
 		turns := int(min(math.Ceil(float64(own+1)*k.share/c.share), float64(q.size)))
 		for _, f := range k.tenants {
 			if k != c || f.tenant != tenant {
-				ahead += min(len(f.waiting), turns)
+				ahead += f.turns(turns)
 			}
 		}
 	}

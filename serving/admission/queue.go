@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gearshift/router"
+	"gearshift/router/fleet"
 	"gearshift/serving/config"
 	"gearshift/serving/work"
 )
@@ -30,7 +31,11 @@ type Queue struct {
 	events   Events
 	classes  atomic.Pointer[classes]
 
-	waiting atomic.Int64 // how many wait, for those who hold no lock
+	// How many wait, and how many of them are held for a replica to be loaded or woken, for those who hold no lock;
+	// and the placement in which they were last tried.
+	waiting, held atomic.Int64
+	epoch         atomic.Uint64
+	ledger        *fleet.Ledger
 
 	mu      sync.Mutex // protects all below
 	backlog *router.Backlog[*waiter]
@@ -44,6 +49,8 @@ type Events interface {
 	Open(classes []string)
 	// Waited is called once a request of the class begins after a wait.
 	Waited(class string, d time.Duration)
+	// Held is called once a request is held no longer for a replica of the variant to be loaded or woken, after so long.
+	Held(variant int, result string, d time.Duration)
 }
 
 // Output is the mean length of an answer in tokens; zero is unknown.
@@ -51,6 +58,13 @@ func (q *Queue) Output() float64 { return q.output }
 
 // Waits reports whether any request waits.
 func (q *Queue) Waits() bool { return q.waiting.Load() > 0 }
+
+// Holds has requests held for replicas to be loaded or woken, within serving.hold. It is called before requests come.
+func (q *Queue) Holds(h router.Holder) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.backlog.Holds(h)
+}
 
 // Expected is how many tokens a request is expected to take, of its prompt and of so
 // many answers, of at most maxTokens each if that is not zero.
@@ -82,7 +96,7 @@ func (x *waiter) begin() error { return x.work.Begin(x.Variant, x.observer) }
 // NewQueue makes a queue before the router's replicas. Output is the mean length of an answer
 // in tokens; zero is unknown.
 func NewQueue(settings func() *config.Config, r work.Router, output float64, clock work.Clock, events Events) *Queue {
-	q := &Queue{settings: settings, output: output, clock: clock, events: events}
+	q := &Queue{settings: settings, output: output, clock: clock, events: events, ledger: r.Ledger()}
 	known := (&classes{}).with(settings().Classes)
 	q.classes.Store(known)
 	q.events.Open(known.names())
@@ -95,8 +109,7 @@ func NewQueue(settings func() *config.Config, r work.Router, output float64, clo
 
 // limits are what bounds the waiting, as the settings now have it.
 func (q *Queue) limits() router.Limits {
-	c := q.settings()
-	return c.Overload.Limits(q.output, c.RetryAfter)
+	return q.settings().Limits(q.output)
 }
 
 // Follow takes over the settings as they are now. Those who wait keep their places and
@@ -117,8 +130,8 @@ func (q *Queue) Follow() {
 // decision. Errors are the router's, a [router.Refusal], or why the context ended.
 func (q *Queue) Admit(ctx context.Context, w *work.Work, variant int, observer router.Observer, k FlowKey, until time.Duration) error {
 	var err error
-	if q.waiting.Load() == 0 { // no request is overtaken
-		if err = w.Begin(variant, observer); !router.Scarce(err) {
+	if q.waiting.Load() == q.held.Load() { // no request is overtaken that could begin
+		if err = w.Begin(variant, observer); !q.waits(err) {
 			return err
 		}
 	}
@@ -130,6 +143,11 @@ func (q *Queue) Admit(ctx context.Context, w *work.Work, variant int, observer r
 	x := &waiter{work: w, observer: observer, answer: make(chan error, 1)}
 	x.Waiter = router.Waiter[*waiter]{Value: x, Request: &w.Request, Variant: variant, Class: k.Class, Tenant: k.Tenant}
 	return q.wait(ctx, x)
+}
+
+// waits reports whether a request whose begin has failed with the error may wait.
+func (q *Queue) waits(err error) bool {
+	return router.Scarce(err) || errors.Is(err, router.ErrAsleep) && q.settings().Hold.For > 0
 }
 
 // Refused is the error for a request that does not wait.
@@ -172,6 +190,7 @@ func (q *Queue) join(x *waiter) error {
 	}
 	begun, evicted, err := q.backlog.Stay(&x.Waiter, now)
 	if begun {
+		q.reportHeld(&x.Waiter, x.Err)
 		x.answer <- x.Err
 	}
 	if evicted != nil {
@@ -190,12 +209,13 @@ func (q *Queue) leave(ctx context.Context, x *waiter) error {
 		return <-x.answer
 	}
 	q.settle(q.clock())
+	q.reportHeld(&x.Waiter, context.Cause(ctx))
 	return context.Cause(ctx)
 }
 
-// room is called when there may be more room than before.
+// room is called when there may be more room than before. Those that are held have none until the placement changes.
 func (q *Queue) room() {
-	if q.waiting.Load() > 0 {
+	if n := q.waiting.Load(); n > q.held.Load() || n > 0 && q.epoch.Load() != q.ledger.Epoch() {
 		q.tick()
 	}
 }
@@ -207,6 +227,7 @@ func (q *Queue) tick() {
 	now := q.clock()
 	q.serve(now)
 	for _, w := range q.backlog.Expire(now, nil) {
+		q.reportHeld(w, w.Err)
 		w.Value.answer <- w.Err
 	}
 	q.settle(now)
@@ -215,6 +236,7 @@ func (q *Queue) tick() {
 // settle counts those who wait and sets the timer. The caller holds q.mu.
 func (q *Queue) settle(now time.Duration) {
 	q.waiting.Store(int64(q.backlog.Len()))
+	q.held.Store(int64(q.backlog.Held()))
 	at, ok := q.backlog.Due(now)
 	if !ok || q.closed {
 		q.timer.Stop()
@@ -226,11 +248,13 @@ func (q *Queue) settle(now time.Duration) {
 // serve begins the work of all for whom there is room, in order. The caller holds
 // q.mu.
 func (q *Queue) serve(now time.Duration) {
+	q.epoch.Store(q.ledger.Epoch())
 	q.backlog.Pass()
 	for w := q.backlog.Next(now); w != nil; w = q.backlog.Next(now) {
 		if w.Err == nil {
 			q.events.Waited(q.Class(w.Class), w.Value.work.Waited)
 		}
+		q.reportHeld(w, w.Err)
 		w.Value.settled = true
 		w.Value.answer <- w.Err
 	}
@@ -242,6 +266,7 @@ func (q *Queue) Close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	for w := q.backlog.Empty(); w != nil; w = q.backlog.Empty() {
+		q.reportHeld(w, ErrClosed)
 		w.Value.answer <- ErrClosed
 	}
 	q.settle(q.clock())

@@ -10,7 +10,7 @@ import (
 	"gearshift/serving/openai/wire"
 )
 
-// The reasons of a refusal: labels of a metric, and codes of errors. The first five are
+// The reasons of a refusal: labels of a metric, and codes of errors. The first seven are
 // the router's.
 const (
 	ReasonDeadline  = router.RefusedLate
@@ -18,13 +18,15 @@ const (
 	ReasonEvicted   = router.RefusedEvicted
 	ReasonSaturated = router.RefusedSaturated
 	ReasonNoReplica = router.RefusedNoReplica
+	ReasonAsleep    = router.RefusedAsleep
+	ReasonHeld      = router.RefusedHeld
 	ReasonCancelled = "cancelled" // its client left while it waited
 	ReasonClosed    = "not_ready" // the server shuts down
 	ReasonError     = "internal_error"
 )
 
 // Reasons are all of them.
-var Reasons = []string{ReasonDeadline, ReasonFull, ReasonEvicted, ReasonSaturated, ReasonNoReplica, ReasonCancelled, ReasonClosed, ReasonError}
+var Reasons = []string{ReasonDeadline, ReasonFull, ReasonEvicted, ReasonSaturated, ReasonNoReplica, ReasonAsleep, ReasonHeld, ReasonCancelled, ReasonClosed, ReasonError}
 
 // refusals say to a client why its request is refused.
 var refusals = map[string]wire.Refusal{
@@ -33,6 +35,8 @@ var refusals = map[string]wire.Refusal{
 	ReasonEvicted:   {Status: http.StatusTooManyRequests, Error: wire.Error{Type: wire.RateLimit, Message: "the request made way for one with more claim; try again later"}},
 	ReasonSaturated: {Status: http.StatusTooManyRequests, Error: wire.Error{Type: wire.RateLimit, Message: "every replica that could answer is full; try again later"}},
 	ReasonNoReplica: {Status: http.StatusServiceUnavailable, Error: wire.Error{Type: wire.ServerError, Message: "no replica that could answer is up"}},
+	ReasonAsleep:    {Status: http.StatusServiceUnavailable, Error: wire.Error{Type: wire.ServerError, Message: "no model that could answer was loaded or woken in time; try again later"}},
+	ReasonHeld:      {Status: http.StatusServiceUnavailable, Error: wire.Error{Type: wire.ServerError, Message: "too many requests wait for a model to be loaded or woken; try again later"}},
 	ReasonCancelled: {Status: 499, Error: wire.Error{Type: wire.InvalidRequest, Message: "the client left while the request waited"}}, // no client reads it
 	ReasonClosed:    {Status: http.StatusServiceUnavailable, Error: wire.Error{Type: wire.ServerError, Message: "shutting down"}},
 	ReasonError:     {Status: http.StatusInternalServerError, Error: wire.Error{Type: wire.ServerError, Message: "cannot route the request"}},

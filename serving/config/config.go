@@ -76,6 +76,8 @@ type Config struct {
 	Admin Admin `yaml:"admin"`
 	// Overload is what happens when there is more to do than can be done in time.
 	Overload Overload `yaml:"overload"`
+	// Hold bounds requests that wait for an engine to load or wake their model.
+	Hold Hold `yaml:"hold"`
 	// Classes of requests that wait; the first is that of a request that names none.
 	// Empty is a single one.
 	Classes []Class `yaml:"classes,omitempty"`
@@ -119,6 +121,7 @@ func Default() Config {
 		Tracing:      DefaultTracing(),
 		Admin:        DefaultAdmin(),
 		Overload:     DefaultOverload(),
+		Hold:         DefaultHold(),
 		Experience:   experience.DefaultConfig(),
 		Steering:     DefaultSteering(),
 		Affinity:     defaultAffinity(),
@@ -153,7 +156,7 @@ func (c Config) Validate() error {
 	found.If(c.Routers < 1, "routers: want how many share the fleet, 1 or more, not %d", c.Routers)
 	found.Add(c.CORS.Validate(), access.ValidateHosts(c.Hosts), c.Timeouts.validate(), c.Retries.validate())
 	found.Add(under("health", c.Watching().Validate()), under("gauges", c.Gauges.Validate()), under("signals", c.Signals.Validate()))
-	found.Add(c.Overload.Validate(), validateClasses(c.Classes), under("experience", c.Experience.Validate()), under("leases", c.Leases.Validate()), under("lifecycle", c.Lifecycle.Validate()))
+	found.Add(c.Overload.Validate(), c.Hold.validate(c), validateClasses(c.Classes), under("experience", c.Experience.Validate()), under("leases", c.Leases.Validate()), under("lifecycle", c.Lifecycle.Validate()))
 	return found.Err()
 }
 

@@ -104,11 +104,30 @@ func validateClasses(classes []Class) error {
 	return found.Err()
 }
 
-// Limits are what bounds the waiting for answers of that mean length, whose refused
-// clients are to come again after no less than retryAfter.
-func (o *Overload) Limits(output float64, retryAfter time.Duration) router.Limits {
+// Limits are what bounds the waiting for answers of that mean length.
+func (c *Config) Limits(output float64) router.Limits {
+	o := &c.Overload
 	return router.Limits{
 		MaxQueue: o.MaxQueue, MaxWait: o.MaxWait, WaitShare: o.WaitShare, Output: output,
-		RetryAfter: retryAfter, MaxRetryAfter: o.MaxRetryAfter,
+		RetryAfter: c.RetryAfter, MaxRetryAfter: o.MaxRetryAfter, Hold: router.Hold(c.Hold),
 	}
+}
+
+// Hold bounds the requests that wait until an engine has loaded or woken the model that they need.
+type Hold struct {
+	// For is how long a request is held; zero: it is refused. Most is how many are, at a time.
+	For  time.Duration `yaml:"for"`
+	Most int           `yaml:"most"`
+}
+
+// DefaultHold holds none.
+func DefaultHold() Hold { return Hold{Most: 100} }
+
+// validate names every fault of the section, by its YAML key.
+func (h Hold) validate(c Config) error {
+	var found faults.List
+	found.If(h.For < 0 || h.For > 0 && h.For < time.Second || h.For > 10*time.Minute, "for: want a time from 1s to 10m, or 0s to hold no request, not %v", h.For)
+	found.If(h.Most < 1, "most: %d must be at least 1", h.Most)
+	found.If(h.For > 0 && h.Most > c.Overload.MaxQueue, "most: %d are more than overload.max_queue, %d, lets wait; want at most as many", h.Most, c.Overload.MaxQueue)
+	return under("hold", found.Err())
 }

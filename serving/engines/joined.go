@@ -38,6 +38,9 @@ func (e *Engines) Do(f func()) { e.lifecycle.runner.Do(f) }
 // Look calls f while no controller is at work.
 func (e *Engines) Look(f func()) { e.lifecycle.runner.Look(f) }
 
+// Nudge has the controllers woken soon. It does not wait for them.
+func (e *Engines) Nudge() { e.lifecycle.runner.Nudge() }
+
 // Settle wakes the controllers, so that what was reported to them so far has had its effect.
 func (e *Engines) Settle() { e.lifecycle.runner.Settle() }
 

@@ -249,6 +249,15 @@ func (x *lifecycles) of(replica int) LifecycleStatus {
 	return out
 }
 
+// Rests returns the state in which the replica is placed, and when the last action on it ended; zero before one has.
+func (e *Engines) Rests(replica int) (is fleet.State, since time.Duration) {
+	e.lifecycle.runner.Look(func() {
+		s := e.lifecycle.controller.Status(replica)
+		is, since = s.Placed, s.Ended
+	})
+	return is, since
+}
+
 // Order has the replica brought to where the verb leads. It reports whether anything is
 // to be done. Level is that of a sleep; 0 is the first.
 func (e *Engines) Order(replica int, v control.Verb, level int) (begun bool, err error) {

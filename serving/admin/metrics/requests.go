@@ -38,6 +38,7 @@ type Requests struct {
 	latencies  *latencies
 	tokenPaces *prometheus.HistogramVec // variant
 	choices    *choices
+	held       *held
 
 	mu       sync.Mutex // protects all below
 	tallies  [][]tally  // by task and variant
@@ -138,6 +139,8 @@ func New(o Options) *Requests {
 	b.tokenPaces = histogram("time_per_output_token_seconds", "Time from arrival to the end of completed requests, divided by their output tokens.", paceBuckets, "variant")
 	b.choices = newChoices(t, registry)
 	b.Queue = newQueue(o.Reasons, o.Waiting)
+	b.held = newHeld(t)
+	registry.MustRegister(b.held.ended, b.held.times, b.held.collect(o.Router.Ledger()))
 	registry.MustRegister(b.Queue.waits, scrape.New(b.Queue.collect, queueDesc, shedDesc), fleetMetrics(o.Router, o.Clock),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	b.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry})
