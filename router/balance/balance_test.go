@@ -169,6 +169,25 @@ func TestLeastHarmFillsCachesEvenly(t *testing.T) {
 	}
 }
 
+// A large cache that the pace keeps from filling is no reason to leave smaller ones empty.
+func TestLeastHarmLeavesASlowReplicaWithRoom(t *testing.T) {
+	const small, large = 1, 3
+	v, work := coresident(t, 0)
+	v.Table.Tasks[0].Deadline = 40 * time.Millisecond
+	v.Table.Replicas[large].KVTokens *= 10
+	v.Held[small], v.InFlight[small] = 3500, 5   // of 10,000
+	v.Held[large], v.InFlight[large] = 20_000, 9 // of 100,000
+	harm := balance.LeastHarm(work)
+	harm.Output = 100
+	v.Smoothed[0] = 41 // the caches are about to fill
+	for pace, want := range map[float64]int{0.5: large, 0.9: small} {
+		v.Forecasts = []fleet.Forecast{{}, {Pace: 0.5}, {}, {Pace: pace}}
+		if i := picks(v, harm, fleet.Request{}, 1); i != want {
+			t.Errorf("with the large cache at a pace of %v of the deadline picked %d, want %d", pace, i, want)
+		}
+	}
+}
+
 // A decision that looks at half of the hosts reckons with the caches of all.
 func TestLeastHarmFillsTheWholeFleet(t *testing.T) {
 	const hosts = 2 * fleet.SampleHosts

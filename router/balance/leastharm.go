@@ -18,6 +18,8 @@ const (
 	// end, but hold requests of unlike age: in one they end while in the next
 	// they still grow.
 	even = 0.3
+	// slow is the pace, as a share of the deadline, from which a replica counts as full where caches are of unlike sizes.
+	slow = 0.75
 )
 
 // LeastHarm picks, among the replicas with room in their KV cache, the one
@@ -64,6 +66,9 @@ func (b LeastHarm) room(v *fleet.View, r *fleet.Request, variant int) float64 {
 // compareHarm orders two replicas by harm where their caches are filled less than room.
 func compareHarm(v *fleet.View, a, b int, room float64) int {
 	useA, useB := v.KVUse(a), v.KVUse(b)
+	if room > 0 && v.Table.Replicas[a].KVTokens != v.Table.Replicas[b].KVTokens {
+		useA, useB = usable(v, a, useA), usable(v, b, useB)
+	}
 	switch {
 	case useA >= room && useB >= room:
 		return compareFit(v, a, b)
@@ -72,6 +77,15 @@ func compareHarm(v *fleet.View, a, b int, room float64) int {
 	}
 	misses := func(i int) float64 { return math.Round(v.Forecasts[i].Misses / grain) }
 	return cmp.Or(cmp.Compare(misses(a), misses(b)), compareFit(v, a, b))
+}
+
+// usable returns the use of a replica's cache, and 1 if the replica is slow although its cache has room. A large cache
+// may never fill: the batch is too slow before that, and rules refuse the variant while smaller caches have room.
+func usable(v *fleet.View, i int, use float64) float64 {
+	if v.Forecasts[i].Pace >= slow {
+		return max(1, use)
+	}
+	return use
 }
 
 // filling reports whether the variant's caches would come to be about full if all that
