@@ -64,8 +64,9 @@ func (d *Decision) ask(r *fleet.Request) Choice {
 		return Choice{Variant: variant, Replica: replica, Policy: d.policy.name}
 	}
 	choice := Choice{Replica: -1, Fallback: true, Reason: reason}
-	if variant, replica, reason = d.decide(&d.fallback, r); reason == "" {
-		choice.Variant, choice.Replica, choice.Policy = variant, replica, d.fallback.name
+	fallback := &d.policies.fallback
+	if variant, replica, reason = d.decide(fallback, r); reason == "" {
+		choice.Variant, choice.Replica, choice.Policy = variant, replica, fallback.name
 		return choice
 	}
 	for !d.view.VariantAvailable(choice.Variant) {

@@ -59,7 +59,6 @@ type rules struct {
 	balancer   Balancer
 	forecaster Forecaster
 	onPanic    func(string, any)
-	fallback   boundPolicy
 }
 
 // boundPolicy is a policy that has been matched with the fleet, with what is asked of it
@@ -82,14 +81,13 @@ func New(c Config) (*Core, error) {
 	core := &Core{rules: c.rules(), ledger: c.Ledger, seed: c.Seed ^ balancerStream}
 	core.decisions.New = func() any { return &Decision{rules: &core.rules, ledger: core.ledger} }
 	core.policies.Store(&policySet{gate: c.Gate})
-	var err error
-	if core.fallback, err = core.bind(c.Fallback); err != nil {
-		return nil, fmt.Errorf("cannot use fallback policy %q: %w", c.Fallback.Name(), err)
+	if err := core.SetFallback(c.Fallback); err != nil {
+		return nil, err
 	}
 	return core, nil
 }
 
-// rules returns the configuration's rules, except the fallback, which must be bound.
+// rules returns the configuration's rules.
 func (c *Config) rules() rules {
 	return rules{table: c.Ledger.Table(), balancer: c.Balancer, forecaster: c.Forecaster, onPanic: c.OnPanic}
 }
@@ -108,6 +106,19 @@ func (c *Core) SetPolicy(p Policy) error {
 		if l.trial != nil {
 			l.trial = newTrial(l.trial.boundPolicy, l.trial.share, c.table)
 		}
+		return nil
+	})
+}
+
+// SetFallback has p decide whenever the policy cannot, from the next request on. It refuses a policy made for
+// another fleet with an error, and the fallback stays.
+func (c *Core) SetFallback(p Policy) error {
+	next, err := c.bind(p)
+	if err != nil {
+		return fmt.Errorf("cannot use fallback policy %q: %w", p.Name(), err)
+	}
+	return c.change(func(l *policySet) error {
+		l.fallback = next
 		return nil
 	})
 }
@@ -136,10 +147,11 @@ func (c *Core) bind(p Policy) (boundPolicy, error) {
 
 // PolicyName returns the name of the policy in charge, or of the fallback if there is none.
 func (c *Core) PolicyName() string {
-	if s := &c.policies.Load().policy; s.policy != nil {
-		return s.name
+	set := c.policies.Load()
+	if set.policy.policy != nil {
+		return set.policy.name
 	}
-	return c.fallback.name
+	return set.fallback.name
 }
 
 // Ledger returns the ledger that the Core chooses on.

@@ -17,7 +17,9 @@ type policySet struct {
 	policy boundPolicy  // in charge; its policy is nil if there is none
 	before *boundPolicy // in charge before that; nil if there was none, or it was put back; see succeed
 	trial  *trial       // nil without one
-	gate   Gate         // may be nil
+	// fallback decides where the policy cannot.
+	fallback boundPolicy
+	gate     Gate // may be nil
 }
 
 // trial is a policy that is compared with the one in charge. Each request that the policy

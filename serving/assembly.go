@@ -67,7 +67,7 @@ func (s *Server) assemble(o *Options) error {
 	s.overview = overview.New(overview.Options{
 		Router: s.router, Metrics: s.metrics, Engines: s.engines, Held: s.adapter.Held, Context: s.contexts.of, Signals: s.loads.statuses,
 		Jobs:     func() []jobs.Queue { return s.jobs.service.Queues() },
-		Draining: s.drain.draining.Load, Fail: s.reply.Fail, Clock: s.clock, Started: started,
+		Draining: s.drain.draining.Load, Fail: s.reply.Fail, Clock: s.clock, Started: started, Tuning: o.Tuning,
 	})
 	if err := s.join(o.Modules); err != nil {
 		return err

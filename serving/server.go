@@ -89,6 +89,9 @@ type Options struct {
 	// Objective reports what the policy of a name was trained for; empty if that is mean
 	// utility, or unknown. It is called from any goroutine. Nil: no policy's is shown.
 	Objective func(policy string) string
+	// Tuning returns how a search for rules in the background is going; nil: there is none. It is called from
+	// any goroutine.
+	Tuning func() *overview.Tuning
 	// Busy, if not nil, is told what replicas answer, and what engines say of their load.
 	Busy *signals.Busy
 	// Balancer is the router's, if it chooses by what replicas say of their load. Nil: it does not.

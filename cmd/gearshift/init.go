@@ -219,12 +219,16 @@ func (o *initOptions) next(out io.Writer, f *draft.Fleet, guesses int) error {
 Next:
   gearshift scenario check %s
   gearshift calibrate --scenario %s --dir %s
-    measures the engines, trains a policy on what it measured, and compares it with the rules
+    measures the engines, tunes the rules, trains a policy on what it measured, and compares them
   gearshift policy promote calibrated --store %s/policies.db
     puts the policy into production; where a rule is as good, calibrate ends with the command for that
   gearshift serve --scenario %s/scenario.yaml --store %s/policies.db
     routes requests to the engines
-`, o.out, many(len(f.Variants), "variant"), many(len(f.Replicas), "replica"), many(len(f.Hosts), "host"), many(guesses, "number"), file, file, quoted(walk), quoted(walk), quoted(walk), quoted(walk))
+
+At once, on these numbers:
+  gearshift serve --scenario %s
+    routes by a rule, and tunes the rules in the background
+`, o.out, many(len(f.Variants), "variant"), many(len(f.Replicas), "replica"), many(len(f.Hosts), "host"), many(guesses, "number"), file, file, quoted(walk), quoted(walk), quoted(walk), quoted(walk), file)
 	return err
 }
 

@@ -47,5 +47,6 @@ Policies: ` + policies.Forms,
 	c.Flags().StringVar(&o.FailoverState, "failover-state", "", "`FILE` for the state of failover alone (default: that of --state)")
 	c.Flags().StringVar(&o.RolloutState, "rollout-state", "", "`FILE` for which versions of models are where alone (default: that of --state)")
 	c.Flags().StringVar(&o.Keys, "keys", "", "`FILE` of the API keys (default: the scenario's)")
+	c.Flags().BoolVar(&o.NoTuning, "no-tuning", false, "do not search for a rule in the background where the scenario lists none")
 	return c
 }

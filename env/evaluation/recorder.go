@@ -40,7 +40,8 @@ type tally struct {
 // recorder gathers the outcomes of an episode, in the memory of the one before.
 type recorder struct {
 	objectives    []Objective
-	judge         []fleet.Task // may be nil
+	due           func(*env.Environment) // called at each decision; may be nil
+	judge         []fleet.Task           // may be nil
 	table         *fleet.Table
 	prompts       *env.Prompts // likewise
 	utility, peak []float64    // by decision or, as served, by arrival
@@ -57,6 +58,7 @@ type recorder struct {
 func (r *recorder) begin(t *fleet.Table, prompts *env.Prompts) {
 	*r = recorder{
 		objectives: r.objectives,
+		due:        r.due,
 		judge:      r.judge,
 		table:      t,
 		prompts:    prompts,

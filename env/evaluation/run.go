@@ -103,6 +103,39 @@ type Plan struct {
 	Observe func(r Run, e *env.Environment)
 	// Progress, if set, is called after each contestant and workload.
 	Progress func(done, total int)
+	Pacing
+}
+
+// Pacing bounds how much of the machine an evaluation or a search takes. The zero value takes all cores.
+// Results do not depend on it.
+type Pacing struct {
+	// Cores that play at most; 0 is all.
+	Cores int
+	// Pause, if set, is called by each of them between some decisions and the next.
+	Pause func()
+}
+
+// pauseEvery is how many decisions a core plays between two pauses: about half a millisecond.
+const pauseEvery = 64
+
+func (p *Pacing) cores() int {
+	if p.Cores > 0 {
+		return min(p.Cores, runtime.GOMAXPROCS(0))
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// due returns what is called at each decision of a run; nil without pauses.
+func (p *Pacing) due() func(*env.Environment) {
+	if p.Pause == nil {
+		return nil
+	}
+	decisions := 0
+	return func(*env.Environment) {
+		if decisions++; decisions%pauseEvery == 0 {
+			p.Pause()
+		}
+	}
 }
 
 // Run names one episode of a plan.
@@ -122,7 +155,7 @@ func (p *Plan) Evaluate(ctx context.Context) ([]Result, error) {
 		return nil, err
 	}
 	matches := p.matches()
-	cores := min(runtime.GOMAXPROCS(0), len(matches)*len(p.Seeds))
+	cores := min(p.cores(), len(matches)*len(p.Seeds))
 	ctx, cancel := context.WithCancel(ctx)
 	workers := p.start(ctx, matches, cores)
 	defer workers.Wait()
@@ -221,7 +254,7 @@ func (p *Plan) start(ctx context.Context, matches []*match, cores int) *sync.Wai
 	runs := len(matches) * len(p.Seeds)
 	for range cores {
 		workers.Go(func() {
-			record := recorder{objectives: p.Objectives, judge: p.Judge}
+			record := recorder{objectives: p.Objectives, judge: p.Judge, due: p.due()}
 			for i := int(next.Add(1)) - 1; i < runs; i = int(next.Add(1)) - 1 {
 				matches[i/len(p.Seeds)].play(ctx, i%len(p.Seeds), &record)
 			}
@@ -283,7 +316,7 @@ func perSecond(n int, d time.Duration) float64 {
 func (r *recorder) play(ctx context.Context, c *Contestant, w *Workload, seed uint64, begun func(*env.Environment)) (tally, error) {
 	r.begin(c.Fleet.Table, c.Fleet.Prompts)
 	r.served = c.Fleet.AsServed != nil
-	if err := play(ctx, c, w, seed, observer{begun: begun, ended: r.add, over: r.over}); err != nil {
+	if err := play(ctx, c, w, seed, observer{begun: begun, due: r.due, ended: r.add, over: r.over}); err != nil {
 		return tally{}, err
 	}
 	return r.tally(), nil

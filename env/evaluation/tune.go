@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"golang.org/x/sync/errgroup"
 
@@ -47,6 +46,7 @@ type Tuning struct {
 	Objective Objective
 	// Progress, if set, is called after each trial. The total is a bound.
 	Progress func(done, total int)
+	Pacing
 }
 
 // Trial is one point that the search has played.
@@ -111,11 +111,11 @@ func (t *Tuning) try(ctx context.Context, f *Family, values []float64) (Trial, e
 	utility := make([]float64, len(t.Workloads)*len(t.Seeds))
 	worth := make([]float64, len(utility)) // by the objective
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	g.SetLimit(t.cores())
 	for i := range t.Workloads {
 		for j, seed := range t.Seeds {
 			g.Go(func() error {
-				record := recorder{objectives: []Objective{t.Objective}}
+				record := recorder{objectives: []Objective{t.Objective}, due: t.due()}
 				run, err := record.play(ctx, &c, &t.Workloads[i], seed, nil)
 				if err != nil {
 					return fmt.Errorf("%s on %s: %w", name, t.Workloads[i].Name, err)

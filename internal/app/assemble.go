@@ -41,6 +41,7 @@ type assembly struct {
 	options serving.Options
 	server  *serving.Server
 	streams *streams.Module // nil: it serves none
+	tuning  *tuning         // nil: nothing is searched for
 	begin   func() error    // of the log of experience, once the listeners are open
 	closers []func()
 }
@@ -74,6 +75,9 @@ func (x *assembly) assemble() (key string, err error) {
 	x.closers = append(x.closers, closeBackends)
 	x.routing.upstreams = upstreamsOf(backends)
 	x.options = x.serverOptions(backends)
+	if x.tuning = newTuning(x.o, x.s, x.routing); x.tuning != nil {
+		x.options.Tuning = x.tuning.shown
+	}
 	if q := newQualities(x.s, x.routing); q != nil {
 		x.options.Predictors = q.predictors
 		service, learning := q.learning()

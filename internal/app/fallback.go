@@ -12,7 +12,11 @@ import (
 )
 
 // A fallback is the rule that routes where no policy does, and why it is that one.
-type fallback struct{ rule, why string }
+type fallback struct {
+	rule, why string
+	// untuned is set where the scenario lists no rules, and no search has found one.
+	untuned bool
+}
 
 // chooseFallback returns the rule that the scenario names or, where it names none, its best one:
 // of those for its objective the one that did best in the newest comparison, by that, that a
@@ -20,7 +24,7 @@ type fallback struct{ rule, why string }
 // Nothing is played for it. What is wrong with the store is for others to say.
 func chooseFallback(s *scenario.Scenario, store *checkpoints.Store) (fallback, error) {
 	if s.NamesFallback() {
-		return fallback{s.Serving.Fallback, "serving.fallback"}, nil
+		return fallback{rule: s.Serving.Fallback, why: "serving.fallback"}, nil
 	}
 	maker, err := s.Maker(s.ServingTable())
 	if err != nil {
@@ -43,15 +47,20 @@ func chooseFallback(s *scenario.Scenario, store *checkpoints.Store) (fallback, e
 			}
 		}
 	}
+	if store != nil && len(s.RulesFor(s.Training.Objective)) == 0 && s.Serving.Tuning != scenario.TuningOff {
+		if f, ok := storedTuning(s, store); ok {
+			return f, nil
+		}
+	}
 	return usual(s), nil
 }
 
 // usual returns the best rule for the scenario's objective by what its file says.
 func usual(s *scenario.Scenario) fallback {
-	f := fallback{s.BestRuleFor(s.Training.Objective), "the first of evaluation.rules"}
+	f := fallback{rule: s.BestRuleFor(s.Training.Objective), why: "the first of evaluation.rules"}
 	switch rules := s.RulesFor(s.Training.Objective); {
 	case len(rules) == 0:
-		f.why = "the scenario lists no evaluation.rules; gearshift eval --tune finds some"
+		f.untuned, f.why = true, "the scenario lists no evaluation.rules; gearshift eval --tune finds some"
 		if !s.Training.Objective.IsZero() {
 			f.why = noRulesFor(s)
 		}
@@ -82,7 +91,7 @@ func recorded(s *scenario.Scenario, listed map[string]bool, entries []checkpoint
 		}
 		if rule := bestOf(listed, evaluation.HeldOut.Policies); rule != "" {
 			newest, ok = e, true
-			best = fallback{rule, fmt.Sprintf("the best of evaluation.rules %s, as recorded with %s", over(&evaluation.HeldOut), e.Ref())}
+			best = fallback{rule: rule, why: fmt.Sprintf("the best of evaluation.rules %s, as recorded with %s", over(&evaluation.HeldOut), e.Ref())}
 		}
 	}
 	return best, ok

@@ -45,7 +45,9 @@ type Options struct {
 	FailoverState string
 	// RolloutState is the file that keeps which versions of models are where; empty: State.
 	RolloutState string
-	Version      string // of the program
+	// NoTuning leaves out the search for a rule in the background.
+	NoTuning bool
+	Version  string // of the program
 	// Remedy returns how to get a policy of the name into a store: a key of the log line, and
 	// the commands.
 	Remedy func(scenario, name, store string) (key, commands string)
@@ -135,6 +137,7 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	}
 	defer reloadOnHangup(server)()
 	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", x.routing.core.PolicyName(), "store", o.Store)
+	defer x.tuning.begin(ctx)()
 	return listenAndServe(ctx, server, x.begin)
 }
 

@@ -87,6 +87,10 @@ func (s *guardedStore) Restore(name string, version int) error {
 	return s.do(func() error { return s.source.Store.Restore(name, version) })
 }
 
+func (s *guardedStore) PutTable(name string, t checkpoints.StoredTable) error {
+	return s.do(func() error { return s.source.Store.PutTable(name, t) })
+}
+
 func (s *guardedStore) Withdraw() error { return s.do(s.source.Store.Withdraw) }
 
 // Rule returns the rule that a stored version stands for; empty if it is none.

@@ -113,7 +113,7 @@ func (l *League) fleet(ctx context.Context, seed uint64, what string) (FleetResu
 	if err != nil {
 		return FleetResult{}, err
 	}
-	found, err := l.Tuning.Search(ctx, s, l.Workloads, l.counting(what+": tuning"))
+	found, err := l.Tuning.Search(ctx, s, l.Workloads, evaluation.Pacing{}, l.counting(what+": tuning"))
 	if err != nil {
 		return FleetResult{}, err
 	}

@@ -138,6 +138,7 @@ func (c *checker) serving() {
 	s := c.s.Serving
 	c.address("serving.addr", s.Addr)
 	c.balancer()
+	c.judgeIf(s.Tuning != TuningOn && s.Tuning != TuningOff, "serving.tuning", "want on or off, not %q", s.Tuning)
 	c.judgeIf(s.MaxInFlight < 0, "serving.max_in_flight", "want 1 or more, or 0 for no bound, not %d", s.MaxInFlight)
 	if task := s.Server.DefaultTask; task != "" && c.knownTasks() && !slices.Contains(c.s.taskNames(), task) {
 		c.judge("serving.default_task", "unknown task %q; %s", task, hint(task, c.s.taskNames()))

@@ -236,6 +236,7 @@ func (s *Scenario) Differences(o *Scenario) []string {
 		{"workload", s.declared(), o.declared()},
 		{"serving.balancer", s.Serving.Balancer, o.Serving.Balancer},
 		{"serving.fallback", s.Serving.Fallback, o.Serving.Fallback},
+		{"serving.tuning", s.Serving.Tuning, o.Serving.Tuning},
 		{"serving.max_in_flight", s.Serving.MaxInFlight, o.Serving.MaxInFlight},
 		{"serving.backend", s.Serving.Backend, o.Serving.Backend},
 		{"serving.models", s.Serving.Models, o.Serving.Models},

@@ -21,6 +21,9 @@ type Serving struct {
 	// Fallback is the rule that routes when no policy does: without one in the file the
 	// scenario's [Scenario.BestRule].
 	Fallback string `yaml:"fallback"`
+	// Tuning is TuningOn or TuningOff: whether a router searches for a rule in the background where the
+	// scenario lists none.
+	Tuning string `yaml:"tuning"`
 	// MaxInFlight bounds the requests on a replica, waiting ones included.
 	// Zero is no bound.
 	MaxInFlight int   `yaml:"max_in_flight"`
@@ -39,6 +42,12 @@ type Serving struct {
 	// Server is the rest, which the server owns. Use [Serving.Config].
 	Server config.Config `yaml:",inline"`
 }
+
+// The values of [Serving.Tuning].
+const (
+	TuningOn  = "on"
+	TuningOff = "off"
+)
 
 // Budgets are those of [memory.Config]; what is left out is derived there.
 type Budgets struct {
@@ -73,6 +82,7 @@ func (s *Serving) defaults() {
 	server := config.Default()
 	*s = Serving{
 		Fallback:    usualRule,
+		Tuning:      TuningOn,
 		Addr:        server.Addr,
 		Balancer:    "smallest-batch",
 		MaxInFlight: 512,

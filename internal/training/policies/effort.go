@@ -5,6 +5,7 @@ import (
 
 	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
+	"gearshift/workloads"
 )
 
 // Effort bounds a search for rules, so that it takes about as long on a fleet of any size. Every family of
@@ -20,12 +21,47 @@ type Effort struct {
 var Minute = Effort{Trials: 24, Seeds: 2, Requests: 2500, Rates: 5}
 
 // Search searches every family of rules by the scenario's objective.
-func (e Effort) Search(ctx context.Context, s *scenario.Scenario, names []string, progress func(done, total int)) (*evaluation.TuningReport, error) {
-	work, err := Shortened(s, names, e.Requests, e.Rates, 2*e.Requests)
+func (e Effort) Search(ctx context.Context, s *scenario.Scenario, names []string, pacing evaluation.Pacing, progress func(done, total int)) (*evaluation.TuningReport, error) {
+	work, err := e.workloads(s, names)
 	if err != nil {
 		return nil, err
 	}
-	return Tune(ctx, s, Search{Seeds: e.Seeds, Trials: e.Trials, For: s.Training.Objective}, work, progress)
+	return Tune(ctx, s, Search{Seeds: e.Seeds, Trials: e.Trials, For: s.Training.Objective, Pacing: pacing}, work, progress)
+}
+
+func (e Effort) workloads(s *scenario.Scenario, names []string) ([]evaluation.Workload, error) {
+	return Shortened(s, names, e.Requests, e.Rates, 2*e.Requests)
+}
+
+// improvementSeeds are the validation runs of each workload that a rule found is compared on.
+const improvementSeeds = 16
+
+// Improve searches for a rule, and compares the best one with the rule at hand on validation seeds, which the
+// search has not seen. The verdict's policy is the one found.
+func (e Effort) Improve(ctx context.Context, s *scenario.Scenario, present string, pacing evaluation.Pacing, progress func(done, total int)) (evaluation.Verdict, error) {
+	found, err := e.Search(ctx, s, JudgedBy, pacing, progress)
+	if err != nil {
+		return evaluation.Verdict{}, err
+	}
+	best := evaluation.BestFirst(found.Best)[0].Policy
+	list, err := Contestants(s, nil, []string{best, present}, nil)
+	if err != nil {
+		return evaluation.Verdict{}, err
+	}
+	work, err := e.workloads(s, JudgedBy)
+	if err != nil {
+		return evaluation.Verdict{}, err
+	}
+	by := s.Training.Objective
+	plan := evaluation.Plan{
+		Contestants: list, Workloads: work, Seeds: workloads.Seeds(workloads.Validation, improvementSeeds),
+		Objectives: evaluation.Beside(by), Pacing: pacing,
+	}
+	results, err := plan.Evaluate(ctx)
+	if err != nil {
+		return evaluation.Verdict{}, err
+	}
+	return evaluation.Against(results, evaluation.Headlines(work), list[0].Name, by, map[string]bool{list[1].Name: true})
 }
 
 // Shortened returns the workloads of the names with that many requests in a run. A sweep has as many rates,

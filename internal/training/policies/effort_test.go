@@ -14,7 +14,7 @@ func TestShortenedSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n, want := range map[int][]float64{1: {12}, 3: {2, 12, 36}, 19: s.Evaluation.StableRates, 30: s.Evaluation.StableRates} {
+	for n, want := range map[int][]float64{1: {12}, 3: {1.5, 12, 36}, 19: s.Evaluation.StableRates, 30: s.Evaluation.StableRates} {
 		if got := spread(s.Evaluation.StableRates, n); !slices.Equal(got, want) {
 			t.Errorf("%d rates: %v, want %v", n, got, want)
 		}

@@ -15,6 +15,7 @@ type Search struct {
 	Seeds  int                  // training runs of each workload that a point takes
 	Trials int                  // points for each rule at most
 	For    evaluation.Objective // what is best
+	evaluation.Pacing
 	// Routers share the fleet in the search as they will where the best is used.
 	Routers env.Routers
 }
@@ -33,7 +34,7 @@ func Tune(ctx context.Context, s *scenario.Scenario, o Search, work []evaluation
 	t := evaluation.Tuning{
 		Families: families, Fleet: fleet, Workloads: work,
 		Seeds: workloads.Seeds(workloads.Training, o.Seeds), Trials: o.Trials, Objective: o.For,
-		Progress: progress,
+		Progress: progress, Pacing: o.Pacing,
 	}
 	trials, err := t.Run(ctx)
 	if err != nil {

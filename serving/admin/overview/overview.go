@@ -31,6 +31,8 @@ type Options struct {
 	Signals func(now time.Duration) []*informed.Status
 	// Jobs are the workers of models whose inputs are chosen.
 	Jobs func() []jobs.Queue
+	// Tuning returns how a search for rules is going; nil: there is none.
+	Tuning func() *Tuning
 	// Draining reports whether the server is shutting down.
 	Draining func() bool
 	// Fail answers with an error.

@@ -10,7 +10,9 @@ import (
 
 // Status is the body of GET /v1/gearshift/status.
 type Status struct {
-	Policy   string  `json:"policy"`
+	Policy string `json:"policy"`
+	// Tuning is the search for a rule in the background; left out without one.
+	Tuning   *Tuning `json:"tuning,omitempty"`
 	UptimeS  float64 `json:"uptime_s"`
 	Draining bool    `json:"draining"`
 	// ArrivalRate is per second, as the policy sees it.
@@ -31,6 +33,34 @@ type Status struct {
 	Tasks    []metrics.Counts `json:"tasks"`
 	Replicas []ReplicaStatus  `json:"replicas"`
 }
+
+// Tuning is a search for rules on simulated load while the server routes by its fallback.
+type Tuning struct {
+	State string `json:"state"`
+	// Done counts the points that have been played, of Total at most.
+	Done  int `json:"done,omitempty"`
+	Total int `json:"total,omitempty"`
+	// Rule is the best rule found, and Over the fallback that it was compared with.
+	Rule string `json:"rule,omitempty"`
+	Over string `json:"over,omitempty"`
+	// Margin is what the rule found earns per request, by the scenario's objective, less what the other does,
+	// paired over so many seeds, with its 95 % interval.
+	Margin     float64 `json:"margin"`
+	MarginLow  float64 `json:"margin_low"`
+	MarginHigh float64 `json:"margin_high"`
+	Seeds      int     `json:"seeds,omitempty"`
+	// Adopted reports whether the rule found is the fallback now.
+	Adopted bool   `json:"adopted"`
+	Error   string `json:"error,omitempty"`
+}
+
+// The states of a [Tuning].
+const (
+	TuningSoon   = "begins soon"
+	TuningRuns   = "searching"
+	TuningDone   = "done"
+	TuningFailed = "failed"
+)
 
 // ReplicaStatus is one replica at this moment.
 type ReplicaStatus struct {
@@ -77,6 +107,9 @@ func (o *Overview) Status() Status {
 			Name: r.Name, Variant: o.table.Variants[r.Variant].Name, Host: o.table.Hosts[r.Host].Name,
 			Up: !v.Down[i], Drained: o.Router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: o.kvUse(i), Context: o.Context(i), Drift: o.driftOf(i), Slowdown: o.slowdownOf(i), Status: statuses[i], Signal: signals[i], Lifecycle: lifecycles[i],
 		})
+	}
+	if o.Tuning != nil {
+		out.Tuning = o.Tuning()
 	}
 	sums := o.Metrics.Totals()
 	out.Fallbacks, out.Rejected = sums.Fallbacks, sums.Rejected

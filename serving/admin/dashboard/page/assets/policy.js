@@ -12,6 +12,7 @@ export function policy({ status, policies }) {
   const fact = (name, ...value) => list.append(el('dt', {}, name), el('dd', {}, ...value));
   fact('In charge', status.policy);
   if (policies?.objective) fact('Trained for', policies.objective);
+  if (status.tuning) fact('Rule search', ...tuning(status.tuning));
   const routed = status.total.requests;
   fact('Decided by a fallback', status.fallbacks ? el('span', { class: 'badge warn' }, `${count(status.fallbacks)}${routed ? `, ${percent(Math.min(1, status.fallbacks / routed))}` : ''}`) : 'none');
   const last = policies?.last_order;
@@ -20,6 +21,15 @@ export function policy({ status, policies }) {
   if (policies?.trial) parts.push(...trial(policies.trial));
   $('policy-panel').replaceChildren(...parts);
   $('policy-panel').hidden = false;
+}
+
+// tuning is how the search for a rule on simulated load is going, or what it found.
+function tuning(t) {
+  if (t.state === 'searching') return [`tuning in the background, ${count(t.done)} of ${count(t.total)} points`];
+  if (t.state === 'failed') return [el('span', { class: 'badge bad' }, 'failed'), el('div', {}, t.error)];
+  if (t.state !== 'done') return ['tuning in the background begins soon'];
+  const found = el('div', {}, t.adopted ? `${t.rule} is the fallback now; over ${t.over}:` : `${t.over} stays the fallback; ${t.rule} over it:`);
+  return [found, verdict({ difference: t.margin, low: t.margin_low, high: t.margin_high })];
 }
 
 // trial is how the one on trial fares, by what it would have chosen and, as a
