@@ -34,6 +34,11 @@ const mostPoints = 2000
 
 func (s *search) run() error {
 	s.known = map[string]int{}
+	for _, values := range s.family.Starts {
+		if _, err := s.at(s.family.point(values), Coarse); err != nil {
+			return err
+		}
+	}
 	if err := s.coarse(); err != nil {
 		return err
 	}
@@ -106,6 +111,24 @@ func (a *Axis) value(x float64) float64 {
 		return value // not a number: then it is no policy's either
 	}
 	return rounded
+}
+
+// point returns the values in steps of the grids, within their ends.
+func (f *Family) point(values []float64) []float64 {
+	point := make([]float64, len(values))
+	for i, value := range values {
+		grid := f.Axes[i].Grid
+		k, exact := slices.BinarySearch(grid, value)
+		switch {
+		case exact, k == 0:
+			point[i] = float64(k)
+		case k == len(grid):
+			point[i] = float64(k - 1)
+		default:
+			point[i] = float64(k-1) + (value-grid[k-1])/(grid[k]-grid[k-1])
+		}
+	}
+	return point
 }
 
 // coarse plays the whole grid if half the trials are enough for it, else as

@@ -104,6 +104,19 @@ func TestSearchFindsThePointsThatMakePolicies(t *testing.T) {
 	}
 }
 
+// What a search begins from counts as a trial, keeps within the grid, and is improved on.
+func TestSearchStarts(t *testing.T) {
+	axes := []Axis{{Grid: []float64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, {Grid: []float64{0, 10, 100}}}
+	s := climb(40, axes, func(v []float64) float64 { return -math.Abs(v[0]-6.6) - math.Abs(v[1]-40)/100 })
+	s.family.Starts = [][]float64{{6.5, 37}, {-3, 1000}}
+	if got := best(t, s); got.Score < -0.11 {
+		t.Errorf("found %+v", got)
+	}
+	if a, b := s.trials[0].Values, s.trials[1].Values; a[0] != 6.5 || a[1] != 37 || b[0] != 0 || b[1] != 100 || len(s.trials) > 40 {
+		t.Errorf("began with %v and %v, of %d trials", a, b, len(s.trials))
+	}
+}
+
 // Tied axes share their values in the coarse search, and part in the refinement.
 func TestSearchTies(t *testing.T) {
 	axes := []Axis{

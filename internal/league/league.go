@@ -28,7 +28,7 @@ const sweepRequests = 10
 func Usual() Settings {
 	return Settings{
 		Workloads: []string{"u1", "u2", "stable"}, Tuning: policies.Minute,
-		Runs: 12, Requests: 2500, Rates: 7, Carried: "titan-rtx-opt",
+		Runs: 12, Requests: 2500, Rates: 7, Carried: policies.Known,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
+	"gearshift/router/policy"
 	"gearshift/workloads"
 )
 
@@ -26,7 +27,24 @@ func (e Effort) Search(ctx context.Context, s *scenario.Scenario, names []string
 	if err != nil {
 		return nil, err
 	}
-	return Tune(ctx, s, Search{Seeds: e.Seeds, Trials: e.Trials, For: s.Training.Objective, Pacing: pacing}, work, progress)
+	starts, err := knownRules()
+	if err != nil {
+		return nil, err
+	}
+	return Tune(ctx, s, Search{Seeds: e.Seeds, Trials: e.Trials, For: s.Training.Objective, Starts: starts, Pacing: pacing}, work, progress)
+}
+
+// Known is the scenario whose tuned rules a short search begins from.
+const Known = "titan-rtx-opt"
+
+// knownRules returns the rules that a short search begins from: each kind without parameters, and those that
+// were tuned for the known scenario.
+func knownRules() ([]string, error) {
+	s, err := scenario.Load(Known)
+	if err != nil {
+		return nil, err
+	}
+	return append(policy.Kinds(), s.Evaluation.Rules...), nil
 }
 
 func (e Effort) workloads(s *scenario.Scenario, names []string) ([]evaluation.Workload, error) {

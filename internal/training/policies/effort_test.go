@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
 )
 
@@ -41,5 +42,30 @@ func TestShortenedSweep(t *testing.T) {
 	}
 	if s.Evaluation.PhaseS != 40 || len(s.Evaluation.StableRates) != 19 {
 		t.Error("the scenario has changed")
+	}
+}
+
+// A short search plays the rules that are known before others of their form.
+func TestShortSearchBeginsWithKnownRules(t *testing.T) {
+	s, err := scenario.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := Effort{Trials: 4, Seeds: 1, Requests: 50, Rates: 1}.Search(t.Context(), s, []string{"u1"}, evaluation.Pacing{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := map[string]string{}
+	for _, x := range found.Trials {
+		if first[x.Family] == "" {
+			first[x.Family] = x.Policy
+		}
+	}
+	for family, want := range map[string]string{
+		"slackfit:f": "slackfit:0.93", "slackfit:f,k": "slackfit:0.93,0.925", "priced:l,s,o,u,b": "priced:1,0.05,0.5,0.4,1", "threshold": "threshold:8",
+	} {
+		if first[family] != want {
+			t.Errorf("%s begins with %s, want %s", family, first[family], want)
+		}
 	}
 }
