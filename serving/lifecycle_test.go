@@ -332,7 +332,7 @@ func TestBadLifecycleOrders(t *testing.T) {
 		w := g.order("POST", "/admin/replicas/large@a/load", "")
 		message, _, _, code := readError(t, w.Body.Bytes())
 		if w.Code != http.StatusUnprocessableEntity || code != "unsupported_action" ||
-			message != "nothing drives the engine of replica large@a: set serving.upstreams.large@a.lifecycle to gearshift, ollama, triton or vllm" {
+			message != "nothing drives the engine of replica large@a: set serving.upstreams.large@a.lifecycle to gearshift, llamacpp, ollama, triton or vllm" {
 			t.Errorf("status %d, %s: %s", w.Code, code, message)
 		}
 		g.stands(t, largeA, "up")

@@ -186,6 +186,21 @@ func TestScenarioUpstreams(t *testing.T) {
 	if s, err := scenario.Parse("remote.yaml", []byte(remote)); err != nil || len(s.Serving.Models) != 0 {
 		t.Errorf("%v, models in\n%s", err, remote)
 	}
+	// Of two replicas of a size on a host, one server has the second by its name, or each has a server of its own.
+	twice := write(t, "twice.yaml", heldScenario)
+	for _, c := range []struct {
+		want string
+		at   []string
+	}{
+		{"wide@cpu0: {url: 'http://a:8101', model: wide}", []string{"--at", "http://a:8101"}},
+		{"wide@cpu0: {url: 'http://c'}", []string{"--at", "small@cpu0=http://a", "--at", "large@cpu0=http://b", "--at", "wide@cpu0=http://c"}},
+	} {
+		if out := succeed(t, append([]string{"scenario", "upstreams", twice}, c.at...)...); !strings.Contains(out, c.want) {
+			t.Errorf("no %q in\n%s", c.want, out)
+		}
+	}
+	fail(t, []string{"scenario", "upstreams", twice, "--at", "wide@gpu0=http://c"}, `"wide@gpu0"`, "small@cpu0, large@cpu0, wide@cpu0")
+	fail(t, []string{"scenario", "upstreams", twice, "--at", "wide@cpu0=http://c"}, "no URL for host cpu0")
 	fail(t, []string{"scenario", "upstreams", "tiny"}, "--at URL is missing")
 	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "10.0.0.1:8101"}, "http://")
 	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "http://a:70000"}, `--at "http://a:70000"`, "1 to 65535")

@@ -79,14 +79,15 @@ each host for the replicas there, ready for "gearshift serve":
   gearshift scenario upstreams titan-rtx-opt --at gpu0=http://10.0.0.1:8000 --at gpu1=…
 
 A URL alone is the first host's server; the others' are taken to be on the ports that
-follow, as "gearshift engine" serves them.`,
+follow, as "gearshift engine" serves them. REPLICA=URL is the server of one replica, such
+as a vLLM server of its own: --at large@gpu0=http://10.0.0.1:8001.`,
 		Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := draft.WithUpstreams(args[0], at)
 			return printed(c, text, err)
 		},
 	}
-	c.Flags().StringArrayVar(&at, "at", nil, "`URL` of the first host's server, or HOST=URL for each host")
+	c.Flags().StringArrayVar(&at, "at", nil, "`URL` of the first host's server, HOST=URL for each host, or REPLICA=URL")
 	if err := c.MarkFlagRequired("at"); err != nil {
 		panic(err) // the flag is defined above
 	}

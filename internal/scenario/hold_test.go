@@ -58,7 +58,7 @@ func TestFaultsOfHolds(t *testing.T) {
 		{"", "  hold: {for: 500ms}\n", "serving.hold.for: want a time from 1s to 10m, or 0s to hold no request, not 500ms"},
 		{"", "  hold: {for: 30s, most: 0}\n", "serving.hold.most: 0 must be at least 1"},
 		{"", "  hold: {for: 30s, most: 300}\n", "serving.hold.most: 300 are more than overload.max_queue, 256, lets wait; want at most as many"},
-		{", lifecycle: gearshift", "  hold: {for: 30s}\n", "serving.hold.for: holds requests until an engine has loaded or woken their model, and no engine does that; want serving.upstreams with a lifecycle, one of gearshift, ollama, triton, vllm"},
+		{", lifecycle: gearshift", "  hold: {for: 30s}\n", "serving.hold.for: holds requests until an engine has loaded or woken their model, and no engine does that; want serving.upstreams with a lifecycle, one of gearshift, llamacpp, ollama, triton, vllm"},
 		{"", "  hold: {fro: 30s}\n", `serving.hold.fro: unknown key; did you mean "for"?`},
 	} {
 		_, err := scenario.Parse("test.yaml", []byte(strings.Replace(dozing, c.old, "", 1)+c.new))

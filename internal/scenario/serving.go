@@ -260,6 +260,7 @@ func (c *checker) engines() {
 		c.judge(child(child("serving.upstreams", name), "lifecycle"), "%s, and %s; want %s", quoted(e.Lifecycle), why, strings.Join(able, ", "))
 	}
 	c.single()
+	c.twins()
 	if c.s.failing {
 		c.apart()
 	}
@@ -357,6 +358,28 @@ func (c *checker) single() {
 			continue
 		}
 		said[name] = true
+	}
+}
+
+// twins reports two replicas of a variant on a host, such as engines at two shares of its memory, that are one engine:
+// neither is up or asleep without the other.
+func (c *checker) twins() {
+	first := map[string]placedReplica{} // by host, address, variant and the name there
+	for _, p := range c.s.listedReplicas() {
+		if p.variant < 0 || p.host < 0 || p.worker > 0 {
+			continue
+		}
+		name, e := c.s.endpoint(p)
+		server, err := address.Parse(e.URL)
+		if err != nil {
+			continue
+		}
+		at := fmt.Sprint(p.host, " ", &server.API, " ", p.variant, " ", e.Model)
+		if q, taken := first[at]; taken {
+			c.judge(child("serving.upstreams", name), "is one engine for %s and %s; want an entry for each, with a url of its own, or a model of its own by which one server has both", c.s.replicaName(q), c.s.replicaName(p))
+			continue
+		}
+		first[at] = p
 	}
 }
 

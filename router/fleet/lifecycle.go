@@ -36,6 +36,9 @@ func (s State) String() string {
 // States returns all states, in the order of their numbers.
 func States() []State { return []State{Up, Cold, Loading, Warm, Draining, Down} }
 
+// Loaded reports whether a replica in s may have requests, or get some without being loaded or woken first.
+func (s State) Loaded() bool { return s != Cold && s != Warm && s != Loading }
+
 // placeable reports whether a replica can be placed in s. It cannot be placed Down: whether
 // it has failed is not a matter of its placement.
 func (s State) placeable() bool { return s < Down }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"gearshift/internal/faults"
@@ -173,6 +174,19 @@ func (t *Table) resourceFaults(found *faults.List) {
 
 // ReplicasOf lists the replicas of a variant in table order. Read-only.
 func (t *Table) ReplicasOf(variant int) []int { return t.byVariant[variant] }
+
+// Places returns on how many hosts the variant has replicas. Of several on one host, such as engines at two shares of
+// its memory or of two versions, one is up at a time as a rule.
+func (t *Table) Places(variant int) (n int) {
+	list := t.byVariant[variant]
+	for k, i := range list {
+		host := t.Replicas[i].Host
+		if !slices.ContainsFunc(list[:k], func(j int) bool { return t.Replicas[j].Host == host }) {
+			n++
+		}
+	}
+	return n
+}
 
 // ReplicasOn lists the replicas on a host in table order. Read-only.
 func (t *Table) ReplicasOn(host int) []int { return t.byHost[host] }

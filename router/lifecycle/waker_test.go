@@ -54,6 +54,29 @@ func TestHeldRequestsWakeAReplica(t *testing.T) {
 	w.acted(2, control.Wake, large0)
 }
 
+// Of two replicas on a host that do not fit side by side, such as engines at two shares of its memory, one is put to
+// sleep and the other woken by one proposal, in that order.
+func TestReplicasSwapMemory(t *testing.T) {
+	w := newFixture(t, lifecycle.Options{}, fleet.Up, fleet.Up, fleet.Warm, fleet.Up, fleet.Cold)
+	claims := w.c.Claim(lifecycle.Learned, func(control.Event) {})
+	if claims.Fits(large0) {
+		t.Error("it fits beside the other")
+	}
+	if _, err := claims.Propose(lifecycle.Want{Replica: large0, State: fleet.Up}, lifecycle.Want{Replica: small0, State: fleet.Warm}); err != nil {
+		t.Fatal(err)
+	}
+	w.wake(0)
+	w.acted(1, control.Sleep, small0)
+	w.wake(time.Second)
+	w.acted(1, control.Sleep, small0)
+	w.answer(control.Slept, nil)
+	w.wake(0)
+	w.acted(2, control.Wake, large0)
+	w.answer(control.Woken, nil)
+	w.is(large0, fleet.Up, "")
+	w.is(small0, fleet.Warm, "")
+}
+
 // Only memory that is free is taken, and only engines that something drives are asked.
 func TestHeldRequestsTakeNoMemoryFromOthers(t *testing.T) {
 	w := newFixture(t, lifecycle.Options{}, fleet.Up, fleet.Up, fleet.Warm, fleet.Up, fleet.Cold)

@@ -132,7 +132,7 @@ func (p *predictor) foresee(t *fleet.Table, b float64) {
 		if p.profiles[i].Batches != nil {
 			alone = ms / 1000
 		}
-		p.busy = append(p.busy, b*alone/float64(len(t.ReplicasOf(t.Replicas[i].Variant))))
+		p.busy = append(p.busy, b*alone/float64(t.Places(t.Replicas[i].Variant)))
 		p.alone = append(p.alone, duty)
 	}
 }

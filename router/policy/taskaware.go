@@ -96,7 +96,7 @@ func (p *TaskAware) demands(t *fleet.Table, task int) []float64 {
 		for _, i := range replicas {
 			demand[m] += p.share(t, i, deadline, 0) * p.lengths.Output / 1000 // seconds
 		}
-		demand[m] /= max(1, float64(len(replicas)*len(replicas))) // the mean, over all replicas
+		demand[m] /= max(1, float64(len(replicas)*t.Places(m))) // the mean, over all places
 	}
 	return demand
 }

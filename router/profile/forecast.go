@@ -131,6 +131,9 @@ func (f *Forecaster) host(v *fleet.View, on []int, a *asked) {
 			l.n, l.held, l.weight = 1, idleContext, idleWeight
 			l.gpu = l.profile.GPU(l.n, l.held)
 		}
+		if v.InFlight[i] == 0 && !v.State(i).Loaded() { // none is to come soon
+			l.weight = 0
+		}
 		duties += l.duty
 		crowded = crowded || l.profile.Crowding > 0
 		loads = append(loads, l)

@@ -72,6 +72,18 @@ func TestForecastOfTheNeighbours(t *testing.T) {
 }
 
 // A request's own deadline counts, not its task's.
+// A neighbour that is not loaded is harmed by nothing: it gets no request soon.
+func TestForecastOfNeighboursThatSleep(t *testing.T) {
+	v, forecast := forecasts(t)
+	v.InFlight[medium], v.Held[medium] = 8, 900
+	before := forecast()[medium].Misses
+	v.States = make([]fleet.State, 12)
+	v.States[large] = fleet.Warm
+	if asleep := forecast()[medium].Misses; !(asleep < before) {
+		t.Errorf("misses of %v beside an idle large size, %v beside one that sleeps", before, asleep)
+	}
+}
+
 func TestForecastByDeadline(t *testing.T) {
 	v, forecast := forecasts(t)
 	strict := forecast()[large]

@@ -127,10 +127,15 @@ func New(c Config) (*Server, error) {
 		Source: faultySource{source, s.faults, c.Die}, Memory: c.Memory, Loaders: c.Loaders, Observe: s.metrics.observe, Log: s.log,
 	})
 	if err == nil {
-		err = errors.Join(s.checkShared(), s.load(c.Load))
+		err = s.checkShared()
 	}
-	for _, name := range warm {
-		err = errors.Join(err, s.models.Sleep(context.Background(), name, repository.Offload, false))
+	for _, name := range warm { // one after the other, before the rest has the memory
+		if err = errors.Join(err, s.loadOne(context.Background(), name)); err == nil {
+			err = s.models.Sleep(context.Background(), name, repository.Offload, false)
+		}
+	}
+	if err == nil {
+		err = s.load(c.Load)
 	}
 	if err != nil {
 		s.models.Close()

@@ -218,7 +218,8 @@ func TestMetrics(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	c := testConfig(t)
 	c.Engines.Table.Replicas[1].Variant = 0
-	if _, err := New(c); err == nil || !strings.Contains(err.Error(), `two replicas of "small"`) {
+	c.Engines.Table.Replicas[1].Name = c.Engines.Table.Replicas[0].Name
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), `two replicas called "small"`) {
 		t.Errorf("error %v", err)
 	}
 }

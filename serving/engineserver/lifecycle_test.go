@@ -224,6 +224,24 @@ func TestModelsHaveTimesOfTheirOwn(t *testing.T) {
 	})
 }
 
+// A second engine of a size, at another share of memory, has its replica's name, and memory for one of the two.
+func TestTwoEnginesOfASize(t *testing.T) {
+	two := func(c *Config) {
+		withModels(c)
+		c.Engines.Table.Replicas[1].Variant, c.Engines.Table.Replicas[1].Initial = 0, fleet.Warm
+		c.Engines.Table.Replicas[1].Name, c.Memory = "wide@host", 3<<20
+	}
+	withRig(t, two, func(r *rig) {
+		if s := r.states(); s["small"] != "READY" || s["wide"] != "UNAVAILABLE asleep at level 1" {
+			t.Errorf("the states are %q", s)
+		}
+		r.expect("POST", "/wake_up?model=wide", "", http.StatusInsufficientStorage, "unload small")
+		r.expect("POST", "/sleep?model=small", "", http.StatusOK)
+		r.expect("POST", "/wake_up?model=wide", "", http.StatusOK)
+		r.expect("POST", chat, strings.Replace(ask, "small", "wide", 1), http.StatusOK)
+	})
+}
+
 func TestLoadFaults(t *testing.T) {
 	died := 0
 	withRig(t, func(c *Config) { withModels(c); c.Memory = 0; c.Die = func() { died++ } }, func(r *rig) {

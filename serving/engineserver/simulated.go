@@ -41,7 +41,10 @@ func newSimulated(c backend.SimulatedConfig, pattern string) (*simulated, error)
 	for i := range s.models {
 		name := c.Table.Variants[c.Table.Replicas[i].Variant].Name
 		if pattern == "" && slices.ContainsFunc(s.models, func(m fleet.Model) bool { return m.Name == name }) {
-			return nil, fmt.Errorf("cannot make engine server: two replicas of %q; one server has each model once", name)
+			name, _, _ = strings.Cut(c.Table.Replicas[i].Name, "@") // its own, such as that of an engine at another share of memory
+		}
+		if pattern == "" && slices.ContainsFunc(s.models, func(m fleet.Model) bool { return m.Name == name }) {
+			return nil, fmt.Errorf("cannot make engine server: two replicas called %q; one server has each model once", name)
 		}
 		s.models[i] = modelOf(c.Table, i)
 		s.models[i].Name = name // which is what requests name
@@ -71,15 +74,14 @@ func modelOf(t *fleet.Table, replica int) (m fleet.Model) {
 	return m
 }
 
-// initial names the models that the table has loaded at the start, and those of them that
-// it has asleep.
+// initial names the models that the table has up at the start, and those that it has asleep.
 func (s *simulated) initial() (load, warm []string) {
 	for i, m := range s.models {
 		switch s.table.Replicas[i].Initial {
 		case fleet.Up:
 			load = append(load, m.Name)
 		case fleet.Warm:
-			load, warm = append(load, m.Name), append(warm, m.Name)
+			warm = append(warm, m.Name)
 		}
 	}
 	return load, warm

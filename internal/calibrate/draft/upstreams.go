@@ -16,13 +16,17 @@ import (
 )
 
 // WithUpstreams returns the text of the scenario with the servers at the URLs for its replicas: one
-// URL, from whose port those of the other hosts count up, or HOST=URL for each.
+// URL, from whose port those of the other hosts count up, or HOST=URL for each. REPLICA=URL is that of one replica.
 func WithUpstreams(ref string, at []string) ([]byte, error) {
 	s, err := scenario.Load(ref)
 	if err != nil {
 		return nil, err
 	}
 	t := s.Table()
+	own, at, err := replicaServers(s, at)
+	if err != nil {
+		return nil, err
+	}
 	servers, err := hostServers(t, at)
 	if err != nil {
 		return nil, err
@@ -39,9 +43,47 @@ func WithUpstreams(ref string, at []string) ([]byte, error) {
 	for i, engine := range s.EngineNames() {
 		endpoint := valueAt(upstreams, engine, yaml.MappingNode)
 		endpoint.Style = yaml.FlowStyle
-		valueAt(endpoint, "url", yaml.ScalarNode).Value = servers[t.Replicas[i].Host]
+		if url := own[engine]; url != "" {
+			valueAt(endpoint, "url", yaml.ScalarNode).Value = url
+			continue
+		}
+		host := t.Replicas[i].Host
+		if servers[host] == "" {
+			return nil, fmt.Errorf("--at: no URL for host %s", t.Hosts[host].Name)
+		}
+		valueAt(endpoint, "url", yaml.ScalarNode).Value = servers[host]
+		if name, _, _ := strings.Cut(engine, "@"); again(t, i) && s.Rollout() == nil {
+			valueAt(endpoint, "model", yaml.ScalarNode).Value = name
+		}
 	}
 	return output.YAML(doc)
+}
+
+// again reports whether another replica of the variant is on the replica's host before it. One server has it by its
+// own name then, as "gearshift engine" does.
+func again(t *fleet.Table, replica int) bool {
+	r := &t.Replicas[replica]
+	return slices.ContainsFunc(t.Replicas[:replica], func(o fleet.Replica) bool { return o.Variant == r.Variant && o.Host == r.Host && r.Worker == 0 })
+}
+
+// replicaServers returns the URLs of servers that are of one replica, by its name, and the other entries.
+func replicaServers(s *scenario.Scenario, at []string) (own map[string]string, rest []string, err error) {
+	own = map[string]string{}
+	for _, entry := range at {
+		name, address, named := strings.Cut(entry, "=")
+		if !named || !strings.Contains(name, "@") || strings.Contains(name, "://") {
+			rest = append(rest, entry)
+			continue
+		}
+		if !slices.Contains(s.EngineNames(), name) {
+			return nil, nil, fmt.Errorf("--at %s: no replica %q; there are %s", entry, name, strings.Join(s.EngineNames(), ", "))
+		}
+		if _, err := baseURL(address); err != nil {
+			return nil, nil, err
+		}
+		own[name] = address
+	}
+	return own, rest, nil
 }
 
 // hostServers returns the URL of each host's server.
@@ -63,11 +105,6 @@ func hostServers(t *fleet.Table, at []string) ([]string, error) {
 			return nil, err
 		}
 		servers[h] = address
-	}
-	for h, url := range servers {
-		if url == "" && len(t.ReplicasOn(h)) > 0 {
-			return nil, fmt.Errorf("--at: no URL for host %s", t.Hosts[h].Name)
-		}
 	}
 	return servers, nil
 }

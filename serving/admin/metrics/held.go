@@ -32,6 +32,9 @@ func newHeld(t *fleet.Table) *held {
 	h.times = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "gearshift_held_seconds", Help: "Time that requests were held before they were begun.", Buckets: waitBuckets,
 	}, []string{"variant"})
+	for i := range t.Variants {
+		h.times.WithLabelValues(t.Variants[i].Name)
+	}
 	return h
 }
 

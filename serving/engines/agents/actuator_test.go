@@ -189,7 +189,7 @@ func TestActionsAreRefused(t *testing.T) {
 	none := New(Options{Replicas: []Replica{{Name: "small@gpu0"}}})
 	defer none.Stop()
 	err := none.Act(control.Action{Verb: control.Load})
-	if want := "nothing drives the engine of replica small@gpu0: set serving.upstreams.small@gpu0.lifecycle to gearshift, ollama, triton or vllm"; err == nil || err.Error() != want {
+	if want := "nothing drives the engine of replica small@gpu0: set serving.upstreams.small@gpu0.lifecycle to gearshift, llamacpp, ollama, triton or vllm"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %q", err, want)
 	}
 	if none.Driven(0) {

@@ -42,7 +42,7 @@ type unfit struct{ error }
 func (u *unfit) Unwrap() error { return u.error }
 
 // dialects by the names that scenarios have for them.
-var dialects = map[string]Dialect{"triton": triton{}, "vllm": vllm{}, "ollama": ollama{}, "gearshift": own{}}
+var dialects = map[string]Dialect{"triton": triton{}, "vllm": vllm{}, "ollama": ollama{}, "llamacpp": llamacpp{}, "gearshift": own{}}
 
 // Dialects are the names of the dialects, sorted.
 func Dialects() []string {

@@ -68,6 +68,8 @@ func TestRefusals(t *testing.T) {
 		{"gearshift", Order{Verb: control.Activate}, "gearshift engine cannot activate a model"},
 		{"ollama", Order{Verb: control.Sleep, Level: 1}, "ollama cannot put a model to sleep; it can load and unload"},
 		{"ollama", Order{Verb: control.Unload}, ""},
+		{"llamacpp", Order{Verb: control.Wake}, "llama.cpp cannot put a model to sleep; it can load and unload"},
+		{"llamacpp", Order{Verb: control.Load}, ""},
 		{"ollama", Order{Verb: control.Notify}, "ollama cannot notify a model"},
 	} {
 		err := dialects[c.dialect].Refuses(c.order)
@@ -96,6 +98,10 @@ func TestStates(t *testing.T) {
 		{"vllm", `{"is_sleeping":false}`, []Reading{{State: fleet.Up}, {State: fleet.Up}}},
 		{"ollama", `{"models":[{"name":"small:latest","model":"small:latest"}]}`, []Reading{{State: fleet.Up}, {State: fleet.Cold}}},
 		{"ollama", `{"models":[{"name":"large:7b","model":"large:7b"}]}`, []Reading{{State: fleet.Cold}, {State: fleet.Cold}}},
+		{"llamacpp", `{"data":[{"id":"small","status":{"value":"loaded","args":["llama-server"]}},{"id":"large","status":{"value":"unloaded","failed":true,"exit_code":1}}]}`,
+			[]Reading{{State: fleet.Up}, {State: fleet.Cold, Note: "the last load failed, with exit code 1"}}},
+		{"llamacpp", `{"data":[{"id":"small","status":{"value":"loading"}}]}`, []Reading{{State: fleet.Loading}, {State: fleet.Cold, Note: `the engine has no model "large"`, unknown: true}}},
+		{"llamacpp", `{"data":[{"id":"small","status":{"value":"sleeping"}},{"id":"large","status":{"value":"unloaded"}}]}`, []Reading{{Note: "it sleeps until a request comes"}, {State: fleet.Cold}}},
 		{"ollama", `{"models":null}`, []Reading{{State: fleet.Cold}, {State: fleet.Cold}}},
 	} {
 		got, err := dialects[c.dialect].States(t.Context(), &engine{handler: says(http.StatusOK, c.answer)}, models)
@@ -183,7 +189,7 @@ func TestNoStates(t *testing.T) {
 var longAgo = time.Unix(0, 0)
 
 func TestDialectNamed(t *testing.T) {
-	if _, err := DialectNamed("tgi"); err == nil || err.Error() != `unknown dialect "tgi"; want gearshift, ollama, triton, vllm` {
+	if _, err := DialectNamed("tgi"); err == nil || err.Error() != `unknown dialect "tgi"; want gearshift, llamacpp, ollama, triton, vllm` {
 		t.Errorf("error %v", err)
 	}
 	if d, err := DialectNamed(""); d != nil || err != nil {
