@@ -92,7 +92,7 @@ One scenario file drives every command; gearshift init writes one from engines t
 		// measure
 		measure.NewProfileCommand(), measure.NewValidateCommand(), measure.NewReplayCommand(), measure.NewStreamCommand(), newEngineCommand(), newModelsCommand(),
 		// research
-		evalcmd.NewBoundCommand(), evalcmd.NewLeagueCommand(), newWorkloadCommand(), modalityCommands(), operate.NewFailoverCommand(), operate.NewOffloadCommand(),
+		evalcmd.NewBoundCommand(), evalcmd.NewLeagueCommand(leagueTrainer), newWorkloadCommand(), modalityCommands(), operate.NewFailoverCommand(), operate.NewOffloadCommand(),
 		newVersionCommand(),
 	)
 	cli.Arrange(root, sections, listed)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -15,6 +16,8 @@ import (
 	"gearshift/cmd/gearshift/measure"
 	"gearshift/env/evaluation"
 	"gearshift/internal/calibrate"
+	"gearshift/internal/league"
+	"gearshift/internal/scenario"
 	"gearshift/internal/training"
 )
 
@@ -30,6 +33,13 @@ const trainingExample = "  gearshift calibrate --scenario mine.yaml --dir walk\n
 // remedy is how a store comes by a policy: a key of the log, and the commands.
 func remedy(scenario, name, store string) (key, commands string) {
 	return "to_train_one", fmt.Sprintf("gearshift train --scenario %s --store %s && gearshift policy promote %s --store %s", scenario, store, name, store)
+}
+
+// leagueTrainer trains a policy on a drawn fleet, and says on standard error how it goes.
+var leagueTrainer league.Trainer = func(ctx context.Context, t league.Training, name string, on *scenario.Scenario, store string) (string, error) {
+	return training.Ensure(ctx, training.Options{
+		Scenario: on.Name, Store: store, Preset: t.Preset, Name: name, Seed: t.Seed, Uncompared: true,
+	}, on, os.Stderr)
 }
 
 func newTrainCommand() *cobra.Command {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"gearshift/internal/league"
 )
 
 // trainCommands only say that this build leaves the training stack out, to who follows
@@ -30,5 +32,8 @@ const trainingExample = ""
 func remedy(_, name, store string) (key, commands string) {
 	return "to_import_one", fmt.Sprintf("gearshift policy import FILE.onnx --name %s --store %s && gearshift policy promote %s --store %s", name, store, name, store)
 }
+
+// leagueTrainer trains nothing without the training stack.
+var leagueTrainer league.Trainer
 
 const trainingStack = "not in this build (serveonly)"

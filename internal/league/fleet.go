@@ -20,6 +20,7 @@ const (
 	Carried = "carried" // a rule with the parameters of another scenario
 	Fixed   = "fixed"   // a size alone, with all the memory
 	Policy  = "policy"  // asked for
+	Trained = "trained" // on the fleet
 )
 
 // Entry is what competes under one name on all fleets.
@@ -31,7 +32,7 @@ type Entry struct {
 // String returns the entry as tables name it.
 func (e Entry) String() string {
 	switch e.Kind {
-	case Tuned, Carried:
+	case Tuned, Carried, Trained:
 		return e.Kind + " " + e.Name
 	case Chosen, Fixed:
 		return e.Kind + ", " + e.Name
@@ -39,16 +40,18 @@ func (e Entry) String() string {
 	return e.Name
 }
 
-// entrant is an entry with the reference by which it plays on a fleet.
+// entrant is an entry with the reference by which it plays on a fleet, and where that is found.
 type entrant struct {
 	Entry
-	ref string
+	ref    string
+	on     *scenario.Scenario
+	source *policies.Source
 }
 
 // entrants lists what competes on the fleet, the search's findings among them.
 func (l *League) entrants(s *scenario.Scenario, found *evaluation.TuningReport) ([]entrant, error) {
 	var list []entrant
-	add := func(kind, name, ref string) { list = append(list, entrant{Entry{kind, name}, ref}) }
+	add := func(kind, name, ref string) { list = append(list, entrant{Entry{kind, name}, ref, s, l.Source}) }
 	for _, ref := range l.Policies {
 		add(Policy, ref, ref)
 	}
@@ -103,7 +106,7 @@ type Row struct {
 	// Difference to the best tuned rule, paired by seed, as a share of that rule's utility.
 	Difference evaluation.Interval `json:"difference"`
 	Verdict    string              `json:"verdict"`
-	// Plain is the difference to the best rule without parameters, likewise.
+	// Plain is the difference to the best other rule without parameters, likewise.
 	Plain evaluation.Interval `json:"over_plain"`
 }
 
@@ -113,11 +116,21 @@ func (l *League) fleet(ctx context.Context, seed uint64, what string) (FleetResu
 	if err != nil {
 		return FleetResult{}, err
 	}
+	for _, ref := range l.Policies { // now, and not after the search
+		if _, err := policies.Contestant(s, l.Source, ref, l.Notice); err != nil {
+			return FleetResult{}, err
+		}
+	}
 	found, err := l.Tuning.Search(ctx, s, l.Workloads, evaluation.Pacing{}, l.counting(what+": tuning"))
 	if err != nil {
 		return FleetResult{}, err
 	}
 	list, err := l.entrants(s, found)
+	if err == nil && l.Train != nil {
+		var t entrant
+		t, err = l.trained(ctx, seed, evaluation.BestFirst(found.Best)[0].Policy)
+		list = append([]entrant{t}, list...)
+	}
 	if err != nil {
 		return FleetResult{}, err
 	}
@@ -128,7 +141,7 @@ func (l *League) fleet(ctx context.Context, seed uint64, what string) (FleetResu
 	plan := evaluation.Plan{Workloads: work, Seeds: workloads.Seeds(workloads.Evaluation, l.Runs), Progress: l.counting(what + ": evaluating")}
 	plays := make([]string, len(list)) // by entrant, the contestant's name
 	for i, e := range list {
-		c, err := policies.Contestant(s, l.Source, e.ref, l.Notice)
+		c, err := policies.Contestant(e.on, e.source, e.ref, l.Notice)
 		if err != nil {
 			return FleetResult{}, err
 		}
@@ -169,7 +182,8 @@ func (f *FleetResult) compare(list []entrant, plays []string, scores []evaluatio
 		if err != nil {
 			return err
 		}
-		plain, err := evaluation.Over(own, rivals[Plain])
+		others := slices.DeleteFunc(slices.Clone(rivals[Plain]), func(s evaluation.Score) bool { return s.Policy == own.Policy })
+		plain, err := evaluation.Over(own, others)
 		if err != nil {
 			return err
 		}

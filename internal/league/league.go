@@ -17,6 +17,8 @@ type Settings struct {
 	Rates     int             `json:"rates"`    // of the sweep
 	// Policies are references to those that compete with the rules.
 	Policies []string `json:"policies,omitempty"`
+	// Train, if not nil, has a policy trained on each fleet.
+	Train *Training `json:"train,omitempty"`
 	// Carried is the scenario whose evaluation.rules are played as they are.
 	Carried string `json:"carried"`
 }
@@ -38,6 +40,8 @@ type League struct {
 	Seeds  []uint64 // of the fleets
 	Out    string   // folder that keeps each fleet's results; empty: none
 	Source *policies.Source
+	// Trainer trains what the settings ask for; nil where this build cannot.
+	Trainer Trainer
 	// Counting returns what is called with how far a fleet has come; nil shows nothing.
 	Counting func(what string) func(done, total int)
 	// Notice is called with what a user of the results should know.

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"gearshift/env/evaluation"
+	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
 )
 
@@ -65,6 +67,50 @@ func TestAFleetHasAllEntries(t *testing.T) {
 	}
 	if want := []string{Policy, Chosen, Tuned, Plain, Carried, Fixed}; !slices.Equal(kinds, want) || !level || f.Sizes != 2 {
 		t.Errorf("kinds %v, want %v; level %v; %+v", kinds, want, level, f)
+	}
+}
+
+// A policy is trained on the fleet itself, with the advice of the rule that the search chose or with none, and
+// competes.
+func TestTraining(t *testing.T) {
+	for _, bare := range []bool{false, true} {
+		l := small(t.TempDir(), 5)
+		l.Train = &Training{Preset: "quick", NoAdvice: bare, Seed: 7}
+		var on *scenario.Scenario
+		l.Trainer = func(_ context.Context, got Training, name string, s *scenario.Scenario, store string) (string, error) {
+			on = s
+			if got != *l.Train || !strings.HasPrefix(name, "drawn-5-quick") || store != filepath.Join(l.Out, storeName) {
+				t.Errorf("asked for %+v, %s in %s", got, name, store)
+			}
+			return "threshold:2", nil // stands for a policy
+		}
+		r, err := l.Play(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		preset, err := on.Preset("quick")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := r.Fleets[0].Rows
+		i := slices.IndexFunc(rows, func(row Row) bool { return row.Kind == Trained })
+		chosen := slices.IndexFunc(rows, func(row Row) bool { return row.Kind == Chosen })
+		advice := on.Spec().Advice()
+		if i < 0 || rows[i].Plays != "threshold:2" || bare != (advice == "") || bare != (preset.AdviceMargin == 0) || !bare && advice != rows[chosen].Plays {
+			t.Errorf("no advice %v: it was advised by %q with margin %v; rows %+v", bare, advice, preset.AdviceMargin, rows)
+		}
+		fleet, err := Fleet(5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(on.Table(), fleet.Table()) || !reflect.DeepEqual(on.Training.Load, fleet.Training.Load) {
+			t.Error("it was trained on another fleet, or other loads")
+		}
+	}
+	l := small("", 5)
+	l.Train = &Training{Preset: "quick"}
+	if _, err := l.Play(t.Context()); err == nil {
+		t.Error("a policy is trained without a trainer")
 	}
 }
 

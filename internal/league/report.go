@@ -33,7 +33,7 @@ type Summary struct {
 	// Spread has the least difference, the quartiles, and the greatest.
 	Spread [5]float64 `json:"spread"`
 	Worst  uint64     `json:"worst_fleet"` // seed
-	// OverPlain counts the fleets on which the entry earns more than every rule without parameters.
+	// OverPlain counts the fleets on which the entry earns more than every other rule without parameters.
 	OverPlain int `json:"over_plain"`
 }
 
@@ -63,7 +63,7 @@ func (r *Report) Sum() {
 		s := &r.Summaries[i]
 		s.Mean, s.Spread = evaluation.Bootstrap(values[s.Entry]), evaluation.Spread(values[s.Entry])
 	}
-	kinds := []string{Policy, Chosen, Tuned, Plain, Carried, Fixed}
+	kinds := []string{Trained, Policy, Chosen, Tuned, Plain, Carried, Fixed}
 	slices.SortStableFunc(r.Summaries, func(a, b Summary) int {
 		if of := slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind); of != 0 || a.Kind == Policy {
 			return of
@@ -119,8 +119,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	}
 	output.Fitted(&b, rows, 0)
 	for _, x := range r.Summaries {
-		if x.Kind == Policy {
-			fmt.Fprintf(&b, "%s earns more than every rule without parameters on %d of %d fleets.\n", x.Name, x.OverPlain, x.Fleets)
+		if x.Kind == Policy || x.Kind == Trained {
+			fmt.Fprintf(&b, "%s earns more than every other rule without parameters on %d of %d fleets.\n", x.String(), x.OverPlain, x.Fleets)
 		}
 	}
 	b.WriteByte('\n')
@@ -135,6 +135,9 @@ func (r *Report) writeFleets(b *strings.Builder) {
 	header := []string{"FLEET", "SIZES/HOSTS/TASKS", "BEST TUNED RULE", "UTILITY"}
 	kinds := []string{Chosen, Plain, Carried, Fixed}
 	names := []string{"CHOSEN", "PLAIN", "CARRIED", "FIXED"}
+	if r.Settings.Train != nil {
+		kinds, names = append([]string{Trained}, kinds...), append([]string{"TRAINED"}, names...)
+	}
 	rows := [][]string{append(append(header, r.Settings.Policies...), names...)}
 	for i := range r.Fleets {
 		f := &r.Fleets[i]

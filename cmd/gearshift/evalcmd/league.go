@@ -23,10 +23,12 @@ type leagueOptions struct {
 	fleets, store string
 	out           string
 	json          bool
+	train         league.Training
 }
 
-// NewLeagueCommand returns the command that compares rules and policies on drawn fleets.
-func NewLeagueCommand() *cobra.Command {
+// NewLeagueCommand returns the command that compares rules and policies on drawn fleets. Train is nil in a build
+// that trains nothing.
+func NewLeagueCommand(train league.Trainer) *cobra.Command {
 	o := leagueOptions{Settings: league.Usual(), fleets: "1-20"}
 	c := &cobra.Command{
 		Use:   "league",
@@ -40,6 +42,8 @@ Then play on evaluation seeds, which the search has not seen:
   carried  the evaluation.rules of titan-rtx-opt, tuned there
   fixed    each size alone, with all the memory
   --policy what else is named, which must route on any fleet
+  --train  a policy that is trained on the fleet, with the advice of the rule that the search would
+           choose, or with --no-advice; it is kept in policies.db of --out
 
 Differences are to the best tuned rule, paired by seed, as shares of its utility. A policy wins a
 fleet where the 95 % interval lies above zero, and loses it where it lies below.
@@ -49,7 +53,7 @@ Fleets of seeds from ` + strconv.Itoa(league.FirstTraining) + ` on are for train
 
 Policies:   ` + policies.Forms,
 		Args: cli.None,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c) },
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c, train) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.fleets, "seeds", o.fleets, "of the fleets: `N`, a range N-M, or several with commas")
@@ -59,19 +63,25 @@ Policies:   ` + policies.Forms,
 	f.IntVar(&o.Requests, "requests", o.Requests, "in an evaluation run (the sweep takes ten times as many at most)")
 	f.IntVar(&o.Rates, "rates", o.Rates, "of the sweep, spread over evaluation.stable_rates")
 	f.IntVar(&o.Tuning.Trials, "trials", o.Tuning.Trials, "points of the search for each family at most")
+	f.StringVar(&o.train.Preset, "train", "", "`PRESET` of a policy to train on each fleet")
+	f.BoolVar(&o.train.NoAdvice, "no-advice", false, "with --train: no rule advises the policy")
+	f.Uint64Var(&o.train.Seed, "train-seed", 1, "with --train: of the training")
 	f.StringVar(&o.out, "out", "", "`folder` that keeps the results of each fleet, and league.json")
 	f.BoolVar(&o.json, "json", false, "print JSON instead of tables")
 	cli.StoreFlag(c, &o.store)
 	return c
 }
 
-func (o *leagueOptions) run(c *cobra.Command) error {
+func (o *leagueOptions) run(c *cobra.Command, train league.Trainer) error {
 	if err := o.validate(); err != nil {
+		return err
+	}
+	if err := o.trains(c, train); err != nil {
 		return err
 	}
 	stderr := c.ErrOrStderr()
 	l := league.League{
-		Settings: o.Settings, Out: o.out, Notice: cli.NoticeOn(stderr),
+		Settings: o.Settings, Trainer: train, Out: o.out, Notice: cli.NoticeOn(stderr),
 		Counting: func(what string) func(done, total int) { return output.Counting(stderr, what) },
 	}
 	var err error
@@ -99,6 +109,20 @@ func (o *leagueOptions) run(c *cobra.Command) error {
 		return errors.Join(output.JSON(c.OutOrStdout(), report), err)
 	}
 	return errors.Join(report.WriteTable(c.OutOrStdout()), err)
+}
+
+// trains sets what is trained, and refuses flags that mean nothing so.
+func (o *leagueOptions) trains(c *cobra.Command, train league.Trainer) error {
+	switch {
+	case o.train.Preset == "":
+		return cli.RefuseFlags(c.Flags(), "without --train", "no-advice", "train-seed")
+	case train == nil:
+		return errors.New("--train: the training stack is not in this build (serveonly)")
+	case o.out == "":
+		return errors.New("--train: want --out, a folder that keeps the policies")
+	}
+	o.Train = &o.train
+	return nil
 }
 
 func (o *leagueOptions) validate() error {
