@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -257,24 +258,23 @@ func (x *admitter) shed(c *gin.Context, err error, k call, by admission.FlowKey)
 
 // asleep says which model is not loaded or asleep, and for how long it has been.
 func (x *admitter) asleep(r router.Refusal) string {
-	t, is, since := x.ledger.Table(), fleet.Cold, time.Duration(-1)
+	t, is, since := x.ledger.Table(), fleet.Down, time.Duration(0)
 	for _, i := range t.ReplicasOf(r.Awaited - 1) {
-		switch s, at := x.engines.Rests(i); {
-		case s == fleet.Loading || s == fleet.Warm && is != fleet.Loading:
+		s, at := x.engines.Rests(i)
+		if s == fleet.Up { // and it takes nothing
+			s = fleet.Draining
+		}
+		if soonest := map[fleet.State]int{fleet.Loading: 4, fleet.Warm: 3, fleet.Draining: 2, fleet.Cold: 1}; soonest[s] > soonest[is] {
 			is, since = s, at
-		case is == s:
+		} else if s == is {
 			since = max(since, at)
 		}
 	}
-	name := t.Variants[r.Awaited-1].Name
-	text := "is still being loaded or woken"
-	if is != fleet.Loading {
-		text = map[fleet.State]string{fleet.Cold: "unloaded", fleet.Warm: "asleep"}[is]
-		if since > 0 {
-			text = "has been " + text + " since " + time.Now().Add(since-x.clock()).UTC().Format(time.RFC3339)
-		} else {
-			text = "is " + text
-		}
+	name, text := t.Variants[r.Awaited-1].Name, map[fleet.State]string{
+		fleet.Loading: "is still being loaded or woken", fleet.Warm: "is asleep", fleet.Draining: "takes no new requests", fleet.Cold: "is not loaded", fleet.Down: "is down",
+	}[is]
+	if (is == fleet.Warm || is == fleet.Cold) && since > 0 {
+		text = "has been " + strings.TrimPrefix(text, "is ") + " since " + time.Now().Add(since-x.clock()).UTC().Format(time.RFC3339)
 	}
 	why := "the request was held for " + x.settings().Hold.For.String()
 	if r.Reason == router.RefusedHeld {

@@ -75,7 +75,6 @@ func TestForecastOfTheNeighbours(t *testing.T) {
 // A neighbour that is not loaded is harmed by nothing: it gets no request soon.
 func TestForecastOfNeighboursThatSleep(t *testing.T) {
 	v, forecast := forecasts(t)
-	v.InFlight[medium], v.Held[medium] = 8, 900
 	before := forecast()[medium].Misses
 	v.States = make([]fleet.State, 12)
 	v.States[large] = fleet.Warm
