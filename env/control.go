@@ -24,6 +24,8 @@ type ControlAccess struct {
 	Ask func(host int)
 	// Rouse has the controllers woken again at this moment, once all have been.
 	Rouse func()
+	// Takes returns how long a load of a replica takes, or a wake.
+	Takes func(replica int, wake bool) time.Duration
 }
 
 // Watcher is a controller that follows how requests end, besides the events. An outcome is valid
@@ -84,7 +86,7 @@ func (s *Simulator) startControllers(c *Config, l *fleet.Ledger, seed uint64) {
 	}
 	list := c.Controllers(ControlAccess{
 		Ledger: l, Actuator: s, Seed: seed, Fail: s.Fail,
-		Ask: s.Ask, Rouse: s.Rouse,
+		Ask: s.Ask, Rouse: s.Rouse, Takes: s.takes,
 	})
 	s.controllers = control.NewSet(list...)
 	for _, x := range list {
@@ -110,6 +112,15 @@ func (s *Simulator) startControllers(c *Config, l *fleet.Ledger, seed uint64) {
 			s.agenda.Add(Item{At: c.Evidence.Probe * time.Duration(h) / time.Duration(len(s.laws)), Kind: hostProbed, Index: h})
 		}
 	}
+}
+
+// takes returns how long a load or a wake takes.
+func (s *Simulator) takes(replica int, wake bool) time.Duration {
+	x := &s.actions[replica]
+	if wake {
+		return x.wake + x.first
+	}
+	return x.load + x.first
 }
 
 // wakeDue returns when the controllers are to be woken; control.Never if there are none.

@@ -15,6 +15,7 @@ import (
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/router/modality"
+	"gearshift/router/signals"
 	"gearshift/serving"
 	"gearshift/serving/admin/dashboard"
 	"gearshift/serving/config"
@@ -152,7 +153,7 @@ func modules(t *fleet.Table, about dashboard.About) []serving.Module {
 	return []serving.Module{dashboard.Profiles{}, dashboard.New(t, about, nil)}
 }
 
-// controllers adds what changes the fleet while it serves: failover, rollout, rebalancing, counts of replicas, tiers, and what
+// controllers adds what changes the fleet while it serves: failover, rollout, rebalancing, counts of replicas, layouts of hosts, tiers, and what
 // shows how busy hosts are.
 func (x *assembly) controllers() (key string, err error) {
 	t, l, modules := x.routing.core.Table(), x.routing.core.Ledger(), x.options.Modules
@@ -192,8 +193,9 @@ func (x *assembly) controllers() (key string, err error) {
 		x.closing(counts)
 		modules = append(modules, counts)
 	}
-	if x.s.Wakes() {
-		modules = append(modules, control.NewWaking(l, x.log))
+	modules, placed, err := x.sizes(modules, l, busy)
+	if err != nil {
+		return "serving.placement", err
 	}
 	if x.s.Measures() {
 		modules = append(modules, control.Shown{Busy: busy})
@@ -207,11 +209,23 @@ func (x *assembly) controllers() (key string, err error) {
 	if x.o.State != "" && len(files) == 0 {
 		return "", fmt.Errorf("--state %s: %s has no controller that keeps a state; want a section failover, rollout or serving.replicas, or no such flag", x.o.State, x.o.Scenario)
 	}
-	if modules, err = withTail(modules, x.s, t, busy, moves, versions, counts); err != nil {
+	if modules, err = withTail(modules, x.s, t, busy, moves, versions, counts, placed); err != nil {
 		return "serving.tail", err
 	}
 	x.options.Modules = modules
 	return "", nil
+}
+
+// sizes adds what decides which sizes are up on a host, or what wakes those that requests are held for.
+func (x *assembly) sizes(modules []serving.Module, l *fleet.Ledger, busy *signals.Busy) ([]serving.Module, *control.Placement, error) {
+	if x.s.Waking() {
+		modules = append(modules, control.NewWaking(l, x.log))
+	}
+	placed, err := newPlacement(x.s, l, busy, x.log)
+	if placed != nil {
+		modules = append(modules, placed)
+	}
+	return modules, placed, err
 }
 
 // stateFiles are those of controllers, by path: controllers of different kinds may share one.

@@ -66,6 +66,14 @@ func (s *Scenario) Table() *fleet.Table { return s.table(0) }
 func (s *Scenario) ServingTable() *fleet.Table { return s.table(s.Serving.MaxInFlight) }
 
 func (s *Scenario) table(limit int) *fleet.Table {
+	t, err := s.newTable(limit)
+	if err != nil {
+		panic(err) // Parse has checked all that NewTable does
+	}
+	return t
+}
+
+func (s *Scenario) newTable(limit int) (*fleet.Table, error) {
 	var replicas []fleet.Replica
 	tokens := s.KVTokens()
 	for i, p := range s.placedReplicas() {
@@ -76,10 +84,10 @@ func (s *Scenario) table(limit int) *fleet.Table {
 	}
 	t, err := fleet.NewTable(s.tasks(), s.variants(), s.hosts(), replicas, s.models()...)
 	if err != nil {
-		panic(err) // Parse has checked all that NewTable does
+		return nil, err
 	}
 	t.Measured = s.Measures()
-	return t
+	return t, nil
 }
 
 func (s *Scenario) replicaName(p placedReplica) string {

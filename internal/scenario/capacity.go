@@ -8,9 +8,13 @@ import (
 	"time"
 
 	"gearshift/env/engine"
+	"gearshift/internal/scenario/placing"
+	"gearshift/router/control"
 	"gearshift/router/fleet"
+	"gearshift/router/placement/layouts"
 	"gearshift/router/profile"
 	"gearshift/router/signals"
+	"gearshift/serving/engines/agents"
 )
 
 // Capacity is what one replica can do for requests of the workload's mean lengths by
@@ -75,7 +79,12 @@ func (x *expected) capacities(deadlineMS float64) []Capacity {
 }
 
 func capacity(p *profile.Profile, e engine.Config, kvTokens int, mean request, deadlineMS float64) Capacity {
-	pace := func(n int) float64 { return paceOf(p, e, mean, n) }
+	return capacityNext(p, e, kvTokens, mean, deadlineMS, 0)
+}
+
+// capacityNext is capacity next to neighbours that load the host by so much.
+func capacityNext(p *profile.Profile, e engine.Config, kvTokens int, mean request, deadlineMS, neighbours float64) Capacity {
+	pace := func(n int) float64 { return paceOf(p, e, mean, n, neighbours) }
 	c := Capacity{Alone: pace(1), KVTokens: kvTokens}
 	c.Most = max(0, min(e.MaxSequences, int(float64(kvTokens)/(mean.prompt+mean.output))))
 	if c.Most > 0 {
@@ -98,17 +107,17 @@ func rateOf(batch int, paceMS float64, mean request) float64 {
 
 // paceOf returns the time per output token, in ms, where n requests run all the time: a
 // step for each token, and the prompts of those that come meanwhile, one for each
-// that goes.
-func paceOf(p *profile.Profile, e engine.Config, mean request, n int) float64 {
+// that goes. Neighbours load the host by so much.
+func paceOf(p *profile.Profile, e engine.Config, mean request, n int, neighbours float64) float64 {
 	context := int(float64(n) * (mean.prompt + mean.output/2))
-	prefill := p.Prefill(int(mean.prompt), 0) / mean.output
+	prefill := p.Prefill(int(mean.prompt), neighbours) / mean.output
 	if e.Scheduler == engine.ChunkedPrefill && n > 1 {
 		// The others' prompts are computed together with the tokens, not in between.
 		tokens := float64(n) + float64(n-1)*mean.prompt/mean.output
-		ms, _ := p.Time(int(math.Ceil(tokens)), n, context, 0)
+		ms, _ := p.Time(int(math.Ceil(tokens)), n, context, neighbours)
 		return ms + prefill + float64(n-1)*p.Prompt/mean.output
 	}
-	ms, _ := p.Time(n, n, context, 0)
+	ms, _ := p.Time(n, n, context, neighbours)
 	return ms + float64(n)*prefill
 }
 
@@ -184,6 +193,38 @@ func (s *Scenario) HostTime() func(replica, tokens int) time.Duration {
 	}
 }
 
+// work returns what replicas do for requests of each task's mean lengths, by their profiles.
+func (s *Scenario) work() layouts.Work {
+	x := s.expected()
+	of := func(replica, task int, neighbours float64) Capacity {
+		t, p := &s.Tasks[task], x.profiles[replica]
+		prompt, output := s.Workload.Of(t.Name)
+		mean, deadline := request{max(1, prompt.Expected()), max(1, output.Expected())}, float64(longestDeadline)
+		if !t.Unpaced() {
+			deadline = s.PaceMS(t)
+		}
+		if p.Batches != nil {
+			mix := make([]float64, len(s.Tasks))
+			mix[task] = 1
+			c := s.batchCapacity(p, mix, mean, deadline/p.Interference(neighbours))
+			c.Rate /= p.Interference(neighbours)
+			return c
+		}
+		return capacityNext(p, s.Engine, x.tokens[replica], mean, deadline, neighbours)
+	}
+	return layouts.Work{
+		Rate: func(replica, task int, neighbours float64) float64 { return of(replica, task, neighbours).Rate },
+		Duty: func(replica int) (most float64) {
+			for task := range s.Tasks {
+				n := max(1, of(replica, task, 0).Batch)
+				_, duty := x.profiles[replica].Step(n, n, int(float64(n)*(x.mean.prompt+x.mean.output/2)), 0)
+				most = max(most, duty)
+			}
+			return most
+		},
+	}
+}
+
 // Combination is a variant of a model with modalities, as a replica of it runs on a host.
 type Combination struct {
 	Variant    string
@@ -241,4 +282,62 @@ func (s *Scenario) Busy(l *fleet.Ledger) *signals.Busy {
 		o.AtOnce = append(o.AtOnce, slots)
 	}
 	return signals.NewBusy(l, o)
+}
+
+// layouts reports hosts that have no layouts, or too many, or start with replicas up that are none of them.
+func (c *checker) layouts(x *placing.Section, at string) {
+	if len(c.faults) > 0 {
+		return // what is wrong elsewhere may be why
+	}
+	t, err := c.s.newTable(0)
+	if err != nil {
+		return
+	}
+	for h := range t.Hosts {
+		list, err := layouts.List(t, h, c.s.layoutLimits(t, x))
+		c.judgeIf(err != nil, at, "%v", err)
+		if text := layouts.Misfit(t, list); err == nil && text != "" {
+			c.judge(at, "host %s starts with %s; want the replicas of a layout up, and the others with state: warm or cold", t.Hosts[h].Name, text)
+		}
+	}
+}
+
+func (s *Scenario) layoutLimits(t *fleet.Table, x *placing.Section) layouts.Limits {
+	places := s.placedReplicas()
+	return layouts.Limits{
+		Decided: func(r int) bool { return !places[r].second && places[r].worker == 0 },
+		Pinned: func(r int) bool {
+			return slices.Contains(x.Pinned, t.Replicas[r].Name) || slices.Contains(x.Pinned, t.Variants[t.Replicas[r].Variant].Name)
+		},
+	}
+}
+
+// Placing returns how the layouts of hosts are decided; ok is false where they are not.
+func (s *Scenario) Placing(t *fleet.Table) (o layouts.Options, ok bool) {
+	x := Of[placing.Section](s)
+	if !x.On() || s.alone {
+		return o, false
+	}
+	o = x.Options()
+	places := s.placedReplicas()
+	o.Limits = s.layoutLimits(t, x)
+	in := func(state fleet.State) bool {
+		return slices.ContainsFunc(places, func(p placedReplica) bool { return !p.second && p.state == state })
+	}
+	cold := s.Serving.Backend != Upstream && in(fleet.Cold) && !in(fleet.Warm)
+	o.Rest = func(r int) fleet.State {
+		if cold {
+			return fleet.Cold
+		}
+		if d, err := agents.DialectNamed(s.upstream(places[r]).Lifecycle); err == nil && d != nil && d.Refuses(agents.Order{Verb: control.Sleep, Level: 1}) != nil {
+			return fleet.Cold
+		}
+		return fleet.Warm
+	}
+	o.Work, o.Shares = s.work(), s.Workload.Mix.Shares(t.Tasks)
+	for i := range t.Tasks {
+		prompt, output := s.Workload.Of(t.Tasks[i].Name)
+		o.Tokens = append(o.Tokens, layouts.Tokens{Prompt: prompt.Expected(), Output: output.Expected()})
+	}
+	return o, true
 }

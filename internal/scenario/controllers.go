@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"gearshift/env"
+	"gearshift/internal/scenario/placing"
 	"gearshift/router/control"
 	"gearshift/router/failover"
 	"gearshift/router/fleet"
 	"gearshift/router/health"
 	"gearshift/router/lifecycle"
 	"gearshift/router/placement/bands"
+	"gearshift/router/placement/layouts"
 	"gearshift/router/placement/replicas"
 	"gearshift/router/rollout"
 	"gearshift/router/signals"
@@ -21,14 +23,17 @@ import (
 )
 
 // Controlled reports whether the file has controllers that change which replicas are up while it serves: failover,
-// changes of version, rebalancing, or counts of replicas. They act on the fleet in simulations too, unless one variant stands alone.
+// changes of version, rebalancing, counts of replicas, or layouts of hosts. They act on the fleet in simulations too, unless one variant stands alone.
 func (s *Scenario) Controlled() bool {
 	_, moves := s.Rebalancing()
-	return !s.alone && (s.failing || s.rolling || moves || Of[Counts](s).Period > 0 || s.Wakes())
+	return !s.alone && (s.failing || s.rolling || moves || Of[Counts](s).Period > 0 || s.Wakes() || Of[placing.Section](s).On())
 }
 
 // Wakes reports whether replicas are woken or loaded as requests are held for them.
 func (s *Scenario) Wakes() bool { return s.Serving.Server.Hold.For > 0 }
+
+// Waking reports whether a controller does just that. Where layouts of hosts are decided, theirs does.
+func (s *Scenario) Waking() bool { return s.Wakes() && !Of[placing.Section](s).On() }
 
 // controllers make those of a simulated fleet: the lifecycle's, and where they are asked for those of health, and
 // of the file's sections.
@@ -130,10 +135,19 @@ func (x controllers) sections(w env.ControlAccess, life *lifecycle.Controller, m
 		r.Claim(life.Claim)
 		list = append(list, counts{r})
 	}
-	if x.Wakes() {
+	if x.Waking() {
 		r := lifecycle.NewWaker(w.Ledger, e)
 		r.Claim(life.Claim)
 		list = append(list, wakes{r})
+	}
+	if o, on := x.Placing(w.Ledger.Table()); on {
+		o.Takes = w.Takes
+		p, err := layouts.New(o, w.Ledger, busy, e)
+		if err != nil {
+			return nil, err
+		}
+		p.Claim(life.Claim)
+		list = append(list, placed{p})
 	}
 	return list, err
 }
@@ -178,7 +192,7 @@ func (t *timeline) carryOut(o order, now time.Duration) error {
 	return t.versions.Roll(t.versions.Index(name), version, now)
 }
 
-// failures, versions, moves and counts count what they do. Versions and moves follow how requests end.
+// failures, versions, moves, counts and placed count what they do. Versions and moves follow how requests end.
 type (
 	failures struct {
 		*failover.Replicas
@@ -188,6 +202,7 @@ type (
 	moves    struct{ *bands.Replicas }
 	counts   struct{ *replicas.Replicas }
 	wakes    struct{ *lifecycle.Waker }
+	placed   struct{ *layouts.Controller }
 )
 
 // Registered implements [env.Registrar].
@@ -230,6 +245,12 @@ func (c counts) Counts() []env.Count {
 // Counts implements [env.Counter].
 func (w wakes) Counts() []env.Count {
 	return []env.Count{{Name: "replicas woken for held requests", N: w.Wakes()}}
+}
+
+// Counts implements [env.Counter].
+func (p placed) Counts() []env.Count {
+	changes, failed := p.Ended()
+	return []env.Count{{Name: "layouts changed", N: changes}, {Name: "changes failed", N: failed}}
 }
 
 // Ended implements [env.Watcher].

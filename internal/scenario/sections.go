@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"gearshift/internal/scenario/placing"
 	"gearshift/router/fleet"
 	"gearshift/router/placement/bands"
 	"gearshift/router/placement/replicas"
@@ -17,7 +18,7 @@ import (
 
 // sections returns the registered parts of the file, in the order in which they are judged.
 func sections() []registered {
-	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), holdSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), countsSection(), rolloutSection(), tailSection(), tiersSection(), streamsSection(), qualitySection()}
+	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), holdSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), countsSection(), placementSection(), rolloutSection(), tailSection(), tiersSection(), streamsSection(), qualitySection()}
 }
 
 // evaluationSection describes how policies are judged.
@@ -249,6 +250,37 @@ func (s *Scenario) Counts(t *fleet.Table) (list []replicas.Counted, period time.
 		}})
 	}
 	return list, x.Period
+}
+
+// placementSection sets which replicas of a host are up together.
+func placementSection() registered {
+	return section[placing.Section]{key: "serving.placement", initial: placing.Initial, check: (*checker).placement}
+}
+
+func (c *checker) placement(x *placing.Section) {
+	const key = "serving.placement"
+	x.Judge(func(at, format string, args ...any) { c.judge(child(key, at), format, args...) })
+	rule := child(key, "rule")
+	if !x.On() || !c.sound("serving") || !c.sound("replicas") || !c.sound("hosts") || !c.knownVariants() || !c.knownTasks() {
+		return
+	}
+	s := c.s
+	c.judgeIf(s.Serving.Backend == ONNX, rule, "the models of backend: %s stay as they are; want backend: %s, and engines that load or sleep", ONNX, Upstream)
+	c.judgeIf(s.Serving.Backend == Upstream && !slices.ContainsFunc(s.listedReplicas(), func(p placedReplica) bool { return s.upstream(p).Lifecycle != "" }), rule,
+		"loads and unloads replicas, and no engine does that; want serving.upstreams with a lifecycle, one of %s", strings.Join(agents.Dialects(), ", "))
+	c.judgeIf(Of[Rebalancing](s).Period > 0, rule, "decides which replicas of a host are up, and serving.rebalancing does so too; want one of the two")
+	c.judgeIf(Of[Counts](s).Period > 0, rule, "decides which replicas of a host are up, and serving.replicas does so too; want one of the two")
+	known := s.variantNames()
+	for _, p := range s.listedReplicas() {
+		c.judgeIf(p.worker > 0, rule, "is of engines of one variant each, and model %q has several; want no placement, or variants of their own", s.Replicas[p.placement].Model)
+		if p.host >= 0 {
+			known = append(known, s.replicaName(p))
+		}
+	}
+	for i, name := range x.Pinned {
+		c.judgeIf(!slices.Contains(known, name), item(child(key, "pinned"), i), "unknown replica or variant %q; %s", name, hint(name, known))
+	}
+	c.layouts(x, rule)
 }
 
 // Tail is what the page and the metrics hold the busiest hosts against.

@@ -81,7 +81,7 @@ func (s *Scenario) serviceMS(task, variant, host int) float64 {
 	}
 	prompt, output := s.Workload.Of(s.Tasks[task].Name)
 	mean := request{max(1, prompt.Expected()), max(1, output.Expected())}
-	return paceOf(p, s.Engine, mean, 1) * mean.output
+	return paceOf(p, s.Engine, mean, 1, 0) * mean.output
 }
 
 // workMS returns what a request of the task takes of a host's compute, in ms, on the host where that is most; a

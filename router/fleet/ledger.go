@@ -63,6 +63,8 @@ type Ledger struct {
 	failed   []bool
 	drained  []bool
 	rate     rateEstimator
+	arrived  uint64
+	begun    []uint64 // requests begun, by task
 	declared float64
 	routers  float64 // that share the fleet; 0 is one
 	slots    []slot
@@ -100,6 +102,7 @@ func NewLedger(t *Table) *Ledger {
 		tightest: make([]time.Duration, len(t.Replicas)),
 		last:     make([]uint64, len(t.Hosts)),
 		recent:   newRecent(t),
+		begun:    make([]uint64, len(t.Tasks)),
 
 		placement: newPlacement(t),
 	}
@@ -117,7 +120,16 @@ func (l *Ledger) Table() *Table { return l.table }
 func (l *Ledger) Arrive(now time.Duration) {
 	l.mu.Lock()
 	l.rate.arrive(now)
+	l.arrived++
 	l.mu.Unlock()
+}
+
+// Arrivals appends the requests that have been begun of each task to begun. It returns how many have arrived, those
+// that were refused included, and the rate that is declared; 0 if none is.
+func (l *Ledger) Arrivals(begun []uint64) (tasks []uint64, arrived uint64, declared float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append(begun, l.begun...), l.arrived, l.declared
 }
 
 // DeclareRate replaces the estimated arrival rate by a known one, in requests per second, as
@@ -243,6 +255,7 @@ func (l *Ledger) Begin(replica, task int) (Lease, bool) {
 func (l *Ledger) count(x Lease, ok bool, task int) (Lease, bool) {
 	if ok {
 		x.number = l.recent.begin(task, l.table.Replicas[l.slots[x.slot].replica].Variant)
+		l.begun[task]++
 	}
 	return x, ok
 }

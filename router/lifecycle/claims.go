@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"slices"
+	"time"
 
 	"gearshift/router/control"
 	"gearshift/router/fleet"
@@ -32,6 +33,8 @@ func (r Rank) String() string { return rankNames[r] }
 type Want struct {
 	Replica int
 	State   fleet.State
+	// Drain, if not zero, is how long the replica's requests may take to end; see [Order.DrainTimeout].
+	Drain time.Duration
 }
 
 // Claims are what the controllers of a rank want, and what they hold.
@@ -120,7 +123,7 @@ func (k *Claims) Act(a control.Action) error {
 	if a.Verb != control.Load && a.Verb != control.Unload {
 		return nil
 	}
-	_, err := k.Propose(Want{a.Replica, a.Verb.State()})
+	_, err := k.Propose(Want{Replica: a.Replica, State: a.Verb.State()})
 	return err
 }
 

@@ -189,7 +189,7 @@ func (c *Controller) pursue(o *open) (over bool, err error, given bool) {
 		return true, err, false
 	}
 	o.on = i
-	c.order(i, o.State, Order{}, o.claims.rank)
+	c.order(i, o.State, Order{DrainTimeout: o.Drain}, o.claims.rank)
 	return false, nil, true
 }
 

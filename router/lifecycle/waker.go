@@ -76,7 +76,7 @@ func (w *Waker) wake(variant int) bool {
 			if w.ledger.State(i) != from || w.now < w.retry[i] || !w.engines.Driven(i) || !w.claims.Idle(i) || w.claims.Taken(i) || !w.claims.Fits(i) {
 				continue
 			}
-			_, err := w.claims.Propose(Want{i, fleet.Up})
+			_, err := w.claims.Propose(Want{Replica: i, State: fleet.Up})
 			w.engines.Ordered(control.Action{Verb: verbFrom[from], Replica: i}, err)
 			if err == nil {
 				w.wakes++

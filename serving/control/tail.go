@@ -20,6 +20,8 @@ type TailOptions struct {
 	// Moves are replicas that are being moved, Versions those of models, and Counts those of replicas, to be shown
 	// with the hosts. Nil is none.
 	Moves, Versions, Counts func() any
+	// Placement is the layouts of hosts, likewise.
+	Placement func() any
 }
 
 // Tail shows how busy the busiest hosts are, by the requests that they have answered. Requests are

@@ -15,6 +15,7 @@ import (
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/router/placement/bands"
+	"gearshift/router/placement/layouts"
 	changes "gearshift/router/rollout"
 	"gearshift/router/signals"
 	"gearshift/router/tiers"
@@ -78,11 +79,21 @@ func newServer(t *testing.T) *serving.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rule, err := layouts.Parse("worth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	placed, err := control.NewPlacement(control.PlacementOptions{Ledger: ledger, Busy: use, Layouts: layouts.Options{Rule: rule, Shares: []float64{1}, Work: layouts.Work{
+		Rate: func(int, int, float64) float64 { return 1 }, Duty: func(int) float64 { return 0 },
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := config.Default()
 	c.Metrics, c.Gauges.Interval, c.Health.ProbeModels = config.MetricsOpen, 0, false
 	s, err := serving.New(serving.Options{
 		Config: c, Busy: use, Router: core, AdminToken: "a-token-of-enough-characters", Backends: []serving.Backend{{Transport: absent{}}, {Transport: absent{}}},
-		Modules: []serving.Module{busy, moves, versions, divides},
+		Modules: []serving.Module{busy, moves, versions, divides, placed},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +110,7 @@ func TestMetrics(t *testing.T) {
 	var text strings.Builder
 	for line := range strings.Lines(w.Body.String()) {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		for _, of := range []string{"gearshift_tail_", "gearshift_tier_", "gearshift_rebalancing_", "gearshift_rollout_"} {
+		for _, of := range []string{"gearshift_tail_", "gearshift_tier_", "gearshift_rebalancing_", "gearshift_rollout_", "gearshift_placement_"} {
 			if strings.HasPrefix(name, of) {
 				fmt.Fprintln(&text, name, "0")
 			}

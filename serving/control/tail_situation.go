@@ -36,10 +36,11 @@ type TailSituation struct {
 	Hosts []TailHost `json:"hosts"`
 	// History is of the last 15 minutes, the earliest first.
 	History []TailPoint `json:"history"`
-	// Moves, Versions and Counts are left out where there are none.
-	Moves    any `json:"moves,omitempty"`
-	Versions any `json:"versions,omitempty"`
-	Counts   any `json:"counts,omitempty"`
+	// Moves, Versions, Counts and Placement are left out where there are none.
+	Moves     any `json:"moves,omitempty"`
+	Versions  any `json:"versions,omitempty"`
+	Counts    any `json:"counts,omitempty"`
+	Placement any `json:"placement,omitempty"`
 }
 
 // TailHost is one with the replicas that are loaded there.
@@ -69,6 +70,9 @@ func (m *Tail) Situation() TailSituation {
 	}
 	if m.options.Counts != nil {
 		s.Counts = m.options.Counts()
+	}
+	if m.options.Placement != nil {
+		s.Placement = m.options.Placement()
 	}
 	return s
 }

@@ -36,11 +36,13 @@ type Situation struct {
 	Held []int
 	// Hosts lists the hosts of the table.
 	Hosts []HostState
-	// Worth is the utility per second of the fleet as it is, by a fluid estimate of the forecast.
-	Worth float64
+	// Worth is the utility per second of the fleet as it is, by a fluid estimate for Valued requests per second: the
+	// forecast and some headroom.
+	Worth, Valued float64
 }
 
-// HostState describes how a host of the table stands. Layouts, Worth, Takes and Barred have an element for each layout.
+// HostState describes how a host of the table stands. Layouts, Worth, Capacity, Quality, Takes and Barred have an
+// element for each layout.
 type HostState struct {
 	// Busy is the share of it that was in use lately.
 	Busy float64
@@ -53,6 +55,9 @@ type HostState struct {
 	Moving bool
 	// Worth is the utility per second of the fleet with the host in the layout and all others as they are.
 	Worth []float64
+	// Capacity is the requests per second that the host answers in time in the layout, all replicas busy, and Quality
+	// is the mean utility of a request that the best size of the layout answers in time.
+	Capacity, Quality []float64
 	// Takes is how long the host takes to get there, not counting requests that have to end first.
 	Takes []time.Duration
 	// Barred is why the host cannot be brought into the layout now; empty if it can. A change to it is refused.
@@ -74,4 +79,14 @@ func None(reason string) Change { return Change{Host: -1, Reason: reason} }
 // load. It must return the same for the same sequence of situations, and is not safe for concurrent use.
 type Chooser interface {
 	Choose(s *Situation) Change
+}
+
+// has reports whether the replica is up in the layout.
+func (l *Layout) has(replica int) bool {
+	for _, r := range l.Up {
+		if r == replica {
+			return true
+		}
+	}
+	return false
 }

@@ -1,5 +1,5 @@
-// The busiest hosts: how busy they are, what capacity that asks for, what is being moved, and the
-// versions that change.
+// The busiest hosts: how busy they are, what capacity that asks for, what is being moved, the layouts
+// of hosts, and the versions that change.
 
 import { $, attr, el, order, table, text } from './dom.js';
 import { duration, percent, plural } from './format.js';
@@ -56,8 +56,26 @@ function versions(list, give) {
   $('versions-panel').replaceChildren(...table('Versions', ['Model', 'Version', 'State', 'Waited', 'More', 'Orders'], list.map((v) => version(v, give))));
 }
 
+let placed = ''; // what the table of placement shows
+
+function placement(now) {
+  $('placement').hidden = !now;
+  if (!now) return;
+  text($('placement-note'), `${now.shadow ? 'shadow: ' : ''}${now.reason}; ${plural(now.changes, 'change')} so far`);
+  const is = JSON.stringify([now.hosts.map((h) => [h.layout, h.changing, h.failure]), now.replicas]);
+  if (is === placed) return;
+  placed = is;
+  const rows = now.replicas.map((r) => {
+    const host = now.hosts.find((h) => r.name.endsWith(`@${h.name}`));
+    return el('tr', { 'data-replica': r.name }, el('th', { scope: 'row' }, r.name), el('td', {}, r.up ? 'up' : 'not up'),
+      el('td', { class: host?.failure ? 'warn' : null }, [host?.failure, r.why].filter(Boolean).join('; ') || '–'));
+  });
+  $('placement-panel').replaceChildren(...table('Placement', ['Replica', 'Wanted', 'Why'], rows));
+}
+
 export function tail({ tail: now, now_ms: nowMS, status }, give) {
   versions(now?.versions ?? [], give);
+  placement(now?.placement);
   const counts = (now?.counts ?? []).map((c) => `; of ${c.variant} ${plural(c.up, 'replica')} up, ${c.wanted} wanted`);
   const shown = Boolean(now) && now.hosts.length > 1 && now.history.length > 0;
   $('tail').hidden = !shown;
