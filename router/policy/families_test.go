@@ -51,7 +51,7 @@ func TestFamilies(t *testing.T) {
 			t.Errorf("%s: no corner of the grid is a rule", f.Name)
 		}
 	}
-	want := []string{"threshold", "task-threshold", "slackfit:f", "slackfit:f,k", "least-work:b,w", "priced:l,s,o,u,b", "task-aware:f,g,k,h,b", "budget:s,c,f,g,k,h,b", "universal:s,o,u,b"}
+	want := []string{"threshold", "task-threshold", "slackfit:f", "slackfit:f,k", "least-work:b,w", "priced:l,s,o,u,b", "task-aware:f,g,k,h,b", "budget:s,c,f,g,k,h,b", "universal:s,n,o,u,b"}
 	if !slices.Equal(names, want) {
 		t.Errorf("families %v, want %v", names, want)
 	}

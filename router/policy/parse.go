@@ -11,7 +11,7 @@ import (
 
 // RuleForms are the references that Parse understands, for error messages.
 const RuleForms = "static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], " +
-	"least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b], budget[:s,c,f,g,k,h,b] or universal[:s,o,u,b]"
+	"least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b], budget[:s,c,f,g,k,h,b] or universal[:s,n,o,u,b]"
 
 // kinds are the words before the colon.
 var kinds = []string{"static", "threshold", "task-threshold", "slackfit", "least-work", "priced", "task-aware", "budget", "universal"}

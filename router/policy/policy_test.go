@@ -73,7 +73,7 @@ func TestConformance(t *testing.T) {
 			"static:opt-125m", "static:opt-1.3b", "static:opt-6.7b", "threshold", "threshold:16,100",
 			"task-threshold", "task-threshold:8,100/2,60/1,2/90,91", "slackfit", "slackfit:0.5", "slackfit:0.93,0.8",
 			"least-work", "least-work:2,0.1", "priced", "priced:2,0.1,0.5,0.3,0", "task-aware", "task-aware:0.95,0.2,0.8,1,0",
-			"budget", "budget:0.04,0.5,0.95,0.2,0.8,1,0", "universal", "universal:0.1,2,0.1,0",
+			"budget", "budget:0.04,0.5,0.95,0.2,0.8,1,0", "universal", "universal:0.1,0.05,2,0.1,0",
 		} {
 			t.Run(ref, func(t *testing.T) { conformance.Policy(t, table, parse(t, ref, table)) })
 		}
@@ -100,8 +100,8 @@ func TestParse(t *testing.T) {
 		"task-aware:0.97,0":               "task-aware:0.97,0,1,1,0.5",
 		"budget":                          "budget:0.01,1,1,0.08,1,1,0.5",
 		"budget:0.02,0,0.97":              "budget:0.02,0,0.97,0.08,1,1,0.5",
-		"universal":                       "universal:0.05,1,0.1,0.5",
-		"universal:0.1":                   "universal:0.1,1,0.1,0.5",
+		"universal":                       "universal:0.06,0.03,0.7,0.1,0.35",
+		"universal:0.1":                   "universal:0.1,0.03,0.7,0.1,0.35",
 	} {
 		rule := parse(t, ref, table)
 		if rule.Name() != name || parse(t, rule.Name(), table).Name() != name {
@@ -116,11 +116,11 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	table := conformance.Fleet(0)
 	for ref, want := range map[string]string{
-		"round-robin":                    `cannot use policy "round-robin": no such rule; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b], budget[:s,c,f,g,k,h,b] or universal[:s,o,u,b]`,
-		"":                               `cannot use policy "": no such rule; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b], budget[:s,c,f,g,k,h,b] or universal[:s,o,u,b]`,
+		"round-robin":                    `cannot use policy "round-robin": no such rule; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b], budget[:s,c,f,g,k,h,b] or universal[:s,n,o,u,b]`,
+		"":                               `cannot use policy "": no such rule; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b], budget[:s,c,f,g,k,h,b] or universal[:s,n,o,u,b]`,
 		"static":                         `cannot use policy "static": no variant ""; the variants are opt-125m, opt-1.3b, opt-6.7b`,
 		"static:opt-30b":                 `cannot use policy "static:opt-30b": no variant "opt-30b"; the variants are opt-125m, opt-1.3b, opt-6.7b`,
-		"threshold:":                     `cannot use policy "threshold:": nothing follows the colon; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b], budget[:s,c,f,g,k,h,b] or universal[:s,o,u,b]`,
+		"threshold:":                     `cannot use policy "threshold:": nothing follows the colon; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b], budget[:s,c,f,g,k,h,b] or universal[:s,n,o,u,b]`,
 		"threshold:8":                    `cannot use policy "threshold:8": a threshold policy for 3 variants takes 2 limits, not 1`,
 		"threshold:8,x":                  `cannot use policy "threshold:8,x": "x" is not a whole number; want threshold:a,b`,
 		"threshold:100,8":                `cannot use policy "threshold:100,8": the limits of a threshold policy must be positive and ascend`,
@@ -136,7 +136,7 @@ func TestParseErrors(t *testing.T) {
 		"priced:1,":                      `cannot use policy "priced:1,": "" is not a number; want priced:l,s,o,u,b`,
 		"priced:1,0":                     `cannot use policy "priced:1,0": the spread of a priced-latency policy is in (0, 10], not 0`,
 		"task-aware:NaN":                 `cannot use policy "task-aware:NaN": the factor of a task-aware policy is in (0, 10], not NaN`,
-		"universal:0":                    `cannot use policy "universal:0": the spread of a universal policy is in (0, 10], not 0`,
+		"universal:0,0":                  `cannot use policy "universal:0,0": the least spread of a universal policy is in (0, 10], not 0`,
 		"budget:2":                       `cannot use policy "budget:2": the share of the peak to spend of a budget policy is in [0, 1], not 2`,
 		"task-threshold:8,100":           `cannot use policy "task-threshold:8,100": a task-threshold policy for 4 tasks takes as many ladders, not 1`,
 		"task-threshold:1,2/1/1,2/1,2":   `cannot use policy "task-threshold:1,2/1/1,2/1,2": task "copa": a threshold policy for 3 variants takes 2 limits, not 1`,

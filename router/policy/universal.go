@@ -22,19 +22,21 @@ import (
 // of the batch it joins, with the prompts of those that replace the others there. If its output is of
 // geometric length with mean L, it keeps the deadline d per token with probability
 //
-//	P(in time) = exp(−w / ((d − t)·L)) / (1 + exp((t/d − 1) / s))
+//	P(in time) = exp(−w / ((d − t)·L)) / (1 + exp((t/d − 1) / (n + s·more/d)))
 //
-// Short outputs cannot make up for w, and s allows for loads that change; near the deadline a
-// smooth function replaces d − t. A soft deadline counts as a later, hard one that earns as much.
+// Short outputs cannot make up for w. Loads change, and with them what of t is more than a request
+// takes alone, while n is left of it; near the deadline a smooth function replaces d − t. A soft
+// deadline counts as a later, hard one that earns as much.
 //
 // Where the request runs for a part of another's life, it slows that one by the same part. Smaller
 // variants on the host are taken to be as busy as they will be, with b as in [TaskAware].
 type Universal struct {
 	predictor
-	spread, others, looseness float64 // s, o, u
+	spread, near, others, looseness float64 // s, n, o, u
 
 	tasks    []expected
 	stall    [][]float64 // ms of a mean prompt, by replica and task
+	least    []float64   // ms per token of a request alone, by replica
 	variants int
 	named
 }
@@ -49,14 +51,16 @@ type expected struct {
 var universalForm = form{
 	kind: "universal", rule: "a universal policy",
 	parameters: []parameter{
-		{letter: "s", name: "spread", standard: 0.05, most: 10, open: true,
-			grid: []float64{0.01, 0.02, 0.05, 0.1, 0.2}},
-		{letter: "o", name: "weight of others", standard: 1, most: 1000,
-			grid: []float64{0, 0.5, 1, 1.5, 2}},
+		{letter: "s", name: "spread", standard: 0.06, most: 10,
+			grid: []float64{0, 0.03, 0.06, 0.1, 0.2}},
+		{letter: "n", name: "least spread", standard: 0.03, most: 10, open: true,
+			grid: []float64{0.005, 0.01, 0.03, 0.06, 0.1}},
+		{letter: "o", name: "weight of others", standard: 0.7, most: 1000,
+			grid: []float64{0, 0.35, 0.7, 1, 1.5}},
 		{letter: "u", name: "spread of KV use", standard: 0.1, most: 10, open: true,
 			grid: []float64{0.02, 0.05, 0.1, 0.2, 0.4}},
-		{letter: "b", name: "foresight", standard: 0.5, most: 100,
-			grid: []float64{0, 0.5, 1, 2}},
+		{letter: "b", name: "foresight", standard: 0.35, most: 100,
+			grid: []float64{0, 0.15, 0.35, 0.7, 1.5}},
 	},
 }
 
@@ -66,10 +70,10 @@ func newUniversal(m *Maker, values []float64) (Rule, error) {
 		return nil, err
 	}
 	p := &Universal{
-		predictor: predictor, spread: values[0], others: values[1], looseness: values[2],
+		predictor: predictor, spread: values[0], near: values[1], others: values[2], looseness: values[3],
 		variants: len(m.Table.Variants), named: named(universalForm.name(values)),
 	}
-	p.foresee(m.Table, values[3])
+	p.foresee(m.Table, values[4])
 	for i := range m.Table.Tasks {
 		p.tasks = append(p.tasks, expect(m, i))
 	}
@@ -79,6 +83,7 @@ func newUniversal(m *Maker, values []float64) (Rule, error) {
 			stall[t] = p.profiles[i].Prefill(int(p.tasks[t].prompt), 0)
 		}
 		p.stall = append(p.stall, stall)
+		p.least = append(p.least, p.predictor.step(i, 1, 0))
 	}
 	return p, nil
 }
@@ -130,29 +135,31 @@ func (p *Universal) Decide(v *fleet.View, r *fleet.Request, scratch []float32) i
 	return -1
 }
 
-// Place implements router.Placer. Of equals, the first in the table.
+// Place implements router.Placer. Of equals, the first in the table. Since others can only lose by a
+// request, their losses are not reckoned where it would earn less than elsewhere by itself.
 func (p *Universal) Place(v *fleet.View, r *fleet.Request, _ []float32) int {
-	best, highest := -1, math.Inf(-1)
-	p.each(v, r, func(replica int, value float64) {
-		if best < 0 || value > highest {
-			best, highest = replica, value
-		}
-	})
-	return best
-}
-
-// each values the available replicas for the request.
-func (p *Universal) each(v *fleet.View, r *fleet.Request, f func(replica int, value float64)) {
 	var room [8]occupancy // more replicas on one host would allocate
+	best, highest := -1, math.Inf(-1)
 	rate := v.RecentRate()
 	for _, h := range v.Hosts() {
 		on := p.occupancies(room[:0], v, h, rate)
-		for k := range on {
-			if v.Available(on[k].replica) {
-				f(on[k].replica, p.worth(v, r, on, k))
+		for k := len(on) - 1; k >= 0; k-- {
+			i := on[k].replica
+			if !v.Available(i) {
+				continue
+			}
+			j := p.join(v, r, on, k)
+			value := p.earns(v, r, on, &j)
+			if best >= 0 && value < highest {
+				continue
+			}
+			value -= p.others * p.lost(v, on, &j)
+			if best < 0 || value > highest || value == highest && i < best {
+				best, highest = i, value
 			}
 		}
 	}
+	return best
 }
 
 // Explain implements router.Explainer: of each variant the value of its best available replica, NaN
@@ -162,11 +169,21 @@ func (p *Universal) Explain(v *fleet.View, r *fleet.Request, scratch []float32) 
 	for m := range values {
 		values[m] = float32(math.NaN())
 	}
-	p.each(v, r, func(replica int, value float64) {
-		if m := v.Table.Replicas[replica].Variant; !(values[m] >= float32(value)) {
-			values[m] = float32(value)
+	var room [8]occupancy
+	rate := v.RecentRate()
+	for _, h := range v.Hosts() {
+		on := p.occupancies(room[:0], v, h, rate)
+		for k := range on {
+			if !v.Available(on[k].replica) {
+				continue
+			}
+			j := p.join(v, r, on, k)
+			value := float32(p.earns(v, r, on, &j) - p.others*p.lost(v, on, &j))
+			if m := on[k].variant; !(values[m] >= value) {
+				values[m] = value
+			}
 		}
-	})
+	}
 	return values, byGain
 }
 

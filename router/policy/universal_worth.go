@@ -15,7 +15,8 @@ type occupancy struct {
 	times            float64 // by which the requests counted by task are multiplied; 0: none is
 	output           float64 // tokens that its requests are expected to have in all
 	stalls           float64 // ms of each step, for the prompts of those that replace its requests
-	earns            float64 // what its requests are expected to earn
+	beside           float64 // duty of the others on the host at present
+	earns            float64 // what its requests are expected to earn, NaN until that is asked for
 }
 
 // occupancies appends the replicas of the host.
@@ -32,9 +33,7 @@ func (p *Universal) occupancies(list []occupancy, v *fleet.View, host int, rate 
 		list = append(list, s)
 	}
 	for k := range list {
-		if s := &list[k]; s.batch.requests > 0 {
-			s.earns = p.earned(v, s, s.runs(), duties-s.now, slowing{})
-		}
+		list[k].beside, list[k].earns = duties-list[k].now, math.NaN()
 	}
 	return list
 }
@@ -126,38 +125,61 @@ func (p *Universal) earned(v *fleet.View, s *occupancy, b filling, neighbours fl
 			}
 			slowed += x.by * x.lasts / (x.lasts + its)
 		}
-		in := p.inTime(slowed, wait+p.stall[s.replica][t]*longer, e.output, e.deadline)
+		in := p.inTime(s, slowed, wait+p.stall[s.replica][t]*longer, e.output, e.deadline)
 		sum += n * task.Weight * task.Quality[s.variant] * in
 	}
 	return sum
 }
 
-// worth is what the request is expected to earn on the k-th replica of a host, less what others lose.
-func (p *Universal) worth(v *fleet.View, r *fleet.Request, on []occupancy, k int) float64 {
-	s, task, e := &on[k], &v.Table.Tasks[r.Task], &p.tasks[r.Task]
-	neighbours := expectedBeside(on, k)
-	joined := s.joinedBy(r, e)
-	step, after := p.step(s, s.batch, neighbours), p.step(s, joined.batch, neighbours)
-	prompt := p.profiles[s.replica].Prefill(r.PromptTokens, neighbours) * s.slow
-	time := after + s.stalls*p.profiles[s.replica].Interference(neighbours)*s.slow
-	deadline := e.deadline
+// joining is a request that joins the k-th replica of a host.
+type joining struct {
+	k, task    int
+	neighbours float64 // duty of the host's other replicas, as it is expected
+	batch      filling // with the request
+	step       float64 // ms, without it
+	slower     float64 // ms by which a step is longer with it
+	time       float64 // ms per token, with the prompts of others in between
+	prompt     float64 // ms
+	output     float64 // tokens
+}
+
+// join returns what follows from the request's joining the k-th replica.
+func (p *Universal) join(v *fleet.View, r *fleet.Request, on []occupancy, k int) joining {
+	s, e := &on[k], &p.tasks[r.Task]
+	j := joining{k: k, task: r.Task, neighbours: expectedBeside(on, k), batch: s.joinedBy(r, e), output: e.output}
+	j.step = p.step(s, s.batch, j.neighbours)
+	after := p.step(s, j.batch.batch, j.neighbours)
+	j.slower = after - j.step
+	j.time = after + s.stalls*p.profiles[s.replica].Interference(j.neighbours)*s.slow
+	j.prompt = p.profiles[s.replica].Prefill(r.PromptTokens, j.neighbours) * s.slow
+	return j
+}
+
+// earns is what the request is expected to earn.
+func (p *Universal) earns(v *fleet.View, r *fleet.Request, on []occupancy, j *joining) float64 {
+	s, task, deadline := &on[j.k], &v.Table.Tasks[r.Task], p.tasks[r.Task].deadline
 	if r.Deadline > 0 {
 		deadline = due(task, r)
 	}
-	in := p.inTime(p.pressed(v, r, s.replica, s.batch, time, neighbours),
-		prompt+step/2+p.waits(v, s, joined, time), e.output, deadline)
-	var lost float64
+	time := p.pressed(v, r, s.replica, s.batch, j.time, j.neighbours)
+	wait := j.prompt + j.step/2 + p.waits(v, s, j.batch, j.time)
+	return task.Weight * v.Table.Quality(r, s.variant) * p.inTime(s, time, wait, j.output, deadline)
+}
+
+// lost is what the requests that run on the host are expected to lose by the request.
+func (p *Universal) lost(v *fleet.View, on []occupancy, j *joining) (sum float64) {
+	s := &on[j.k]
 	if s.batch.requests > 0 {
-		lost = p.earned(v, s, s.runs(), neighbours, slowing{}) -
-			p.earned(v, s, joined, neighbours, slowing{by: after - step, lasts: e.output, stop: prompt})
+		sum = p.earned(v, s, s.runs(), j.neighbours, slowing{}) -
+			p.earned(v, s, j.batch, j.neighbours, slowing{by: j.slower, lasts: j.output, stop: j.prompt})
 	}
-	more := p.duty(s.replica, joined.batch, neighbours) - s.now
-	for j := range on {
-		if j != k && on[j].batch.requests > 0 {
-			lost += p.slows(v, on, j, more, time*e.output)
+	more := p.duty(s.replica, j.batch.batch, j.neighbours) - s.now
+	for k := range on {
+		if k != j.k && on[k].batch.requests > 0 {
+			sum += p.slowed(v, &on[k], more, j.time*j.output)
 		}
 	}
-	return task.Weight*v.Table.Quality(r, s.variant)*in - p.others*lost
+	return sum
 }
 
 // expectedBeside is the duty of the host's replicas other than the k-th, where those of smaller
@@ -175,20 +197,16 @@ func expectedBeside(on []occupancy, k int) (duty float64) {
 	return duty
 }
 
-// slows is what the requests of the j-th replica lose by so much more duty of another for so many ms.
-func (p *Universal) slows(v *fleet.View, on []occupancy, j int, more, ms float64) float64 {
-	s := &on[j]
-	var neighbours float64
-	for k := range on {
-		if k != j {
-			neighbours += on[k].now
-		}
-	}
-	by := p.step(s, s.batch, neighbours+more) - p.step(s, s.batch, neighbours)
+// slowed is what the requests of a replica lose by so much more duty of another for so many ms.
+func (p *Universal) slowed(v *fleet.View, s *occupancy, more, ms float64) float64 {
+	by := p.step(s, s.batch, s.beside+more) - p.step(s, s.batch, s.beside)
 	if by <= 0 {
 		return 0
 	}
-	return s.earns - p.earned(v, s, s.runs(), neighbours, slowing{by: by, lasts: ms, inMS: true})
+	if math.IsNaN(s.earns) {
+		s.earns = p.earned(v, s, s.runs(), s.beside, slowing{})
+	}
+	return s.earns - p.earned(v, s, s.runs(), s.beside, slowing{by: by, lasts: ms, inMS: true})
 }
 
 // waits is how long a request of the batch waits until the KV cache has room, in ms: until the tokens
@@ -210,8 +228,9 @@ func (p *Universal) waits(v *fleet.View, s *occupancy, b filling, time float64) 
 
 // inTime is the probability that a request which waits so many ms for its first token, and then takes
 // so many for each, keeps the deadline per token.
-func (p *Universal) inTime(time, wait, output, deadline float64) float64 {
-	x := (1 - time/deadline) / p.spread
+func (p *Universal) inTime(s *occupancy, time, wait, output, deadline float64) float64 {
+	spread := p.near + p.spread*max(0, time-p.least[s.replica]*s.slow)/deadline
+	x := (1 - time/deadline) / spread
 	switch {
 	case x < -20:
 		return 0
@@ -219,6 +238,6 @@ func (p *Universal) inTime(time, wait, output, deadline float64) float64 {
 		return math.Exp(-wait / ((deadline - time) * output))
 	}
 	e := math.Exp(-x)
-	room := deadline * p.spread * (x + math.Log1p(e))
+	room := deadline * spread * (x + math.Log1p(e))
 	return math.Exp(-wait/(room*output)) / (1 + e)
 }
