@@ -60,9 +60,9 @@ func usual(s *scenario.Scenario) fallback {
 	f := fallback{rule: s.BestRuleFor(s.Training.Objective), why: "the first of evaluation.rules"}
 	switch rules := s.RulesFor(s.Training.Objective); {
 	case len(rules) == 0:
-		f.untuned, f.why = true, "the scenario lists no evaluation.rules; gearshift eval --tune finds some"
+		f = fallback{rule: s.Serving.Fallback, why: "the scenario lists no evaluation.rules; gearshift eval --tune finds some", untuned: true}
 		if !s.Training.Objective.IsZero() {
-			f.why = noRulesFor(s)
+			f.rule, f.why = s.BestRuleFor(s.Training.Objective), noRulesFor(s)
 		}
 	case rules[0] != f.rule:
 		f.why = noRulesFor(s)

@@ -66,7 +66,7 @@ func TestFallback(t *testing.T) {
 	}
 	want(unnamed, "static:small", "the first of evaluation.rules") // no store yet
 	want(parse(rules, "  fallback: threshold:3"), "threshold:3", "serving.fallback")
-	want(parse("", ""), "slackfit", "no evaluation.rules;")
+	want(parse("", ""), "universal", "no evaluation.rules;")
 	bare := parse("", "")
 	bare.Training.Objective, bare.Evaluation.RulesFor = evaluation.NearPeak, nil
 	want(bare, "budget", "no evaluation.rules_for near-peak; gearshift eval --tune --tune-for near-peak finds some")

@@ -174,7 +174,9 @@ func (f *FleetResult) compare(list []entrant, plays []string, scores []evaluatio
 	}
 	rivals := map[string][]evaluation.Score{} // by kind
 	for i, e := range list {
-		rivals[e.Kind] = append(rivals[e.Kind], of[plays[i]])
+		if e.Name != "universal" { // is compared with the rules that it could replace
+			rivals[e.Kind] = append(rivals[e.Kind], of[plays[i]])
+		}
 	}
 	for i, e := range list {
 		own := of[plays[i]]

@@ -53,6 +53,9 @@ func (s *Scenario) leftOut(r *report) {
 	a := &s.assumed
 	if a.fallback = !given("serving.fallback"); a.fallback {
 		s.Serving.Fallback = s.BestRule()
+		if _, asks, _ := s.rule(); len(s.Evaluation.Rules) == 0 && !asks && !s.Serving.Server.Affinity.On() {
+			s.Serving.Fallback = untuned
+		}
 	}
 	a.observation = !given("training.observation")
 	a.load = !given("training.load")
@@ -67,6 +70,11 @@ func (s *Scenario) leftOut(r *report) {
 // usualRule is the best rule of a scenario that lists none.
 const usualRule = "slackfit"
 
+// untuned is the rule that routes where none is listed and no policy is in production: it has no
+// parameters that have to fit the fleet. It chooses replicas itself, so that it is not for scenarios
+// whose balancer asks engines or keeps sessions together, and does not advise policies.
+const untuned = "universal"
+
 // BestRule returns the first of evaluation.rules, which lists the best first; slack-fit where
 // there are none.
 func (s *Scenario) BestRule() string {
@@ -77,7 +85,7 @@ func (s *Scenario) BestRule() string {
 }
 
 // NamesFallback reports whether the file names serving.fallback. Where it does not, that is
-// [Scenario.BestRule].
+// [Scenario.BestRule], or universal of a scenario that lists no rules.
 func (s *Scenario) NamesFallback() bool { return !s.assumed.fallback }
 
 // unnamed are the signs that a name cannot have.

@@ -127,6 +127,22 @@ func TestAssumedForThePapersFleet(t *testing.T) {
 	}
 }
 
+// Where no rule is listed, one that needs no tuning routes, unless the balancer has to choose the replica.
+func TestFallbackWithoutRules(t *testing.T) {
+	for section, want := range map[string]string{
+		"":                                  "universal",
+		"serving: {balancer: least-harm}\n": "universal",
+		"serving: {balancer: prequal}\n":    "slackfit",
+		"serving: {affinity: {header: x-session}}\n":                      "slackfit",
+		"evaluation: {rules: ['threshold:4']}\n":                          "threshold:4",
+		"evaluation: {rules: [priced]}\nserving: {fallback: threshold}\n": "threshold",
+	} {
+		if s := parse(t, least(t, section)); s.Serving.Fallback != want {
+			t.Errorf("%q: falls back to %q, want %q", section, s.Serving.Fallback, want)
+		}
+	}
+}
+
 // Each part stands alone: what is written holds, the rest follows from the fleet.
 func TestPartsOfTrainingLeftOut(t *testing.T) {
 	load := "  load: {min_rate: 1, max_rate: 8, uniform_share: 0.5, min_phase_s: 5, max_phase_s: 20}\n"
