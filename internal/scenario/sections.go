@@ -272,7 +272,7 @@ func (c *checker) placement(x *placing.Section) {
 	c.judgeIf(Of[Counts](s).Period > 0, rule, "decides which replicas of a host are up, and serving.replicas does so too; want one of the two")
 	known := s.variantNames()
 	for _, p := range s.listedReplicas() {
-		c.judgeIf(p.worker > 0, rule, "is of engines of one variant each, and model %q has several; want no placement, or variants of their own", s.Replicas[p.placement].Model)
+		c.judgeIf(p.worker == 1, rule, "decides on engines of one variant each, and model %q has several in one; want no placement, or models without modalities", s.Replicas[p.placement].Model)
 		if p.host >= 0 {
 			known = append(known, s.replicaName(p))
 		}

@@ -66,7 +66,7 @@ func (l *Linear) Solve(x []float64) (worth float64) {
 			x[j] = l.cells[i*w+l.columns]
 		}
 	}
-	return -l.cells[l.rows*w+l.columns]
+	return 0 - l.cells[l.rows*w+l.columns] // not -0
 }
 
 // best returns the column that adds most for a unit; −1 if none adds anything.
