@@ -42,6 +42,10 @@ type Config struct {
 	// times of its answers, as in a router that serves streams. Several routers do not
 	// estimate it.
 	Declared []*profile.Profile
+	// Uncorrected leaves out how slow replicas are from the views all the same.
+	Uncorrected bool
+	// Doubt has [Environment.Doubted] report what a router would doubt; without Declared it doubts nothing.
+	Doubt bool
 	// Slowdowns, if set, are the perturbations of each host's speed. They are the same in
 	// every episode of a seed, whatever is decided, so that policies can be compared.
 	Slowdowns []engine.Slowdown

@@ -15,6 +15,7 @@ import (
 type driftFeed struct {
 	monitor *drift.Monitor
 	stays   []drift.Stay // by sequence ID
+	doubted bool
 }
 
 // newDriftFeed returns nil where the engines follow the declared profiles, and where there
@@ -27,8 +28,14 @@ func newDriftFeed(c *Config, ledger *fleet.Ledger) *driftFeed {
 		Table: c.Table, Profiles: c.Declared, Sequences: c.Engine.MaxSequences,
 		Chunked: c.Engine.Scheduler == engine.ChunkedPrefill,
 	})
-	m.OnSlow = ledger.SlowDown
-	return &driftFeed{monitor: m}
+	p := &driftFeed{monitor: m}
+	if !c.Uncorrected {
+		m.OnSlow = ledger.SlowDown
+	}
+	if c.Doubt {
+		m.OnDoubt = func(doubted bool) { p.doubted = doubted }
+	}
+	return p
 }
 
 // watch feeds the token times of answers to p from now on, if p is not nil.

@@ -6,6 +6,7 @@ import (
 
 	"gearshift/env"
 	"gearshift/env/envtest"
+	"gearshift/workloads"
 )
 
 // slowdowns is how slow each replica is in the last view of an episode in which both
@@ -77,5 +78,31 @@ func TestContractOfSlowReplicas(t *testing.T) {
 	c.Declared = c.Declared[:1]
 	if _, err := env.New(c); err == nil {
 		t.Error("one declared profile for four replicas passes")
+	}
+}
+
+// Where forecasts do not allow for slow replicas, policies that choose by them are doubted.
+func TestDoubt(t *testing.T) {
+	for name, want := range map[string]bool{"uncorrected": true, "corrected": false, "off": false} {
+		c := slowed(t)
+		c.Open = func(seed uint64) (workloads.Stream, error) { return poisson(seed, 2, 400), nil }
+		c.Doubt, c.Uncorrected = name != "off", name != "corrected"
+		e := make2(t, c)
+		if _, err := e.Reset(1); err != nil {
+			t.Fatal(err)
+		}
+		doubted := false
+		for !doubted {
+			step, err := e.Step(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if doubted = e.Doubted(); step.Terminated {
+				break
+			}
+		}
+		if doubted != want {
+			t.Errorf("%s: doubted is %v", name, doubted)
+		}
 	}
 }

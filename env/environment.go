@@ -125,6 +125,9 @@ func (e *Environment) Arrival() workloads.Arrival { return e.arrival }
 // Reset, which makes a new one.
 func (e *Environment) Simulator() *Simulator { return e.sim }
 
+// Doubted reports whether a router would doubt policies that choose by forecasts, at the moment.
+func (e *Environment) Doubted() bool { return e.sim.drift != nil && e.sim.drift.doubted }
+
 // InFlight returns how many requests are under way, by the ledgers of all routers.
 func (e *Environment) InFlight() int {
 	if e.routers != nil {

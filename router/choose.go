@@ -64,6 +64,12 @@ func (d *Decision) ask(r *fleet.Request) Choice {
 		return Choice{Variant: variant, Replica: replica, Policy: d.policy.name}
 	}
 	choice := Choice{Replica: -1, Fallback: true, Reason: reason}
+	if reason == ReasonDoubted && d.spare.policy != nil {
+		if variant, replica, reason = d.decide(&d.spare, r); reason == "" {
+			choice.Variant, choice.Replica, choice.Policy = variant, replica, d.spare.name
+			return choice
+		}
+	}
 	fallback := &d.policies.fallback
 	if variant, replica, reason = d.decide(fallback, r); reason == "" {
 		choice.Variant, choice.Replica, choice.Policy = variant, replica, fallback.name
@@ -81,6 +87,9 @@ func (d *Decision) ask(r *fleet.Request) Choice {
 func (d *Decision) decide(s *boundPolicy, r *fleet.Request) (variant, replica int, reason string) {
 	if s.policy == nil {
 		return -1, -1, ReasonMissing
+	}
+	if s.doubtable && d.policies.doubted {
+		return -1, -1, ReasonDoubted
 	}
 	defer func() {
 		if value := recover(); value != nil {

@@ -24,6 +24,8 @@ type Config struct {
 	Ledger *fleet.Ledger
 	// Fallback decides whenever the policy cannot.
 	Fallback Policy
+	// Spare, if set, decides instead of the fallback while the policy is doubted; see [Core.Doubt].
+	Spare    Policy
 	Balancer Balancer
 	// Forecaster, if set, fills in the views' forecasts.
 	Forecaster Forecaster
@@ -59,6 +61,7 @@ type rules struct {
 	balancer   Balancer
 	forecaster Forecaster
 	onPanic    func(string, any)
+	spare      boundPolicy
 }
 
 // boundPolicy is a policy that has been matched with the fleet, with what is asked of it
@@ -70,6 +73,7 @@ type boundPolicy struct {
 	panicReported *atomic.Bool // if set, only its first panic is reported
 
 	explainer Explainer // nil if it explains nothing
+	doubtable bool
 }
 
 // New makes a Core without a policy. The fallback routes, for the reason [ReasonMissing],
@@ -84,10 +88,14 @@ func New(c Config) (*Core, error) {
 	if err := core.SetFallback(c.Fallback); err != nil {
 		return nil, err
 	}
+	var err error
+	if core.spare, err = core.bind(c.Spare); err != nil {
+		return nil, fmt.Errorf("cannot use policy %q while others are doubted: %w", c.Spare.Name(), err)
+	}
 	return core, nil
 }
 
-// rules returns the configuration's rules.
+// rules returns the configuration's rules, except the spare, which must be bound.
 func (c *Config) rules() rules {
 	return rules{table: c.Ledger.Table(), balancer: c.Balancer, forecaster: c.Forecaster, onPanic: c.OnPanic}
 }
@@ -131,6 +139,21 @@ func (c *Core) SetGate(g Gate) {
 	})
 }
 
+// Doubt has the spare, or without one the fallback, decide instead of policies that are [Doubtable], the
+// one on trial included, or not. They stay in charge and on trial.
+func (c *Core) Doubt(doubted bool) {
+	c.change(func(l *policySet) error {
+		l.doubted = doubted
+		return nil
+	})
+}
+
+// Doubted reports whether another decides because the policy in charge is doubted.
+func (c *Core) Doubted() bool {
+	l := c.policies.Load()
+	return l.doubted && l.policy.doubtable
+}
+
 func (c *Core) bind(p Policy) (boundPolicy, error) {
 	if p == nil {
 		return boundPolicy{}, nil
@@ -142,7 +165,8 @@ func (c *Core) bind(p Policy) (boundPolicy, error) {
 	}
 	placer, _ := p.(Placer)
 	explainer, _ := p.(Explainer)
-	return boundPolicy{policy: p, placer: placer, name: p.Name(), explainer: explainer}, nil
+	_, doubtable := p.(Doubtable)
+	return boundPolicy{policy: p, placer: placer, name: p.Name(), explainer: explainer, doubtable: doubtable}, nil
 }
 
 // PolicyName returns the name of the policy in charge, or of the fallback if there is none.

@@ -386,3 +386,52 @@ func TestSameSeedSameChoices(t *testing.T) {
 		t.Error("another seed makes the same choices: it is not used")
 	}
 }
+
+// trained is a policy that was trained on forecasts.
+type trained struct{ router.Policy }
+
+func (trained) Doubtable() {}
+
+// The fallback decides while a policy that was trained on forecasts is doubted; it stays in charge. A
+// rule is not doubted.
+func TestDoubtedPolicies(t *testing.T) {
+	core := newCore(t, 0, nil)
+	route := func() router.Choice {
+		choice, err := core.Route(-1, &fleet.Request{}, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return choice
+	}
+	if err := core.SetPolicy(trained{always(2)}); err != nil {
+		t.Fatal(err)
+	}
+	if c := route(); c.Variant != 2 || core.Doubted() {
+		t.Errorf("%+v", c)
+	}
+	core.Doubt(true)
+	if c := route(); c.Variant != 1 || !c.Fallback || c.Reason != router.ReasonDoubted || !core.Doubted() || core.PolicyName() != "always" {
+		t.Errorf("doubted: %+v", c)
+	}
+	if err := core.SetPolicy(always(2)); err != nil {
+		t.Fatal(err)
+	}
+	if c := route(); c.Variant != 2 || core.Doubted() {
+		t.Errorf("a rule: %+v", c)
+	}
+	if err := core.SetPolicy(trained{always(2)}); err != nil {
+		t.Fatal(err)
+	}
+	spared := newCore(t, 0, func(c *router.Config) { c.Spare = always(0) })
+	if err := spared.SetPolicy(trained{always(2)}); err != nil {
+		t.Fatal(err)
+	}
+	spared.Doubt(true)
+	if c, err := spared.Route(-1, &fleet.Request{}, 0, nil); err != nil || c.Variant != 0 || c.Reason != router.ReasonDoubted {
+		t.Errorf("with a spare: %+v, %v", c, err)
+	}
+	core.Doubt(false)
+	if c := route(); c.Variant != 2 || c.Fallback {
+		t.Errorf("trusted again: %+v", c)
+	}
+}

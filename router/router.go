@@ -61,6 +61,10 @@ type Observer interface {
 	Observe(v *fleet.View, c Choice)
 }
 
+// Doubtable is what a Policy adds that was trained on forecasts, so that another decides while these are
+// off; see [Core.Doubt].
+type Doubtable interface{ Doubtable() }
+
 // Errors of [Core.Route].
 var (
 	// ErrNoReplica means that every replica that could answer is down.
@@ -134,6 +138,8 @@ const (
 	ReasonUnavailable = "policy chose an unavailable variant"
 	// ReasonPanic: the policy panicked; see [Config.OnPanic].
 	ReasonPanic = "policy panicked"
+	// ReasonDoubted: forecasts are off, by which the policy chooses; see [Core.Doubt].
+	ReasonDoubted = "policy is doubted"
 	// ReasonLate: the gate saw no room on a replica of the chosen variant, and some on
 	// one of another.
 	ReasonLate = "chosen replica would be late"

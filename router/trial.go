@@ -20,6 +20,8 @@ type policySet struct {
 	// fallback decides where the policy cannot.
 	fallback boundPolicy
 	gate     Gate // may be nil
+
+	doubted bool // policies that are Doubtable
 }
 
 // trial is a policy that is compared with the one in charge. Each request that the policy
@@ -39,7 +41,7 @@ type trial struct {
 }
 
 // trialFaults are the reasons for which a trial's answer is not followed.
-var trialFaults = [...]string{ReasonNoChoice, ReasonOutOfRange, ReasonUnavailable, ReasonPanic}
+var trialFaults = [...]string{ReasonNoChoice, ReasonOutOfRange, ReasonUnavailable, ReasonPanic, ReasonDoubted}
 
 // micro is the unit in which utilities are summed: integers can be added atomically,
 // without a lock.

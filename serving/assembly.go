@@ -195,7 +195,7 @@ func (s *Server) newEngines(m *drift.Monitor) *engines.Engines {
 	return engines.New(engines.Options{
 		Ledger: s.router.Ledger(), Backends: s.backends, Health: c.Watching(), Gauges: c.Gauges,
 		Lifecycle: c.Lifecycle.Config, DrainTimeout: c.Lifecycle.DrainTimeout,
-		Drift: m, Correct: corrects(c), Clock: s.clock, Log: s.log,
+		Drift: m, Correct: corrects(c), Doubt: doubts(c), Doubted: s.router.Doubt, Clock: s.clock, Log: s.log,
 		Hooks: engines.Hooks{
 			Held:     s.adapter.Held,
 			Leased:   func(leased []int) { s.route.leases.Count(leased) },
@@ -223,6 +223,9 @@ func (e queueEvents) Held(variant int, result string, d time.Duration) {
 // corrects says whether forecasts use the slowness of replicas. Among several routers none
 // does: the prompts of the others, which it does not know of, lengthen what it measures.
 func corrects(c *config.Config) bool { return c.Drift.Correct && c.Routers == 1 }
+
+// doubts says whether policies are doubted while forecasts are off; see corrects for several routers.
+func doubts(c *config.Config) bool { return c.Drift.Doubt && c.Routers == 1 }
 
 // newJobs makes what plans jobs. The proxy sends their batches.
 func (s *Server) newJobs(o *Options) (*jobs.Service, error) {
@@ -253,6 +256,7 @@ func (s *Server) follow() {
 	s.proxy.Follow()
 	s.engines.Follow(c.Watching(), c.Gauges)
 	s.engines.Corrects(corrects(c))
+	s.engines.Doubts(doubts(c))
 	s.loads.Set(c.Signals)
 }
 

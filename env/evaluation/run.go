@@ -37,6 +37,8 @@ type Placer interface {
 type Contestant struct {
 	Name    string
 	Decider Decider
+	// Doubted, if set, decides while the decider is doubted; see [env.Environment.Doubted].
+	Doubted Decider
 	// Open, if set, makes a decider for each run instead of Decider: one that
 	// looks at the environment that it decides for, as a clairvoyant does. It is
 	// called after the reset with the run's seed.
@@ -359,12 +361,16 @@ func play(ctx context.Context, c *Contestant, w *Workload, seed uint64, o observ
 			return err
 		}
 	}
-	scratch := make([]float32, decider.Scratch())
+	trusted, spare := ready(decider), ready(c.Doubted)
 	for {
+		chosen := &trusted
+		if c.Doubted != nil && e.Doubted() {
+			chosen = &spare
+		}
 		if o.due != nil {
 			o.due(e)
 		}
-		step, err := route(e, decider, scratch)
+		step, err := route(e, chosen.Decider, chosen.scratch)
 		if err != nil {
 			return err
 		}
@@ -381,6 +387,20 @@ func play(ctx context.Context, c *Contestant, w *Workload, seed uint64, o observ
 			return err
 		}
 	}
+}
+
+// deciding is a decider with its scratch buffer.
+type deciding struct {
+	Decider
+	scratch []float32
+}
+
+// ready returns the decider, which may be nil, with a buffer.
+func ready(d Decider) deciding {
+	if d == nil {
+		return deciding{}
+	}
+	return deciding{d, make([]float32, d.Scratch())}
 }
 
 // route lets the decider route the present request, as far as it does.

@@ -13,6 +13,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
+	"gearshift/router/policy"
 	"gearshift/router/profile"
 	"gearshift/router/tiers"
 	"gearshift/serving"
@@ -56,17 +57,21 @@ func NewCore(s *scenario.Scenario, rule string, log *slog.Logger) (x Core, err e
 		x.tiers = tiers.NewBalancer(balancer, members, list)
 		balancer = x.tiers
 	}
-	x.Core, err = joined(s, table, fallback, balancer, log)
+	var spare router.Policy
+	if p, err := rules.Parse(policy.Doubting); err == nil { // else the fallback decides
+		spare = p
+	}
+	x.Core, err = joined(s, table, fallback, spare, balancer, log)
 	return x, err
 }
 
 // joined makes the core of its parts.
-func joined(s *scenario.Scenario, table *fleet.Table, fallback router.Policy, balancer router.Balancer, log *slog.Logger) (*router.Core, error) {
+func joined(s *scenario.Scenario, table *fleet.Table, fallback, spare router.Policy, balancer router.Balancer, log *slog.Logger) (*router.Core, error) {
 	ledger := fleet.NewLedger(table)
 	ledger.ShareRate(s.Serving.Server.Routers)
 	panics := rate.Sometimes{First: 3, Interval: 10 * time.Second}
 	return router.New(router.Config{
-		Ledger: ledger, Fallback: fallback, Balancer: balancer,
+		Ledger: ledger, Fallback: fallback, Spare: spare, Balancer: balancer,
 		Forecaster: s.Forecaster(),
 		Gate:       s.Gate(),
 		Seed:       workloads.Seed(workloads.Serving, 0),

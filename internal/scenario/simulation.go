@@ -94,8 +94,8 @@ func (s *Scenario) slowdowns() []engine.Slowdown {
 // declare has policies reckon with the profiles as they are now, and with what is
 // seen of slower ones where a router would.
 func (s *Scenario) declare(c *env.Config) {
-	if s.Serving.Server.Drift.Correct {
-		c.Declared = c.Profiles
+	if d := s.Serving.Server.Drift; d.Correct || d.Doubt {
+		c.Declared, c.Uncorrected, c.Doubt = c.Profiles, !d.Correct, d.Doubt
 	}
 }
 

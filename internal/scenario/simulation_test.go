@@ -107,7 +107,7 @@ func TestSlowdownReachesTheFleet(t *testing.T) {
 	if c.Steady(); c.Slowdowns != nil || c.Declared != nil {
 		t.Error("a steady fleet has slowdowns")
 	}
-	if c, err := parse(t, slow+"\n  drift: {correct: false}\n").Simulation(); err != nil || c.Declared != nil || c.Slowdowns == nil {
+	if c, err := parse(t, slow+"\n  drift: {correct: false, doubt: false}\n").Simulation(); err != nil || c.Declared != nil || c.Slowdowns == nil {
 		t.Errorf("forecasts do not keep to the profiles: %v", err)
 	}
 }

@@ -52,7 +52,14 @@ type Monitor struct {
 	// within [SlowTo] again. Requests on the replica wait for it. See [Monitor.Correct].
 	OnSlow func(replica int, factor float64)
 
+	// OnDoubt, if set before the first request, is told when policies that choose by forecasts are to be
+	// doubted, and when no more: whether answers keep to what was forecast, corrections by OnSlow
+	// included. Within [Monitor.Fade] and [Monitor.Doubt].
+	OnDoubt func(doubted bool)
+
 	config   Config
+	doubt    doubt
+	trusting atomic.Bool // OnDoubt is not called
 	silent   atomic.Bool // OnSlow is not called
 	table    *fleet.Table
 	replicas []replica
@@ -69,6 +76,7 @@ type replica struct {
 	// step that it was part of.
 	begun, together atomic.Int64
 	estimate        estimate
+	residual        estimate // of measured by predicted times the factor in force
 	slowdown        slowdown
 }
 
@@ -218,7 +226,12 @@ func (m *Monitor) Leave(s *Stay, now time.Duration, generated int, whole bool) {
 // compare takes in an answer's time from its first token to its last, and logs
 // when the replica leaves its profile or is back.
 func (m *Monitor) compare(replica int, measured, predicted time.Duration) {
-	out, turned, ratio, answers := m.replicas[replica].estimate.add(float64(measured) / float64(predicted))
+	off := float64(measured) / float64(predicted)
+	if m.OnDoubt != nil {
+		m.replicas[replica].residual.add(off / m.Slowdown(replica))
+		m.doubt.answered(replica, len(m.replicas))
+	}
+	out, turned, ratio, answers := m.replicas[replica].estimate.add(off)
 	if !turned {
 		return
 	}

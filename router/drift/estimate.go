@@ -41,3 +41,10 @@ func (e *estimate) get() (ratio float64, answers uint64, known bool) {
 
 // rounded is a ratio as people read it.
 func rounded(ratio float64) float64 { return math.Round(ratio*100) / 100 }
+
+// forget makes the estimate rest on no answers.
+func (e *estimate) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.level, e.answers, e.out = 0, 0, false
+}

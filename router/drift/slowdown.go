@@ -112,15 +112,18 @@ func (m *Monitor) slow(replica int, now, measured, predicted time.Duration) {
 	m.settle(replica, now)
 }
 
-// Fade weakens the estimates of replicas without recent stretches. Call it every
+// Fade weakens the estimates of replicas without recent stretches, and decides on doubt. Call it every
 // [FadeEvery].
 func (m *Monitor) Fade(now time.Duration) {
 	for i := range m.replicas {
 		s := &m.replicas[i].slowdown
 		s.mu.Lock()
-		m.settle(i, now)
+		if m.OnSlow != nil {
+			m.settle(i, now)
+		}
 		s.mu.Unlock()
 	}
+	m.reconsider(now)
 }
 
 // settle puts a factor in force if it differs. It holds the slowdown's lock, so that the last
@@ -170,8 +173,12 @@ func (m *Monitor) Forget() {
 	if m == nil {
 		return
 	}
+	if m.doubt.forget() && m.OnDoubt != nil {
+		m.OnDoubt(false)
+	}
 	for i := range m.replicas {
 		s := &m.replicas[i].slowdown
+		m.replicas[i].residual.forget()
 		s.mu.Lock()
 		s.recent, s.lasting = trend{force: s.recent.force}, trend{}
 		m.settle(i, s.last)

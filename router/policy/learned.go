@@ -70,6 +70,9 @@ func (m *Maker) Learned(name string, s observation.Spec, net ValueFunction, trus
 // Name is the stored policy's "name@version".
 func (p *Learned) Name() string { return p.name }
 
+// Doubtable makes it a router.Doubtable: it was trained on forecasts.
+func (p *Learned) Doubtable() {}
+
 // Spec is the Spec of the policy's observations.
 func (p *Learned) Spec() observation.Spec { return p.encoder.Spec() }
 

@@ -42,6 +42,9 @@ func (m *Maker) Placing(name string, s observation.Spec, net ValueFunction) (*Pl
 	return &Placing{name: name, encoder: encoder, net: net, shared: s.Dim(), sizes: len(s.Variants)}, nil
 }
 
+// Doubtable makes it a router.Doubtable, as [Learned] is.
+func (p *Placing) Doubtable() {}
+
 // Name is the stored policy's "name@version".
 func (p *Placing) Name() string { return p.name }
 

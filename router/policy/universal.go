@@ -41,6 +41,10 @@ type Universal struct {
 	named
 }
 
+// Doubting is the rule that decides while a learned policy is doubted, since forecasts are off: of all
+// rules as they are it loses the least where engines are slower than their profiles say.
+const Doubting = "universal"
+
 // expected is what is known of a task's requests before they come.
 type expected struct {
 	prompt, output float64 // tokens

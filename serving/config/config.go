@@ -116,7 +116,7 @@ func Default() Config {
 		Lifecycle:    defaultLifecycle(),
 		Gauges:       gauges.DefaultConfig(),
 		Signals:      informed.DefaultConfig(),
-		Drift:        Drift{Correct: true},
+		Drift:        Drift{Correct: true, Doubt: true},
 		Log:          DefaultLog(),
 		Tracing:      DefaultTracing(),
 		Admin:        DefaultAdmin(),

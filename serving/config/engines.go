@@ -13,6 +13,9 @@ type Drift struct {
 	// Correct has forecasts take a replica for as slow as its streams have just been,
 	// unless there are several routers.
 	Correct bool `yaml:"correct"`
+	// Doubt has a rule decide instead of a learned policy while forecasts are off for replicas with
+	// a large share of the answers, unless there are several routers.
+	Doubt bool `yaml:"doubt"`
 }
 
 // Lifecycle is how models are loaded and unloaded.

@@ -47,6 +47,10 @@ type Options struct {
 	Drift *drift.Monitor
 	// Correct has forecasts use the drift of replicas.
 	Correct bool
+	// Doubt has Doubted called.
+	Doubt bool
+	// Doubted is called when policies that choose by forecasts are to be doubted, and when no more. It may be nil.
+	Doubted func(bool)
 	Clock   func() time.Duration
 	Log     *slog.Logger
 	Hooks
@@ -108,8 +112,9 @@ func New(o Options) *Engines {
 	e.watch()
 	e.lifecycle = newLifecycles(e)
 	if m := o.Drift; m != nil {
-		m.OnSlow = o.Ledger.SlowDown
+		m.OnSlow, m.OnDoubt = o.Ledger.SlowDown, o.Doubted
 		m.Correct(o.Correct)
+		m.Doubt(o.Doubt)
 		e.signals.OnCorrect = func(replica int, others signals.Count) { m.Others(replica, others.InFlight, others.Held) }
 	}
 	return e
@@ -278,6 +283,9 @@ func (e *Engines) Follow(watching health.Config, reading gauges.Config) {
 
 // Corrects has forecasts use the drift of replicas, or not.
 func (e *Engines) Corrects(correct bool) { e.options.Drift.Correct(correct) }
+
+// Doubts has policies that choose by forecasts doubted while these are off, or not.
+func (e *Engines) Doubts(doubt bool) { e.options.Drift.Doubt(doubt) }
 
 // Unlisted has the replica's server asked for its models and their states: it lacks what it
 // was asked for, which others may have unloaded.

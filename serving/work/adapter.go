@@ -20,6 +20,10 @@ type Router interface {
 	// Spare takes a place on the variant for a request of the router's own, if there is room.
 	Spare(variant int, r *fleet.Request, now time.Duration) (lease fleet.Lease, replica int, ok bool)
 	PolicyName() string
+	// Doubt has another decide instead of policies that choose by forecasts, or not; Doubted reports
+	// whether it does.
+	Doubt(doubted bool)
+	Doubted() bool
 	Ledger() *fleet.Ledger
 	Table() *fleet.Table
 }

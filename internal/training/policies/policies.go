@@ -68,7 +68,11 @@ func Contestant(s *scenario.Scenario, source *Source, ref string, warn func(stri
 		if err != nil {
 			return evaluation.Contestant{}, fmt.Errorf("cannot evaluate policy %s: %w", entry.Ref(), err)
 		}
-		return evaluation.Contestant{Name: p.Name(), Decider: p, Fleet: fleet, Objective: aim}, nil
+		spare, err := maker.Parse(policy.Doubting)
+		if err != nil { // not of this fleet
+			spare, err = maker.Parse(s.BestRuleFor(aim))
+		}
+		return evaluation.Contestant{Name: p.Name(), Decider: p, Doubted: spare, Fleet: fleet, Objective: aim}, err
 	}
 	rule, err := maker.Parse(ref)
 	if err != nil {

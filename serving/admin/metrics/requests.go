@@ -79,7 +79,7 @@ var (
 	resultLabel     = Label{"result", []string{"met", "missed"}}
 	refusedStatuses = []string{"400", "401", "403", "404", "408", "413", "415", "429"}
 	fallbackReasons = []string{router.ReasonMissing, router.ReasonNoChoice, router.ReasonOutOfRange,
-		router.ReasonUnavailable, router.ReasonPanic, router.ReasonLate, router.ReasonFloor, router.ReasonContext, router.ReasonLimited, router.ReasonBalancer}
+		router.ReasonUnavailable, router.ReasonPanic, router.ReasonDoubted, router.ReasonLate, router.ReasonFloor, router.ReasonContext, router.ReasonLimited, router.ReasonBalancer}
 )
 
 // Options are what metrics of requests are about.

@@ -12,7 +12,9 @@ import (
 type Status struct {
 	Policy string `json:"policy"`
 	// Tuning is the search for a rule in the background; left out without one.
-	Tuning   *Tuning `json:"tuning,omitempty"`
+	Tuning *Tuning `json:"tuning,omitempty"`
+	// Doubted reports whether a rule decides instead of the policy, as forecasts are off.
+	Doubted  bool    `json:"policy_doubted,omitempty"`
 	UptimeS  float64 `json:"uptime_s"`
 	Draining bool    `json:"draining"`
 	// ArrivalRate is per second, as the policy sees it.
@@ -97,7 +99,7 @@ func (o *Overview) Status() Status {
 	now := o.Clock()
 	o.Router.Ledger().View(now, &v)
 	out := Status{
-		Policy: o.Router.PolicyName(), UptimeS: (now - o.Started).Seconds(),
+		Policy: o.Router.PolicyName(), Doubted: o.Router.Doubted(), UptimeS: (now - o.Started).Seconds(),
 		Draining: o.Draining(), ArrivalRate: v.Rate, Placement: o.Router.Ledger().Epoch(), Queue: o.Metrics.Queue.Status(), Jobs: o.Jobs(),
 	}
 	statuses, lifecycles, signals := o.Engines.Statuses(now), o.Engines.Lifecycles(), o.Signals(now)

@@ -10,7 +10,7 @@ const signed = (x) => (x > 0 ? '+' : '') + x.toFixed(4);
 export function policy({ status, policies }) {
   const list = el('dl');
   const fact = (name, ...value) => list.append(el('dt', {}, name), el('dd', {}, ...value));
-  fact('In charge', status.policy);
+  fact('In charge', status.policy, ...(status.policy_doubted ? [' ', el('span', { class: 'badge warn', title: 'Forecasts are off for a large share of the answers: a rule decides' }, 'doubted')] : []));
   if (policies?.objective) fact('Trained for', policies.objective);
   if (status.tuning) fact('Rule search', ...tuning(status.tuning));
   const routed = status.total.requests;
