@@ -66,7 +66,11 @@ func reportProgram(stderr io.Writer) reports.Program {
 		Train: func(ctx context.Context, t reports.Training) (string, error) {
 			return training.Ensure(ctx, training.Options{
 				Scenario: t.Scenario, Store: t.Store, Preset: t.Preset, Name: t.Name, From: t.From, Seed: t.Seed, Uncompared: t.Uncompared,
+				Trace: t.Trace, HeldOut: 0.5,
 			}, t.On, stderr)
+		},
+		FineTune: func(ctx context.Context, t reports.Tuning) (string, map[string]float64, error) {
+			return training.FineTuneIn(ctx, training.Options{Scenario: t.Scenario, Store: t.Store, From: t.From, Name: t.Name, Seed: 1}, t.On, t.Fleet, t.Requests, stderr)
 		},
 		Counting: func(what string) func(done, total int) { return output.Counting(stderr, what) },
 	}

@@ -1,18 +1,17 @@
+//go:build !serveonly
+
 package main
 
 import (
 	"os"
 	"testing"
-	"time"
 
 	"gearshift/env"
-	"gearshift/env/evaluation"
 	"gearshift/internal/onnxruntime"
 	"gearshift/internal/scenario"
+	"gearshift/internal/training"
 	"gearshift/router/policy"
 	"gearshift/router/profile"
-	"gearshift/serving/experience"
-	"gearshift/workloads"
 )
 
 // mistaken is the fleet of the world in the simulator, of which policies believe what
@@ -49,64 +48,11 @@ func decides(t *testing.T, s *scenario.Scenario, store, ref string) policy.Netwo
 // fleet, writes them to a log as a router of the scenario would, and returns the file.
 func loggedRequests(t *testing.T, fleet env.Config, s *scenario.Scenario, policy policy.Network, workload string, n int) string {
 	t.Helper()
-	work, err := s.Evaluated([]string{workload}, n)
+	path, err := training.SimulateLog(t.TempDir(), fleet, s, policy, workload, n)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet.Open = work[0].Open
-	e, err := env.New(fleet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.Reset(workloads.Seed(workloads.Serving, 9)); err != nil {
-		t.Fatal(err)
-	}
-	config := experience.DefaultConfig()
-	config.Path, config.Buffer = t.TempDir()+"/experience.jsonl", n
-	header := experience.NewHeader(s.ServingTable())
-	header.Scenario, header.ScenarioHash = s.Name, s.Hash()
-	out, err := experience.New(config, header, nil)
-	if err == nil {
-		err = out.Begin()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	scratch := make([]float32, policy.Scratch())
-	var rows []*experience.Row
-	for over := false; !over; {
-		r := out.Row()
-		r.Wall, r.Request, r.Policy, r.Propensity = time.Unix(int64(len(rows)), 0), *e.Request(), policy.Name(), 1
-		r.Request.ID, r.Decision = uint64(len(rows)+1), uint64(len(rows)+1)
-		r.View.CopyFrom(e.View())
-		rows = append(rows, r)
-		action := policy.Decide(e.View(), e.Request(), scratch)
-		if p, ok := policy.(evaluation.Placer); ok {
-			action = p.Place(e.View(), e.Request(), scratch)
-		}
-		route := e.Step
-		if _, ok := policy.(evaluation.Placer); ok {
-			route = e.Place
-		}
-		step, err := route(action)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range step.Info.Outcomes {
-			r := rows[o.Decision]
-			r.Variant, r.Replica, r.EndVariant, r.EndReplica = o.Variant, o.Replica, o.Variant, o.Replica
-			r.Outcome, r.OutputTokens, r.Judged, r.Met, r.Utility = experience.Completed, o.OutputTokens, true, o.Met, o.Utility
-			r.PerToken, r.Latency, r.FirstToken = o.Latency(), o.Finished-o.Request.Arrival, o.FirstToken-o.Request.Arrival
-		}
-		over = step.Terminated || step.Truncated
-	}
-	for _, r := range rows {
-		out.Add(r)
-	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return config.Path
+	return path
 }
 
 func text(t *testing.T, path string) string {

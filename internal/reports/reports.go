@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gearshift/env"
 	"gearshift/internal/scenario"
 )
 
@@ -38,6 +39,9 @@ type Program struct {
 	// Train stores the policy, unless one of the same ingredients is stored, and
 	// returns its reference.
 	Train func(context.Context, Training) (ref string, err error)
+	// FineTune stores the policy, and returns its reference and by how much the log shows the engines of
+	// each variant to be slower than their profiles.
+	FineTune func(context.Context, Tuning) (ref string, factors map[string]float64, err error)
 	// Counting counts what is being done for those who watch; it may return nil.
 	Counting func(what string) func(done, total int)
 }
@@ -49,5 +53,16 @@ type Training struct {
 	Store              string             // file
 	Preset, Name, From string
 	Seed               uint64
-	Uncompared         bool // without the comparison with the rules
+	Uncompared         bool   // without the comparison with the rules
+	Trace              string // whose first half it is trained on; empty: the scenario's load
+}
+
+// Tuning is a policy that a report wants fine-tuned on requests served where engines need not follow the
+// scenario's profiles.
+type Tuning struct {
+	Scenario          string
+	On                *scenario.Scenario // that file's
+	Store, From, Name string
+	Fleet             env.Config // on which the policy From serves them
+	Requests          int        // of u1
 }

@@ -41,6 +41,7 @@ continues an interrupted training.`,
 			f.IntVar(&o.Longer, "longer", 0, "also train that many times as long (default 4, or 1, not at all, with --quick)")
 			f.BoolVar(&o.Ablations, "ablations", false, "also train the quick preset with each of its ingredients changed, three times each")
 			f.StringArrayVar(&o.Trained, "trained", nil, "`OBJECTIVE=REF` of a policy in --store that the frontier uses in place of training one, repeatable; an objective is "+strings.Join(frontierObjectives, ", "))
+			f.StringArrayVar(&o.Traces, "trace", nil, "`FILE[@RATE]` of recorded requests to train and judge policies on, for the section traffic, repeatable")
 			f.StringVar(&o.Points, "points", "", "`file` frontier.json of an earlier report: draw it, and play nothing")
 			f.Store(&o.Store)
 			return p.study(f.Refuse)
@@ -55,7 +56,7 @@ func (p *paper) refuseIdle(refuse func(so string, names ...string) error) error 
 		idle = refuse("with --points, which plays nothing", "scenario", "quick", "preset", "seeds", "trained", "only")
 	}
 	if p.options.Points != "" || p.alone() {
-		idle = errors.Join(idle, refuse("for the "+frontierName+" alone", "training-seeds", "longer", "ablations"))
+		idle = errors.Join(idle, refuse("for "+strings.Join(append(p.Only, frontierName)[:max(1, len(p.Only))], " and ")+" alone", "training-seeds", "longer", "ablations"))
 	}
 	if len(p.options.Trained) == 0 {
 		idle = errors.Join(idle, refuse("without --trained", "store"))
@@ -66,8 +67,15 @@ func (p *paper) refuseIdle(refuse func(so string, names ...string) error) error 
 // frontierName is the section whose points a file may hold. Alone it needs no policies and rules of others.
 const frontierName = "frontier"
 
-// alone reports whether the frontier is all that is asked for.
-func (p *paper) alone() bool { return slices.Equal(p.Only, []string{frontierName}) }
+// The sections that make the policies that they need.
+const trafficName, distortedName = "traffic", "distorted"
+
+// alone reports whether all that is asked for makes the policies that it needs.
+func (p *paper) alone() bool {
+	return len(p.Only) > 0 && !slices.ContainsFunc(p.Only, func(name string) bool {
+		return name != frontierName && name != trafficName && name != distortedName
+	})
+}
 
 // study lists the sections. Some use what earlier ones have played.
 func (p *paper) study(refuse func(so string, names ...string) error) reports.Study {
@@ -80,6 +88,10 @@ func (p *paper) study(refuse func(so string, names ...string) error) reports.Stu
 	}
 	others := section("others", "Other fleets, the same hyper-parameters", p.othersSection)
 	others.Slow = true
+	traffic := section(trafficName, "Trained on recorded traffic", p.trafficSection)
+	traffic.Needs = "trace"
+	distorted := section(distortedName, "Engines that do not follow the profile", p.distortedSection)
+	distorted.Slow = true
 	return reports.Study{
 		Run: p.Run, Open: p.begin,
 		Check: func() error {
@@ -101,6 +113,7 @@ func (p *paper) study(refuse func(so string, names ...string) error) reports.Stu
 			section("beyond", "Beyond the paper: what training never saw", p.beyondSection),
 			others,
 			section("training", "Training: seeds and ingredients", p.trainingSection),
+			traffic, distorted,
 		},
 	}
 }
@@ -114,6 +127,8 @@ type options struct {
 	// into Store.
 	Trained []string
 	Store   string
+	// Traces are recorded requests that policies are trained on.
+	Traces []string
 	// Points is the file of a frontier that was played before, to be drawn again.
 	Points string
 

@@ -68,7 +68,8 @@ func (j *Judge) judgeOn(s *scenario.Scenario, on *Traffic) error {
 	if on != nil {
 		j.plan.Workloads = []evaluation.Workload{on.blocks(on.validation, on.Meta.Name, validationBlocks)}
 		j.plan.Seeds, j.closer = workloads.Seeds(workloads.Validation, validationBlocks), validationBlocks
-		j.heldOut, j.seeds, j.blocks = []evaluation.Workload{on.blocks(on.held, on.heldName, on.heldBlocks)}, on.heldBlocks, true
+		held, blocks := on.HeldOut()
+		j.heldOut, j.seeds, j.blocks = []evaluation.Workload{held}, blocks, true
 		return nil
 	}
 	list, err := s.Evaluated(JudgedBy, s.Evaluation.Requests)

@@ -129,6 +129,11 @@ func (t *Traffic) Open(seed uint64) (workloads.Stream, error) {
 	return t.bootstrap.Open(t.train, t.tasks, t.shape, seed)
 }
 
+// HeldOut returns the last part as a workload, and how many blocks it has, another for each seed.
+func (t *Traffic) HeldOut() (w evaluation.Workload, blocks int) {
+	return t.blocks(t.held, t.heldName, t.heldBlocks), t.heldBlocks
+}
+
 // blocks returns the part as a workload of n blocks, another for each seed.
 func (t *Traffic) blocks(part workloads.Recorded, name string, n int) evaluation.Workload {
 	return evaluation.Workload{Name: name, Open: func(seed uint64) (workloads.Stream, error) {
