@@ -48,7 +48,7 @@ func decides(t *testing.T, s *scenario.Scenario, store, ref string) policy.Netwo
 // fleet, writes them to a log as a router of the scenario would, and returns the file.
 func loggedRequests(t *testing.T, fleet env.Config, s *scenario.Scenario, policy policy.Network, workload string, n int) string {
 	t.Helper()
-	path, err := training.SimulateLog(t.TempDir(), fleet, s, policy, workload, n)
+	path, err := training.SimulateLog(t.Context(), t.TempDir(), fleet, s, policy, workload, n)
 	if err != nil {
 		t.Fatal(err)
 	}

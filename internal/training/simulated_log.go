@@ -3,6 +3,7 @@ package training
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -36,7 +37,7 @@ func FineTuneIn(ctx context.Context, o Options, s *scenario.Scenario, fleet env.
 	if err != nil {
 		return "", nil, err
 	}
-	path, err := SimulateLog(folder, fleet, s, by, "u1", n)
+	path, err := SimulateLog(ctx, folder, fleet, s, by, "u1", n)
 	if err != nil {
 		return "", nil, err
 	}
@@ -56,7 +57,7 @@ func FineTuneIn(ctx context.Context, o Options, s *scenario.Scenario, fleet env.
 // SimulateLog plays the policy on n requests of a workload in the simulated fleet, which need not follow
 // the scenario's profiles, and writes them into the folder as the log of a router of the scenario. It
 // returns the file.
-func SimulateLog(folder string, fleet env.Config, s *scenario.Scenario, by policy.Network, workload string, n int) (string, error) {
+func SimulateLog(ctx context.Context, folder string, fleet env.Config, s *scenario.Scenario, by policy.Network, workload string, n int) (string, error) {
 	work, err := s.Evaluated([]string{workload}, n)
 	if err != nil {
 		return "", err
@@ -87,7 +88,10 @@ func SimulateLog(folder string, fleet env.Config, s *scenario.Scenario, by polic
 	for _, r := range rows {
 		out.Add(r)
 	}
-	return config.Path, out.Close()
+	for n := out.Stats(); int(n.Written+n.Dropped) < len(rows) && ctx.Err() == nil; n = out.Stats() {
+		time.Sleep(5 * time.Millisecond) // Close waits for a while only, and many rows may take longer
+	}
+	return config.Path, errors.Join(ctx.Err(), out.Close())
 }
 
 // playLogged plays an episode and returns its requests as a router logs them.

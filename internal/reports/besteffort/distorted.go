@@ -64,9 +64,10 @@ type entrant struct {
 // distortedSection fine-tunes the policy where engines do not follow the profile.
 func (p *paper) distortedSection(ctx context.Context, out *reports.Part) {
 	hard := p.trained(ctx, "hard", p.scenario, p.options.Preset, 1, "")
+	out.Report.Scenario = simulated(p.scenario.Name, p.options.Preset, p.Seeds)
 	out.Text = fmt.Sprintf("The engines follow another law than the profile by which policies forecast. Each law is drawn. The policy serves %d requests of u1 there, and is fine-tuned on the log. \"As it is\" forecasts by the declared profile alone; a refit scales the profile of each size by the factor that the log shows. Recovered is the share of what the policy as it is earns less than the same policy that knows the true law. Doubt is off.", loggedRequests)
 	t := report.Table{
-		ID: "distorted", Title: "Utility where engines do not follow the profile, by what is done about it",
+		ID: "distorted-laws", Title: "Utility where engines do not follow the profile, by what is done about it",
 		Columns: []report.Column{
 			report.TextColumn("law", "Law"), report.TextColumn("who", "Policy or rule"), report.NumberColumn("u1", "u1", "", 4), report.NumberColumn("u2", "u2", "", 4),
 			report.IntervalColumn("over", "Less the policy as it is, mean", "", 4), report.NumberColumn("recovered", "Recovered", "%", 0),
@@ -116,7 +117,9 @@ func (p *paper) distorted(ctx context.Context, d distortion, name, hard string) 
 			best = i
 		}
 	}
+	fmt.Fprintln(p.Stderr, d.name)
 	for i, e := range entrants {
+		fmt.Fprintf(p.Stderr, "  %-44s %.4f\n", e.label, mean(scores[i]))
 		if i >= 10 && i != best {
 			continue
 		}

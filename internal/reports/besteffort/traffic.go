@@ -17,14 +17,15 @@ import (
 // of the same preset that is trained on random loads.
 func (p *paper) trafficSection(ctx context.Context, out *reports.Part) {
 	hard := p.trained(ctx, "hard", p.scenario, p.options.Preset, 1, "")
+	out.Report.Scenario = simulated(p.scenario.Name, p.options.Preset, p.Seeds)
 	out.Text = "For each trace a policy is trained on blocks of its first half, and judged on its second, block by block, with the trace's token counts. The other policy is trained on the scenario's random loads with the same preset and seed; the rules are those that the gate compares with."
 	t := report.Table{
-		ID: "traffic", Title: "Trained on the trace, on random loads, and the best rule in hindsight",
+		ID: "traffic-traces", Title: "Trained on the trace, on random loads, and the best rule in hindsight",
 		Columns: []report.Column{
 			report.TextColumn("trace", "Trace"), report.NumberColumn("blocks", "Blocks", "", 0),
 			report.NumberColumn("own", "Trained on the trace", "", 4), report.NumberColumn("random", "On random loads", "", 4),
 			report.IntervalColumn("difference", "Difference", "", 4),
-			report.TextColumn("rule", "Best rule"), report.NumberColumn("rule-utility", "Its utility", "", 4),
+			report.TextColumn("rule", "Best rule"), report.NumberColumn("rule_utility", "Its utility", "", 4),
 			report.IntervalColumn("over", "The first less that", "", 4),
 		},
 	}
