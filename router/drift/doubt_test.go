@@ -10,24 +10,24 @@ import (
 )
 
 // doubting is a bench whose doubts are noted.
-func doubting(t *testing.T) (b *bench, told *[]bool) {
+func doubting(t *testing.T) (b *bench, reported *[]bool) {
 	t.Helper()
-	b, told = newBench(t, engine.PrefillFirst), new([]bool)
-	b.OnDoubt = func(doubted bool) { *told = append(*told, doubted) }
-	return b, told
+	b, reported = newBench(t, engine.PrefillFirst), new([]bool)
+	b.OnDoubt = func(doubted bool) { *reported = append(*reported, doubted) }
+	return b, reported
 }
 
 // Policies are doubted while forecasts are off, and until they have been right for a minute. Forecasts
 // that allow for slow replicas are not off.
 func TestDoubt(t *testing.T) {
 	for _, correct := range []bool{false, true} {
-		b, told := doubting(t)
+		b, reported := doubting(t)
 		b.Correct(correct)
 		for range 100 {
 			b.answer(1.25)
 		}
-		if b.Fade(b.now); b.Doubted() == correct || (len(*told) == 0) != correct {
-			t.Fatalf("corrected %v: doubted is %v, told %v", correct, b.Doubted(), *told)
+		if b.Fade(b.now); b.Doubted() == correct || (len(*reported) == 0) != correct {
+			t.Fatalf("corrected %v: doubted is %v, reported %v", correct, b.Doubted(), *reported)
 		}
 		if correct {
 			continue
@@ -41,8 +41,8 @@ func TestDoubt(t *testing.T) {
 		if took := b.now - right; took < time.Minute {
 			t.Errorf("trusted after %v of right forecasts", took)
 		}
-		if b.Doubted() || !slices.Equal(*told, []bool{true, false}) {
-			t.Errorf("doubted is %v ten minutes after, told %v", b.Doubted(), *told)
+		if b.Doubted() || !slices.Equal(*reported, []bool{true, false}) {
+			t.Errorf("doubted is %v ten minutes after, reported %v", b.Doubted(), *reported)
 		}
 		if log := b.log.String(); strings.Count(log, "the policy is doubted") != 1 || strings.Count(log, "trusted again") != 1 {
 			t.Error(log)
@@ -52,17 +52,17 @@ func TestDoubt(t *testing.T) {
 
 // Engines that keep to their profiles raise no doubt.
 func TestWhatIsNotDoubted(t *testing.T) {
-	b, told := doubting(t)
+	b, reported := doubting(t)
 	b.engines(t, engine.PrefillFirst, 1)
 	b.run(400, [2]float64{4, 0.5}, 1)
-	if b.Fade(b.now); b.Doubted() || len(*told) > 0 {
-		t.Errorf("engines that keep to their profiles are doubted: %v", *told)
+	if b.Fade(b.now); b.Doubted() || len(*reported) > 0 {
+		t.Errorf("engines that keep to their profiles are doubted: %v", *reported)
 	}
 }
 
 // Doubt ends when it is turned off, and where engines have been replaced.
 func TestDoubtMayBeLeftOut(t *testing.T) {
-	b, told := doubting(t)
+	b, reported := doubting(t)
 	b.Correct(false)
 	raise := func() {
 		for range 100 {
@@ -75,7 +75,7 @@ func TestDoubtMayBeLeftOut(t *testing.T) {
 	raise()
 	b.Doubt(false)
 	raise()
-	if b.Doubted() || !slices.Equal(*told, []bool{true, false, true, false}) {
-		t.Errorf("doubted is %v, told %v", b.Doubted(), *told)
+	if b.Doubted() || !slices.Equal(*reported, []bool{true, false, true, false}) {
+		t.Errorf("doubted is %v, reported %v", b.Doubted(), *reported)
 	}
 }
