@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -17,6 +18,9 @@ import (
 	"gearshift/router/profile"
 	"gearshift/workloads"
 )
+
+// leastLoss of utility is worth recovering.
+const leastLoss = 0.001
 
 // loggedRequests are the requests that a policy is fine-tuned on.
 const loggedRequests = 20_000
@@ -124,7 +128,10 @@ func (p *paper) distorted(ctx context.Context, d distortion, name, hard string) 
 			continue
 		}
 		over := must(evaluation.Paired(scores[i], scores[0]))
-		recovered := 100 * over.Mean / (mean(scores[1]) - mean(scores[0]))
+		recovered := math.NaN() // of nothing
+		if lost := mean(scores[1]) - mean(scores[0]); lost > leastLoss {
+			recovered = 100 * over.Mean / lost
+		}
 		list = append(list, []report.Cell{
 			report.Text(d.name), report.Text(e.label), report.Number(results[2*i].Utility.Mean), report.Number(results[2*i+1].Utility.Mean),
 			reports.Cell(over), report.Number(recovered),
