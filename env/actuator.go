@@ -21,11 +21,11 @@ type engineState struct {
 // time for it.
 const DefaultLoad = 10 * time.Second
 
-// actionTimes are how long the actions on a replica's engine take, and by how much its first step after
-// a load or a wake takes longer.
+// actionTimes holds the durations of the actions on a replica's engine, and the time that its first step
+// after a load or a wake takes in addition.
 type actionTimes struct{ load, sleep, wake, first time.Duration }
 
-// actionTimes returns those of each replica.
+// actionTimes returns the times of each replica.
 func (c *Config) actionTimes() []actionTimes {
 	times := make([]actionTimes, len(c.Table.Replicas))
 	for i, r := range c.Table.Replicas {

@@ -82,8 +82,8 @@ type Config struct {
 	// the table.
 	Initial []fleet.State
 	// LoadTimes are how long the replicas take to load, where the table's model has no
-	// time; nil is [DefaultLoad]. WakeTimes are how long sleep and wake take; nil is what the
-	// models say.
+	// time; nil is [DefaultLoad]. WakeTimes holds the time of a sleep and of a wake; nil takes the
+	// models' own.
 	LoadTimes, WakeTimes []time.Duration
 	// Evidence sets how failures become known. The zero value makes them known at once.
 	Evidence Evidence

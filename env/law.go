@@ -34,7 +34,7 @@ type Loader interface {
 // Delayer is a [Law] whose replicas may be slow to answer first, as engines are that compile kernels and
 // capture graphs for the first request after a load or a wake.
 type Delayer interface {
-	// Delay has the slot's next step take so much longer, once.
+	// Delay makes the slot's next step longer by the time, once.
 	Delay(slot int, by time.Duration)
 }
 

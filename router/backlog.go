@@ -62,7 +62,7 @@ type Waiter[T any] struct {
 	Err error
 
 	entry         queue.Entry[*Waiter[T]]
-	awaited, last int // the variants that it is held for, and was, counted from 1
+	awaited, last int // the variants for which it is held, and was, counted from 1
 }
 
 // Recheck is how often waiting requests are tried though no event has come: the inputs of a
@@ -262,7 +262,7 @@ func (b *Backlog[T]) refuse(reason string, class int, tenant string, now time.Du
 type Refusal struct {
 	Reason string // one of the Refused constants
 	After  time.Duration
-	// Awaited is the variant that the request was held for, or would have been, counted from 1; zero is none.
+	// Awaited is the variant for which the request was held, or would have been, counted from 1; zero is none.
 	Awaited int
 }
 

@@ -10,19 +10,19 @@ import (
 	"gearshift/router/fleet"
 )
 
-// ErrAsleep is an [ErrNoReplica] of which a replica that could answer is not loaded, or asleep, or on its way
-// to or from that.
+// ErrAsleep reports an [ErrNoReplica] where a replica that could answer is not loaded, or asleep, or on its way
+// to or from there.
 var ErrAsleep = fmt.Errorf("%w: those that could answer are not loaded, or asleep", ErrNoReplica)
 
 // Hold bounds the requests that wait in a [Backlog] for a replica to be loaded or woken, since none that could
 // answer them is up. The zero value holds none: they are refused.
 type Hold struct {
-	// For is how long a request may be held, and Most how many may be at a time.
+	// For bounds the time that a request is held, and Most the number that are held at a time.
 	For  time.Duration
 	Most int
 }
 
-// Holder is what a [Backlog] needs to hold requests.
+// Holder has what a [Backlog] needs to hold requests.
 type Holder struct {
 	// Ledger counts the requests that are held, by variant ([fleet.Ledger.Await]).
 	Ledger *fleet.Ledger
@@ -32,14 +32,14 @@ type Holder struct {
 	Nudge func()
 }
 
-// holding has the requests that are held.
+// holding counts the requests that are held.
 type holding struct {
 	Holder
-	n      int           // how many
+	n      int           // held
 	states []fleet.State // of replicas, to be reused
 }
 
-// Holds has the backlog hold requests, as far as its limits allow.
+// Holds lets the backlog hold requests, within its limits.
 func (b *Backlog[T]) Holds(h Holder) { b.holding.Holder = h }
 
 // Held returns how many requests are held.
@@ -88,7 +88,7 @@ func (b *Backlog[T]) release(w *Waiter[T]) {
 	}
 }
 
-// Awaited returns the variant that the request is held for, or was; −1 if it never was.
+// Awaited returns the variant for which the request is held, or was; −1 if it never was held.
 func (w *Waiter[T]) Awaited() int {
 	if w.awaited > 0 {
 		return w.awaited - 1
@@ -96,8 +96,8 @@ func (w *Waiter[T]) Awaited() int {
 	return w.last - 1
 }
 
-// patient returns how long the request may wait from its arrival on. One that has to be held may for as long as
-// the limits say, whatever its task's deadlines: those that it has of its own still count.
+// patient returns how long the request may wait from its arrival on. A request that has to be held may wait as long
+// as the limits allow, whatever its task's deadlines. Deadlines of its own still count.
 func (b *Backlog[T]) patient(w *Waiter[T]) time.Duration {
 	hold := b.limits.Hold.For
 	if hold == 0 || b.holding.Ledger == nil || b.awaits(w) < 0 {
@@ -116,8 +116,8 @@ var soonest = [...]int{fleet.Loading: 0, fleet.Warm: 1, fleet.Draining: 2, fleet
 
 // awaits returns the variant that the request is to wait for: of those of which a replica could answer once it is
 // loaded or woken, the one that is up soonest, by the states of replicas and by whether they have memory; of equals
-// the first of the table. It returns −1 if there is none, or one is up. A replica that alone can answer is not
-// waited for: what it had kept is gone.
+// the first of the table. It returns −1 if there is none, or one is up. A request that only
+// one replica may answer waits for none: what that replica had kept is gone.
 func (b *Backlog[T]) awaits(w *Waiter[T]) int {
 	x, r := &b.holding, w.Request
 	if r.Only != 0 {
@@ -162,8 +162,8 @@ func (x *holding) lacks(t *fleet.Table, replica int) bool {
 	return free < t.MemoryOf(replica)
 }
 
-// expected returns after which time a replica of the variant may be up: the rest of a load or wake that is under
-// way, else the time of one, within the limits for refused clients.
+// expected returns the time until a replica of the variant may be up: the rest of a load or wake that is under
+// way, else the time of a whole one, within the limits for refused clients.
 func (b *Backlog[T]) expected(variant int, now time.Duration) time.Duration {
 	l, best := b.holding.Ledger, time.Duration(-1)
 	for _, i := range b.table.ReplicasOf(variant) {

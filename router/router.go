@@ -61,8 +61,7 @@ type Observer interface {
 	Observe(v *fleet.View, c Choice)
 }
 
-// Doubtable is what a Policy adds that was trained on forecasts, so that another decides while these are
-// off; see [Core.Doubt].
+// Doubtable marks a Policy that was trained on forecasts. Another decides while these are off; see [Core.Doubt].
 type Doubtable interface{ Doubtable() }
 
 // Errors of [Core.Route].

@@ -224,7 +224,7 @@ func (e queueEvents) Held(variant int, result string, d time.Duration) {
 // does: the prompts of the others, which it does not know of, lengthen what it measures.
 func corrects(c *config.Config) bool { return c.Drift.Correct && c.Routers == 1 }
 
-// doubts says whether policies are doubted while forecasts are off; see corrects for several routers.
+// doubts reports whether policies are doubted while forecasts are off; see corrects for several routers.
 func doubts(c *config.Config) bool { return c.Drift.Doubt && c.Routers == 1 }
 
 // newJobs makes what plans jobs. The proxy sends their batches.

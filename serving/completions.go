@@ -256,7 +256,7 @@ func (x *admitter) shed(c *gin.Context, err error, k call, by admission.FlowKey)
 	x.reply.Fail(c, f.Status, f.Error)
 }
 
-// asleep says which model is not loaded or asleep, and for how long it has been.
+// asleep returns the message of a refusal: which model is asleep or not loaded, and since when.
 func (x *admitter) asleep(r router.Refusal) string {
 	t, is, since := x.ledger.Table(), fleet.Down, time.Duration(0)
 	for _, i := range t.ReplicasOf(r.Awaited - 1) {

@@ -130,8 +130,8 @@ func (t *Trace) Recorded(tasks []fleet.Task, lengths bool) (Recorded, error) {
 	return r, nil
 }
 
-// Recorded is requests as they came, at least one, in order of time. A task below zero and lengths of
-// zero tokens are not known: streams draw them.
+// Recorded lists requests in order of time, at least one. A task below zero and lengths of zero tokens are
+// unknown: streams draw them.
 type Recorded []Arrival
 
 // Open returns the requests as a stream. What is not known of them is drawn under the seed.
@@ -151,7 +151,7 @@ func (r Recorded) Open(tasks []fleet.Task, shape Shape, seed uint64) (Stream, er
 	}}, nil
 }
 
-// replay lays what is known of recorded requests over what is drawn.
+// replay draws requests, and replaces what is known by the recorded values.
 type replay struct {
 	drawn *generator
 	next  func() (known *Arrival, at time.Duration) // nil: there are no more
@@ -178,8 +178,8 @@ func (r *replay) Next() (Arrival, bool) {
 // Day is the length of a day of recorded requests, which begins with the first of them.
 const Day = 24 * time.Hour
 
-// Split divides the requests: the last share of them, or where they span two days or more that
-// share of the days, whole ones but for the last, and one at least. A part may be empty.
+// Split divides the requests before the last share of them. Where they span two days or more, it divides
+// them at the end of a day, and the share is of the days, at least one. A part may be empty.
 func (r Recorded) Split(share float64) (first, last Recorded) {
 	at := len(r) - int(math.Round(share*float64(len(r))))
 	if days := int((r.span() + Day - 1) / Day); r.span() >= 2*Day {
@@ -190,7 +190,7 @@ func (r Recorded) Split(share float64) (first, last Recorded) {
 	return r[:at], r[at:]
 }
 
-// span is from the first request to the last.
+// span returns the time from the first request to the last.
 func (r Recorded) span() time.Duration { return r[len(r)-1].At - r[0].At }
 
 // Block returns the requests of one of n blocks of as many requests each, from 0 on. Its time
@@ -216,7 +216,7 @@ func (r Recorded) Rated() Recorded {
 	return rated
 }
 
-// Bootstrap is how streams are drawn from recorded requests: in blocks of time that follow each other.
+// Bootstrap draws streams from recorded requests: blocks of time that follow each other.
 type Bootstrap struct {
 	// Block is the mean length of a block: from half of it to half more, all as likely. Each begins
 	// at any time of the record, whose end its beginning follows.
@@ -267,7 +267,7 @@ type bootstrapped struct {
 // next returns the next request. Where the block has no more, it draws another.
 func (b *bootstrapped) next() (*Arrival, time.Duration) {
 	for {
-		if b.at == len(b.record) { // its beginning follows
+		if b.at == len(b.record) { // the beginning of the record follows its end
 			b.at = 0
 			b.shift += b.around()
 		}
@@ -280,7 +280,7 @@ func (b *bootstrapped) next() (*Arrival, time.Duration) {
 	}
 }
 
-// around is how long the record takes, with a gap of the mean before it begins again.
+// around returns the time of the record, with a mean gap before it begins again.
 func (b *bootstrapped) around() time.Duration {
 	span := b.record.span()
 	return span + max(1, span/time.Duration(len(b.record)))

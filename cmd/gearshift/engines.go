@@ -23,7 +23,7 @@ import (
 	"gearshift/serving/engines/address"
 )
 
-// askedEngines name the engines that are asked what they are.
+// askedEngines names the engines that are asked for their models and limits.
 type askedEngines struct {
 	engines, keys []string
 	// probe sends each model one short request.
@@ -36,10 +36,10 @@ func (o *askedEngines) keyFlag(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.keys, "key-env", nil, "environment `VARIABLE` with the engines' API key, or HOST=VARIABLE for one host's; repeatable")
 }
 
-// engineTimeout is how long an engine may take to answer a question.
+// engineTimeout bounds the time in which an engine answers a question.
 const engineTimeout = 5 * time.Second
 
-// split takes the name of what runs networks out of the values of --engine.
+// split takes the name of a runtime, native or onnx, out of the values of --engine.
 func (o *askedEngines) split(runtime *string) error {
 	*runtime = onnxruntime.Native
 	var urls []string
@@ -56,7 +56,7 @@ func (o *askedEngines) split(runtime *string) error {
 	return nil
 }
 
-// serve asks the engines, if there are any, and has the router serve the scenario that they make up.
+// serve asks the engines, if any are named, and sets the options to serve a scenario made of their answers.
 func (o *askedEngines) serve(c *cobra.Command, to *app.Options) error {
 	if len(o.engines) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (o *askedEngines) serve(c *cobra.Command, to *app.Options) error {
 	return err
 }
 
-// targets are the engines that the flags name.
+// targets returns the engines that the flags name.
 func (o *askedEngines) targets() ([]draft.Target, error) {
 	if len(o.engines) == 0 {
 		return nil, errors.New("--engine is missing: want an engine's URL, such as --engine gpu0=http://127.0.0.1:8000")
@@ -151,7 +151,7 @@ func (o *askedEngines) unlock(list []draft.Target) error {
 	return nil
 }
 
-// discover asks all engines, and says all that is wrong with them.
+// discover asks all engines, and returns all their faults in one error.
 func (o *askedEngines) discover(ctx context.Context, targets []draft.Target) (*draft.Fleet, error) {
 	transport := loadgen.Transport()
 	defer transport.CloseIdleConnections()

@@ -79,7 +79,7 @@ func (h *Host) SubmitAll(engine int, sequences []Sequence, now time.Duration) {
 	}
 }
 
-// Delay has the engine's next step take so much longer, once.
+// Delay makes the engine's next step longer by the time, once.
 func (h *Host) Delay(engine int, by time.Duration) { h.engines[engine].delay = by }
 
 // Cancel removes a sequence: now if it waits, else at the end of the step in

@@ -28,8 +28,8 @@ const (
 	lastStep  = 1. / 16
 )
 
-// mostPoints is how many points the coarse search looks at for each that it may play: of six limits that
-// must ascend, one in some hundreds of points makes a policy.
+// mostPoints bounds the points that the coarse search looks at for each that it may play: where six limits
+// must ascend, only one in some hundreds of points makes a policy.
 const mostPoints = 2000
 
 func (s *search) run() error {

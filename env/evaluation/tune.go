@@ -17,7 +17,7 @@ type Family struct {
 	// Make returns the policy of these values, one for each axis, and its name.
 	// An error says that they make none; the search passes them by.
 	Make func(values []float64) (name string, d Decider, err error)
-	// Starts are values that are tried first, of the trials for the coarse grid.
+	// Starts lists values that are tried first. They count among the trials of the coarse grid.
 	Starts [][]float64
 }
 

@@ -21,11 +21,11 @@ func showAssumed(w io.Writer, list []draft.Value) {
 	for _, v := range list {
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", v.What, v.Value, v.From)
 	}
-	_ = t.Flush() // like what is logged
+	_ = t.Flush() // an unwritable stderr stops nothing
 	fmt.Fprintln(w)
 }
 
-// learned shows what a router runs by that no file declares.
+// learned shows the values that a router uses and no file declares.
 type learned struct {
 	assumed []draft.Value
 	routing *Reloader
@@ -33,11 +33,11 @@ type learned struct {
 
 // learnedReport is the body of GET /admin/learned.
 type learnedReport struct {
-	// Values are what the router began with.
+	// Values lists the values with which the router began.
 	Values []draft.Value `json:"values"`
 }
 
-// shown adds the endpoint to the modules, of which the page shows the same.
+// shown adds the endpoints to the modules, and has the operators' page show the same values.
 func (l *learned) shown(modules []serving.Module) []serving.Module {
 	for _, x := range modules {
 		if page, ok := x.(*dashboard.Dashboard); ok && len(l.assumed) > 0 {
@@ -50,7 +50,7 @@ func (l *learned) shown(modules []serving.Module) []serving.Module {
 // Join implements [serving.Module].
 func (l *learned) Join(*serving.Server) serving.Parts {
 	return serving.Parts{Routes: []serving.Route{
-		{Method: http.MethodGet, Path: "/admin/learned", Access: serving.AdminRead, About: "the values that the router runs by and no file declares, with where each comes from", Handler: l.show},
+		{Method: http.MethodGet, Path: "/admin/learned", Access: serving.AdminRead, About: "the values that the router uses and no file declares, with the source of each", Handler: l.show},
 		{Method: http.MethodGet, Path: "/admin/scenario", Access: serving.AdminRead, About: "the scenario that the router serves, with what it has learned", Handler: l.save},
 	}}
 }
@@ -58,13 +58,13 @@ func (l *learned) Join(*serving.Server) serving.Parts {
 func (l *learned) report() learnedReport { return learnedReport{Values: l.assumed} }
 
 func (l *learned) show(w http.ResponseWriter, _ *http.Request) {
-	_ = serving.Answer(w, http.StatusOK, l.report()) // who does not read it is gone
+	_ = serving.Answer(w, http.StatusOK, l.report()) // a client that does not read the answer has left
 }
 
 // SavedScenario is the body of GET /admin/scenario.
 type SavedScenario struct {
 	Name string `json:"name"`
-	// Text is a scenario file.
+	// Text holds a scenario file.
 	Text string `json:"text"`
 }
 

@@ -28,9 +28,9 @@ import (
 // Options say what is served, and how.
 type Options struct {
 	Scenario string // a built-in name or a file
-	// Text is the scenario itself, made of what engines report; nil: Scenario names it.
+	// Text holds a scenario made from what engines report; nil: Scenario names it.
 	Text []byte
-	// Assumed lists the values of Text that nobody has declared.
+	// Assumed lists the values of Text that are not declared.
 	Assumed []draft.Value
 	Store   string // file of policies
 	Engine  string // of [onnxruntime.Source]
@@ -45,7 +45,7 @@ type Options struct {
 	FailoverState string
 	// RolloutState is the file that keeps which versions of models are where; empty: State.
 	RolloutState string
-	// NoTuning leaves out the search for a rule in the background.
+	// NoTuning turns off the search for a rule in the background.
 	NoTuning bool
 	Version  string // of the program
 	// Remedy returns how to get a policy of the name into a store: a key of the log line, and

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// tuningDelay is how long a server has served before it tunes.
+	// tuningDelay passes between the start of a server and that of its search.
 	tuningDelay = 5 * time.Second
-	// tuningPause is how long the search rests between two stretches of decisions, so that requests come
-	// first on a machine with few cores.
+	// tuningPause passes between two stretches of the search's decisions, so that requests come first on a
+	// machine with few cores.
 	tuningPause = 100 * time.Microsecond
 )
 
-// tuning searches for a rule while a router serves by the rule that a scenario without evaluation.rules falls
-// back to. One that is better on other seeds replaces it.
+// tuning searches for a rule while a router serves by the fallback of a scenario without evaluation.rules. A
+// rule that is better on other seeds replaces the fallback.
 type tuning struct {
 	s       *scenario.Scenario
 	core    *router.Core
@@ -41,8 +41,8 @@ type tuning struct {
 }
 
 // newTuning returns the search of a router, or nil where there is nothing to search for: the scenario names a
-// fallback or lists rules, a search has ended before, a policy routes, or the user wants none. Nor is there one
-// without a file: there latency models are guesses until traffic shows them.
+// fallback or lists rules, a search has ended before, a policy routes, or the user wants none. A router
+// without a file does not search: its latency models are guesses until it has timed requests.
 func newTuning(o Options, s *scenario.Scenario, r *Reloader) *tuning {
 	if o.NoTuning || o.Text != nil || s.Serving.Tuning == scenario.TuningOff || o.Policy != "" || !r.fallback.untuned ||
 		r.core.PolicyName() != r.fallbackName() || len(s.Variants) < 2 || onlyJobs(s) || s.Controlled() {
@@ -83,7 +83,7 @@ func (t *tuning) begin(ctx context.Context) (end func()) {
 // shown returns the status; nil before the start.
 func (t *tuning) shown() *overview.Tuning { return t.status.Load() }
 
-// search finds the best rule, puts it in the place of the fallback if it is better, and stores the result.
+// search finds the best rule, makes it the fallback if it is better, and stores the result.
 func (t *tuning) search(ctx context.Context) {
 	t.log.Info("tuning rules in the background, on simulated load", "fallback", t.present, "points_of_each_rule", t.effort.Trials)
 	var v evaluation.Verdict
@@ -140,7 +140,7 @@ func (t *tuning) adopt(v evaluation.Verdict) (fallback, error) {
 	return fallback{rule: found.Rule, why: found.Why}, nil
 }
 
-// tuned is what the store keeps of a search.
+// tuned holds the result of a search in the store.
 type tuned struct {
 	Rule string `json:"rule"` // to fall back to
 	Why  string `json:"why"`
@@ -155,14 +155,14 @@ func (t *tuning) outcome(v evaluation.Verdict) tuned {
 	return tuned{t.present, fmt.Sprintf("tuning in the background found no better rule: %s is over it %s", v.Policy, compared)}
 }
 
-// tunedTable names the record of a scenario's search in the store, and tunedOf what it was made of.
+// tunedTable names the record of a scenario's search in the store, and tunedOf its inputs.
 func tunedTable(s *scenario.Scenario) string { return "tuned rule of " + s.Name }
 
 func tunedOf(s *scenario.Scenario) string {
 	return fmt.Sprintf("%s %s %+v", s.Hash(), s.Training.Objective, policies.Minute)
 }
 
-// storedTuning returns what a search for the scenario found before; false if there was none.
+// storedTuning returns the result of an earlier search for the scenario; false if there is none.
 func storedTuning(s *scenario.Scenario, store *checkpoints.Store) (f fallback, ok bool) {
 	table, err := store.GetTable(tunedTable(s))
 	var t tuned

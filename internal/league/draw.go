@@ -1,8 +1,9 @@
-// Package league draws fleets at random, and compares policies over many of them: what a rule or a policy
-// that was tuned or trained elsewhere is worth on a fleet that it has never seen.
+// Package league draws fleets at random, and compares policies over many of them. It measures rules and
+// policies that were tuned or trained elsewhere on fleets that they have not seen.
 package league
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,8 +16,8 @@ import (
 // evaluation.
 const FirstTraining = 1 << 20
 
-// tries is how often a fleet is drawn before its seed is given up: one whose sizes do not fit, or whose
-// file the check warns of, is drawn again.
+// tries bounds the attempts to draw a fleet of a seed: a fleet is drawn again where its sizes do not fit, its
+// scenario is refused, or no size answers in time.
 const tries = 200
 
 // Draw returns the text of the scenario of a seed: 2 to 6 sizes of a model by roofline laws of 1 to 3
@@ -39,7 +40,7 @@ func Draw(seed uint64) ([]byte, error) {
 		if s.AnyInTime() {
 			return text, nil
 		}
-		last = fmt.Errorf("no size answers in time")
+		last = errors.New("no size answers in time")
 	}
 	return nil, fmt.Errorf("cannot draw the fleet of seed %d: %w", seed, last)
 }
@@ -102,7 +103,7 @@ type host struct {
 	memory []float64
 }
 
-// drawing is one fleet in the making.
+// drawing holds a fleet while it is drawn.
 type drawing struct {
 	*rand.Rand
 	name  string
@@ -111,7 +112,7 @@ type drawing struct {
 	tasks []task
 	hosts []host
 	// launch is the time of a layer's kernels, overhead that of a step, sequence that of each of its
-	// sequences, in ms; contention is by how much a busy neighbour slows another.
+	// sequences, in ms; contention is the slowdown by a busy neighbour.
 	launch, overhead, sequence, contention float64
 }
 

@@ -12,7 +12,7 @@ import (
 	"gearshift/internal/output"
 )
 
-// kept is a fleet's result in a file, with the settings that it was played under.
+// kept is the form of a file: a fleet's result, with its settings.
 type kept struct {
 	Settings Settings    `json:"settings"`
 	Fleet    FleetResult `json:"fleet"`

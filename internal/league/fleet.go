@@ -23,7 +23,7 @@ const (
 	Trained = "trained" // on the fleet
 )
 
-// Entry is what competes under one name on all fleets.
+// Entry identifies a competitor on all fleets.
 type Entry struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
@@ -40,7 +40,7 @@ func (e Entry) String() string {
 	return e.Name
 }
 
-// entrant is an entry with the reference by which it plays on a fleet, and where that is found.
+// entrant resolves an entry on a fleet: the reference by which it plays, and the source of that.
 type entrant struct {
 	Entry
 	ref    string
@@ -48,7 +48,7 @@ type entrant struct {
 	source *policies.Source
 }
 
-// entrants lists what competes on the fleet, the search's findings among them.
+// entrants lists the competitors on the fleet, with the rules that the search found.
 func (l *League) entrants(s *scenario.Scenario, found *evaluation.TuningReport) ([]entrant, error) {
 	var list []entrant
 	add := func(kind, name, ref string) { list = append(list, entrant{Entry{kind, name}, ref, s, l.Source}) }
@@ -86,7 +86,7 @@ func (l *League) entrants(s *scenario.Scenario, found *evaluation.TuningReport) 
 	return list, nil
 }
 
-// FleetResult is how the entries did on one fleet.
+// FleetResult holds the results of all entries on one fleet.
 type FleetResult struct {
 	Seed  uint64 `json:"seed"`
 	Sizes int    `json:"sizes"`
@@ -98,7 +98,7 @@ type FleetResult struct {
 	Rows    []Row   `json:"rows"`
 }
 
-// Row is how one entry did on a fleet.
+// Row holds the result of an entry on a fleet.
 type Row struct {
 	Entry
 	Plays   string              `json:"plays"` // the rule or policy
@@ -174,7 +174,7 @@ func (f *FleetResult) compare(list []entrant, plays []string, scores []evaluatio
 	}
 	rivals := map[string][]evaluation.Score{} // by kind
 	for i, e := range list {
-		if e.Name != "universal" { // is compared with the rules that it could replace
+		if e.Name != "universal" { // which is compared with the rules that it could replace
 			rivals[e.Kind] = append(rivals[e.Kind], of[plays[i]])
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"gearshift/internal/training/policies"
 )
 
-// Settings say what is compared, and by how much play. Equal settings give equal results on a fleet.
+// Settings select the competitors and the runs. Equal settings give equal results on a fleet.
 type Settings struct {
 	Workloads []string        `json:"workloads"`
 	Tuning    policies.Effort `json:"tuning"`
@@ -23,10 +23,10 @@ type Settings struct {
 	Carried string `json:"carried"`
 }
 
-// sweepRequests is how many times the requests of a run the sweep of an evaluation takes at most.
+// sweepRequests bounds the requests of a sweep, as a multiple of those of a run.
 const sweepRequests = 10
 
-// Usual are the settings where nothing is asked for.
+// Usual returns the default settings.
 func Usual() Settings {
 	return Settings{
 		Workloads: []string{"u1", "u2", "stable"}, Tuning: policies.Minute,
@@ -42,9 +42,9 @@ type League struct {
 	Source *policies.Source
 	// Trainer trains what the settings ask for; nil where this build cannot.
 	Trainer Trainer
-	// Counting returns what is called with how far a fleet has come; nil shows nothing.
+	// Counting returns a function that receives the progress of a fleet; nil shows nothing.
 	Counting func(what string) func(done, total int)
-	// Notice is called with what a user of the results should know.
+	// Notice receives remarks for users of the results.
 	Notice func(text string)
 }
 

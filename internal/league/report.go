@@ -11,15 +11,15 @@ import (
 	"gearshift/internal/output"
 )
 
-// Report is what a league comes to.
+// Report holds the results of a league.
 type Report struct {
 	Settings  Settings      `json:"settings"`
 	Summaries []Summary     `json:"summaries"`
 	Fleets    []FleetResult `json:"fleets"`
 }
 
-// Summary is how one entry did on all fleets on which it played. Differences are to the best tuned rule of
-// each fleet, as shares of that rule's utility.
+// Summary holds the results of an entry over all fleets on which it played. Differences are to the best tuned
+// rule of each fleet, as shares of that rule's utility.
 type Summary struct {
 	Entry
 	Fleets int `json:"fleets"`

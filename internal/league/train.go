@@ -14,7 +14,7 @@ import (
 	"gearshift/router/observation"
 )
 
-// Training is what has a policy trained on each fleet.
+// Training configures the policy that is trained on each fleet.
 type Training struct {
 	Preset   string `json:"preset"`
 	NoAdvice bool   `json:"no_advice,omitempty"` // no rule's, in training or in use
@@ -32,7 +32,7 @@ func (t *Training) name() string {
 // Trainer trains a policy of the name on a scenario, unless the store has it, and returns a reference to it.
 type Trainer func(ctx context.Context, t Training, name string, on *scenario.Scenario, store string) (ref string, err error)
 
-// storeName is the file in the folder of results that has the policies trained.
+// storeName is the file of the trained policies in the folder of results.
 const storeName = "policies.db"
 
 // trained returns the policy that is trained on the fleet of a seed, whose advice the rule gives.

@@ -70,9 +70,9 @@ func (s *Scenario) leftOut(r *report) {
 // usualRule is the best rule of a scenario that lists none.
 const usualRule = "slackfit"
 
-// untuned is the rule that routes where none is listed and no policy is in production: it has no
-// parameters that have to fit the fleet. It chooses replicas itself, so that it is not for scenarios
-// whose balancer asks engines or keeps sessions together, and does not advise policies.
+// untuned names the rule that routes where none is listed and no policy is in production: it needs no
+// parameters that fit the fleet. It chooses replicas itself, so it neither advises policies nor routes
+// where the balancer asks engines or keeps sessions together.
 const untuned = "universal"
 
 // BestRule returns the first of evaluation.rules, which lists the best first; slack-fit where

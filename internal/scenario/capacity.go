@@ -82,7 +82,7 @@ func capacity(p *profile.Profile, e engine.Config, kvTokens int, mean request, d
 	return capacityNext(p, e, kvTokens, mean, deadlineMS, 0)
 }
 
-// capacityNext is capacity next to neighbours that load the host by so much.
+// capacityNext returns the capacity of a replica whose neighbours load the host by so much.
 func capacityNext(p *profile.Profile, e engine.Config, kvTokens int, mean request, deadlineMS, neighbours float64) Capacity {
 	pace := func(n int) float64 { return paceOf(p, e, mean, n, neighbours) }
 	c := Capacity{Alone: pace(1), KVTokens: kvTokens}
@@ -193,7 +193,7 @@ func (s *Scenario) HostTime() func(replica, tokens int) time.Duration {
 	}
 }
 
-// work returns what replicas do for requests of each task's mean lengths, by their profiles.
+// work returns the rates of replicas for requests of each task's mean lengths, by their profiles.
 func (s *Scenario) work() layouts.Work {
 	x := s.expected()
 	of := func(replica, task int, neighbours float64) Capacity {

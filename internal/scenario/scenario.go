@@ -86,8 +86,8 @@ type Model struct {
 	Name   string  `yaml:"name"`
 	Memory Bytes   `yaml:"memory"`
 	LoadMS float64 `yaml:"load_ms,omitempty"`
-	// SleepMS and WakeMS are a twentieth of LoadMS where they are left out. FirstAnswerMS is by how much
-	// the first answer after a load or a wake is slower.
+	// SleepMS and WakeMS are a twentieth of LoadMS where they are left out. FirstAnswerMS is the time
+	// that the first step after a load or a wake takes in addition.
 	SleepMS       float64 `yaml:"sleep_ms,omitempty"`
 	WakeMS        float64 `yaml:"wake_ms,omitempty"`
 	FirstAnswerMS float64 `yaml:"first_answer_ms,omitempty"`
@@ -209,7 +209,7 @@ func Load(ref string) (*Scenario, error) {
 	return s, err
 }
 
-// LoadText is [Load] with the text that it reads.
+// LoadText returns the scenario as [Load] does, and its text.
 func LoadText(ref string) (*Scenario, []byte, error) {
 	text, err := Text(ref)
 	if err != nil {

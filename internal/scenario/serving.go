@@ -21,8 +21,8 @@ type Serving struct {
 	// Fallback is the rule that routes when no policy does: without one in the file the
 	// scenario's [Scenario.BestRule].
 	Fallback string `yaml:"fallback"`
-	// Tuning is TuningOn or TuningOff: whether a router searches for a rule in the background where the
-	// scenario lists none.
+	// Tuning is TuningOn or TuningOff. It sets whether a router searches for a rule in the background where
+	// the scenario lists none.
 	Tuning string `yaml:"tuning"`
 	// MaxInFlight bounds the requests on a replica, waiting ones included.
 	// Zero is no bound.
@@ -362,7 +362,7 @@ func (c *checker) single() {
 }
 
 // twins reports two replicas of a variant on a host, such as engines at two shares of its memory, that are one engine:
-// neither is up or asleep without the other.
+// neither can be up or asleep without the other.
 func (c *checker) twins() {
 	first := map[string]placedReplica{} // by host, address, variant and the name there
 	for _, p := range c.s.listedReplicas() {

@@ -54,7 +54,7 @@ func NewEnvironment(s *scenario.Scenario, spec observation.Spec, c *rl.Config) (
 	return newEnvironment(s, spec, c, open, s.Training.Load.KnownShare)
 }
 
-// newEnvironment is NewEnvironment under the streams that open begins.
+// newEnvironment returns an environment of training on the streams that open begins.
 func newEnvironment(s *scenario.Scenario, spec observation.Spec, c *rl.Config, open func(seed uint64) (workloads.Stream, error), knownShare float64) (*Environment, error) {
 	config, err := s.Simulation()
 	if err != nil {

@@ -49,8 +49,8 @@ func (r *run) addMembers() error {
 	return nil
 }
 
-// environment makes one of training: under the scenario's load, or under recorded traffic, whose
-// true rate no policy is shown.
+// environment makes an environment of training on the scenario's load, or on recorded traffic, of which
+// policies do not see the true rate.
 func (r *run) environment() (*Environment, error) {
 	if r.traffic == nil {
 		return NewEnvironment(r.scenario, r.meta.Spec, &r.config)

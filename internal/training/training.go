@@ -37,7 +37,7 @@ type Options struct {
 	From     string   // stored policy to fine-tune; empty: none
 	Out      string   // folder for curves; empty: none
 	FromLog  []string // files of logged requests: to fine-tune on, for [FromLog], or whose arrivals to train on
-	// Trace is recorded requests to train and judge on, as a workload names them after "trace:";
+	// Trace names recorded requests to train and judge on, as a workload does after "trace:";
 	// empty: the scenario's load. With DrawnLengths, their lengths are drawn as the scenario says.
 	Trace        string
 	DrawnLengths bool

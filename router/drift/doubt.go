@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// DoubtFrom is how far a replica's answers may lie from what was forecast of them, as a factor either
-	// way, before its forecasts are off; they are right again within DoubtTo.
+	// DoubtFrom is the factor, either way, by which a replica's answers may depart from their forecasts before
+	// these count as off. They count as right again within DoubtTo.
 	DoubtFrom, DoubtTo = 1.1, 1.06
 	// DoubtShare of the latest answers must come from replicas whose forecasts are off for policies to be
 	// doubted; Trusted is the share up to which they may be trusted again, once it has been so for [calm].
 	DoubtShare, Trusted = 1.0 / 3, 1.0 / 6
-	// latest is over how many answers of all replicas their shares are smoothed.
+	// latest is the number of answers, of all replicas, over which their shares are smoothed.
 	latest = 500
 )
 
@@ -70,7 +70,7 @@ func (d *doubt) look(now time.Duration, residual func(replica int) (ratio float6
 	return d.stands, d.stands != was, share
 }
 
-// forget makes nothing doubted any more.
+// forget ends doubt, and drops the answers that have been counted.
 func (d *doubt) forget() (turned bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,7 +99,7 @@ func (m *Monitor) Doubt(on bool) {
 	}
 }
 
-// reconsider decides whether policies are doubted from now on.
+// reconsider decides whether policies are doubted from now on, and reports a change to OnDoubt.
 func (m *Monitor) reconsider(now time.Duration) {
 	if m.OnDoubt == nil || m.trusting.Load() {
 		return

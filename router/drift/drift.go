@@ -52,9 +52,9 @@ type Monitor struct {
 	// within [SlowTo] again. Requests on the replica wait for it. See [Monitor.Correct].
 	OnSlow func(replica int, factor float64)
 
-	// OnDoubt, if set before the first request, is told when policies that choose by forecasts are to be
-	// doubted, and when no more: whether answers keep to what was forecast, corrections by OnSlow
-	// included. Within [Monitor.Fade] and [Monitor.Doubt].
+	// OnDoubt, if set before the first request, is called when policies that choose by forecasts become
+	// doubted, since answers depart from forecasts as corrected by OnSlow, and when that has ended.
+	// [Monitor.Fade] and [Monitor.Doubt] call it.
 	OnDoubt func(doubted bool)
 
 	config   Config

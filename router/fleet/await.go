@@ -16,7 +16,7 @@ func (l *Ledger) Awaited(variant int) int {
 	return l.awaitedOf(variant)
 }
 
-// awaitedOf is Awaited with the lock held.
+// awaitedOf counts for Awaited. The lock must be held.
 func (l *Ledger) awaitedOf(variant int) int {
 	if len(l.awaited) == 0 {
 		return 0

@@ -36,8 +36,8 @@ type Request struct {
 	// Without lists replicas that cannot answer it, whatever their variants: to a decision
 	// about it they are down. The list is read-only.
 	Without []int
-	// Held is whether it has waited for a replica to be loaded or woken. No gate keeps it from a replica by
-	// deadlines since its arrival then: it would never begin.
+	// Held reports whether it has waited for a replica to be loaded or woken. The gate then ignores deadlines
+	// that count from its arrival, by which it would never begin.
 	Held bool
 	// Prompt identifies its prompt to a simulation, which values answers by it. Zero is none,
 	// and no decision looks at it.
@@ -124,8 +124,8 @@ func (l *Ledger) Arrive(now time.Duration) {
 	l.mu.Unlock()
 }
 
-// Arrivals appends the requests that have been begun of each task to begun. It returns how many have arrived, those
-// that were refused included, and the rate that is declared; 0 if none is.
+// Arrivals appends the number of requests of each task that have been begun to begun. It returns the number that
+// have arrived, refused ones included, and the declared rate; 0 if none is declared.
 func (l *Ledger) Arrivals(begun []uint64) (tasks []uint64, arrived uint64, declared float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,16 +16,16 @@ type Model struct {
 	Memory int64
 	// Load is how long a load takes. Zero is unknown.
 	Load time.Duration
-	// Sleep and Wake are how long these take. Zero is a twentieth of a load.
+	// Sleep and Wake are the times that these take. Zero is a twentieth of a load.
 	Sleep, Wake time.Duration
-	// FirstAnswer is by how much the first step after a load or a wake takes longer than others.
+	// FirstAnswer is the time that the first step after a load or a wake takes in addition.
 	FirstAnswer time.Duration
 	// Version distinguishes sets of weights of one name.
 	Version string
 }
 
-// wakeShare is how many times as fast as a load a sleep and a wake are where a model has no times for them:
-// weights come from the host's memory instead of a disk. What vLLM reports is 18 to 200 times as fast.
+// wakeShare divides the time of a load into that of a sleep or a wake, for models without times of their own:
+// weights come from the host's memory instead of a disk. vLLM reports wakes that are 18 to 200 times as fast.
 const wakeShare = 20
 
 // SleepTime returns how long the model takes to fall asleep.

@@ -7,19 +7,19 @@ import (
 	"gearshift/router/fleet"
 )
 
-// retryWake is after which time a wake or a load that has failed, or had no memory, is tried again.
+// retryWake passes before a wake or a load that has failed, or had no memory, is tried again.
 const retryWake = time.Second
 
-// Waker is a [control.Controller] that has a replica of each variant woken, or loaded, for which requests are held
-// ([fleet.Ledger.Await]) while none of it is up. It takes the memory that is free, and puts nothing to sleep.
+// Waker is a [control.Controller] that wakes or loads a replica of each variant for which requests are held
+// ([fleet.Ledger.Await]) while none of it is up. It uses the memory that is free, and puts nothing to sleep.
 type Waker struct {
 	ledger  *fleet.Ledger
 	table   *fleet.Table
 	engines Engines
 	claims  *Claims
-	retry   []time.Duration // by replica, before which nothing is wanted of it
+	retry   []time.Duration // by replica, before which it is not woken
 	now     time.Duration
-	wakes   int // that were wanted
+	wakes   int
 }
 
 // NewWaker makes a controller of the ledger's replicas. [Waker.Claim] follows before the first Wake.
@@ -27,7 +27,7 @@ func NewWaker(l *fleet.Ledger, e Engines) *Waker {
 	return &Waker{ledger: l, table: l.Table(), engines: e, retry: make([]time.Duration, len(l.Table().Replicas))}
 }
 
-// Claim takes the claims of a learned placement, which come last.
+// Claim takes the claims of a learned placement, the lowest rank.
 func (w *Waker) Claim(claim func(Rank, func(control.Event)) *Claims) {
 	w.claims = claim(Learned, w.ended)
 }
@@ -69,7 +69,7 @@ func (w *Waker) coming(variant int) bool {
 	return false
 }
 
-// wake has a replica of the variant woken, or where none sleeps loaded, and reports whether it could.
+// wake wakes a replica of the variant, or loads one where none sleeps. It reports whether it could.
 func (w *Waker) wake(variant int) bool {
 	for _, from := range []fleet.State{fleet.Warm, fleet.Cold} {
 		for _, i := range w.table.ReplicasOf(variant) {
@@ -88,5 +88,5 @@ func (w *Waker) wake(variant int) bool {
 	return false
 }
 
-// verbFrom is the action that brings a replica up from a state.
+// verbFrom maps a state to the action that brings a replica up from it.
 var verbFrom = map[fleet.State]control.Verb{fleet.Warm: control.Wake, fleet.Cold: control.Load}

@@ -22,8 +22,8 @@ type Entry[T any] struct {
 	// Until is the latest time at which it is worth to begin. A tenant's entries go in this
 	// order.
 	Until time.Duration
-	// Idle is whether it waits for something else than its turn, so that [Queue.Ahead] leaves it out. It may change
-	// while it waits.
+	// Idle reports whether it waits for something else than its turn, so that [Queue.Ahead] leaves it out. It may
+	// change while it waits.
 	Idle bool
 	// Cost is what it is charged to its tenant's share, above zero. Zero counts as 1.
 	Cost float64

@@ -346,7 +346,7 @@ func (q *Queue[T]) first() func(yield func(*Entry[T]) bool) {
 	}
 }
 
-// turns returns how many entries of the tenant are to have a turn, at most so many.
+// turns counts the entries of the tenant that are not idle, up to the most given.
 func (f *flow[T]) turns(most int) (n int) {
 	for i := 0; i < len(f.waiting) && n < most; i++ {
 		if !f.waiting[i].Idle {

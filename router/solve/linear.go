@@ -7,8 +7,8 @@ import "slices"
 type Linear struct {
 	rows, columns int
 	cells         []float64 // by row, the last of which has what each column would add: the columns, then the limit
-	// basis and free list what stands in each row and column: a column of the program, or its number of columns
-	// plus the row that something is left of.
+	// basis and free list the variable of each row and column: a column of the program, or the slack of a row,
+	// numbered from the number of columns on.
 	basis, free []int
 }
 
@@ -30,13 +30,13 @@ func (l *Linear) Begin(columns int, limits []float64) {
 	}
 }
 
-// Value sets what a unit of the column is worth.
+// Value sets the worth of a unit of the column.
 func (l *Linear) Value(column int, value float64) { l.cells[l.rows*(l.columns+1)+column] = value }
 
-// Use sets what a unit of the column uses of a limit.
+// Use sets the amount of a limit that a unit of the column uses.
 func (l *Linear) Use(row, column int, amount float64) { l.cells[row*(l.columns+1)+column] = amount }
 
-// tiny is what counts as nothing.
+// tiny bounds the numbers that count as zero.
 const tiny = 1e-9
 
 // Solve finds columns within the limits that are worth most together. It returns their worth, and writes them to x.
@@ -56,7 +56,7 @@ func (l *Linear) Solve(x []float64) (worth float64) {
 			}
 		}
 		if leave < 0 {
-			break // nothing limits it
+			break // it is unbounded
 		}
 		l.pivot(leave, enter)
 	}
@@ -80,7 +80,7 @@ func (l *Linear) best() int {
 	return enter
 }
 
-// pivot exchanges a column with what the row has brought in.
+// pivot exchanges the variables of a row and a column.
 func (l *Linear) pivot(row, column int) {
 	w := l.columns + 1
 	pivot := l.cells[row*w : row*w+w]

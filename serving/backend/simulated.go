@@ -72,7 +72,7 @@ func NewSimulated(c SimulatedConfig) (*Simulated, error) {
 // Replica is the i-th replica of the table.
 func (s *Simulated) Replica(i int) http.RoundTripper { return &s.replicas[i] }
 
-// Delay has the replica's next step take so much longer, once: its engine has just been loaded or woken.
+// Delay makes the replica's next step longer by the time, once: its engine has just been loaded or woken.
 func (s *Simulated) Delay(i int, by time.Duration) {
 	r := &s.replicas[i]
 	r.host.mu.Lock()

@@ -115,7 +115,7 @@ func (c *Config) Limits(output float64) router.Limits {
 
 // Hold bounds the requests that wait until an engine has loaded or woken the model that they need.
 type Hold struct {
-	// For is how long a request is held; zero: it is refused. Most is how many are, at a time.
+	// For bounds the time that a request is held; zero: it is refused. Most bounds the number at a time.
 	For  time.Duration `yaml:"for"`
 	Most int           `yaml:"most"`
 }

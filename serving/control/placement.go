@@ -16,12 +16,12 @@ import (
 	"gearshift/serving/admin/scrape"
 )
 
-// PlacementOptions are what a [Placement] is made of.
+// PlacementOptions configure a [Placement].
 type PlacementOptions struct {
 	Ledger *fleet.Ledger
 	// Busy measures how busy hosts are.
 	Busy *signals.Busy
-	// Layouts are the controller's, and Rule is what decides, in the scenario's words.
+	// Layouts configures the controller, and Rule is the scenario's text of its rule.
 	Layouts layouts.Options
 	Rule    string
 	// AtOnce reports whether replicas that no engine drives change their states at once, as simulated engines do.
@@ -90,12 +90,12 @@ func (m *Placement) serve(w http.ResponseWriter, _ *http.Request) {
 	_ = serving.Answer(w, http.StatusOK, m.Situation())
 }
 
-// PlacementSituation is how the layouts of hosts are decided.
+// PlacementSituation is the body of GET /admin/placement.
 type PlacementSituation struct {
 	Rule string `json:"rule"`
-	// Shadow reports whether changes are only logged.
+	// Shadow reports whether changes are only reported.
 	Shadow bool `json:"shadow"`
-	// Reason is that of the last choice.
+	// Reason explains the last choice.
 	Reason string `json:"reason"`
 	// Expected is the requests per second that are expected, by task, and Utility the estimated utility of one.
 	Expected map[string]float64 `json:"expected_requests_per_second"`
@@ -116,19 +116,19 @@ type PlacedHost struct {
 	// Changing reports whether the host is on its way to the layout.
 	Changing bool   `json:"changing"`
 	Reason   string `json:"reason,omitempty"`
-	// Failure is why the last action failed, and RetryS when it is tried again.
+	// Failure explains the failure of the last action, and RetryS is the time until the next try.
 	Failure string         `json:"failure,omitempty"`
 	RetryS  float64        `json:"retry_in_s,omitempty"`
 	Layouts []PlacedLayout `json:"layouts"`
 }
 
-// PlacedLayout is what may be up together on a host.
+// PlacedLayout describes a layout of a host.
 type PlacedLayout struct {
 	Layout string `json:"layout"`
-	// Gain is the utility that each request would gain by it, by the estimate.
+	// Gain is the estimated utility that each request would gain in it.
 	Gain     float64 `json:"gain"`
 	Capacity float64 `json:"requests_per_second"`
-	// Barred is why the host cannot be brought into it now.
+	// Barred explains why the host cannot be brought into it now.
 	Barred string `json:"barred,omitempty"`
 }
 
@@ -136,11 +136,11 @@ type PlacedLayout struct {
 type PlacedReplica struct {
 	Name string `json:"name"`
 	Up   bool   `json:"up"`
-	// Why is since when and why it is not up, and what the other choice would change.
+	// Why explains since when and why it is not up, and the gain or loss by the other choice.
 	Why string `json:"why"`
 }
 
-// Situation returns how the layouts of hosts are decided.
+// Situation describes the layouts of hosts and the last choice.
 func (m *Placement) Situation() (s PlacementSituation) {
 	m.engines.Look(func() { s = m.situation(m.clock(), m.Status()) })
 	return s
@@ -177,7 +177,7 @@ func (m *Placement) host(h int, now time.Duration, x *layouts.HostStatus) Placed
 	return out
 }
 
-// why explains a replica: "asleep since 10:32: …; with it a request would lose 0.012".
+// why explains a replica: "not up since 10:32:05: …; with it a request would lose 0.012".
 func (m *Placement) why(now time.Duration, r *layouts.ReplicaStatus) string {
 	var parts []string
 	if !r.Up {
@@ -205,7 +205,7 @@ var (
 	failuresDesc = prometheus.NewDesc("gearshift_placement_failures_total", "Loads, unloads, sleeps and wakes for layouts that have failed, or were refused.", nil, nil)
 )
 
-// metrics are read as they are scraped.
+// metrics returns a collector that reads the situation at each scrape.
 func (m *Placement) metrics() []prometheus.Collector {
 	return []prometheus.Collector{scrape.New(func(out scrape.Metrics) {
 		s := m.Situation()

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Value is a number or an order that a scenario of engines rests on, and where it comes from.
+// Value describes an assumption of a scenario that is made from engines, with its source.
 type Value struct {
 	What  string `json:"what"`
 	Value string `json:"value"`
@@ -15,7 +15,7 @@ type Value struct {
 	From string `json:"from"`
 }
 
-// patience is the guessed deadline, as a multiple of the slowest size's time per token alone.
+// patience is the multiple of the slowest size's time per token that is guessed as the deadline.
 const patience = 2
 
 // Probed returns the scenario of a fleet whose models have each answered a probe, and the values in it that
@@ -31,7 +31,7 @@ func (f *Fleet) Probed(name string) (doc []byte, values []Value, err error) {
 	return doc, f.values(c), nil
 }
 
-// values lists what the scenario of the choices rests on.
+// values lists the assumptions of the scenario.
 func (f *Fleet) values(c Choices) []Value {
 	var names, steps []string
 	for _, v := range f.Variants {
@@ -61,7 +61,7 @@ func (f *Fleet) values(c Choices) []Value {
 	return list
 }
 
-// lengthsFrom returns where the lengths of requests come from.
+// lengthsFrom names the source of the lengths of requests.
 func lengthsFrom(l lengths) string {
 	if l.answered > 0 {
 		return fmt.Sprintf("the %d requests that the engines have answered", l.answered)
@@ -81,7 +81,7 @@ func (f *Fleet) caches() string {
 	return strings.Join(list, " or ") + " tokens"
 }
 
-// cachesFrom returns which replicas' engines report their caches.
+// cachesFrom describes how many engines report their caches.
 func (f *Fleet) cachesFrom() string {
 	silent := 0
 	for _, r := range f.Replicas {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"gearshift/env"
 	"gearshift/env/evaluation"
@@ -19,13 +20,13 @@ import (
 	"gearshift/workloads"
 )
 
-// leastLoss of utility is worth recovering.
+// leastLoss is the loss of utility from which a share recovered is reported.
 const leastLoss = 0.001
 
-// loggedRequests are the requests that a policy is fine-tuned on.
+// loggedRequests counts the requests in the log of a fine-tuning.
 const loggedRequests = 20_000
 
-// distortion is a law of engines other than the profile's.
+// distortion changes the law of engines from that of their profile.
 type distortion struct {
 	name  string
 	apply func(m *profile.Profile)
@@ -103,8 +104,9 @@ func (p *paper) distorted(ctx context.Context, d distortion, name, hard string) 
 		{"rule as it is", rule, p.scenario, false}, {"rule, corrected by drift", rule, p.scenario, true},
 		{"rule, profile refitted", rule, refit, false}, {"rule universal as it is", policy.Doubting, p.scenario, false},
 	}
+	listed := len(entrants)
 	for _, ref := range policies.OpponentRefs(p.scenario, evaluation.MeanUtility) {
-		if ref != rule && len(ref) > 6 && ref[:6] != "static" {
+		if ref != rule && !strings.HasPrefix(ref, "static:") {
 			entrants = append(entrants, entrant{"rule " + ref + " as it is", ref, p.scenario, false})
 		}
 	}
@@ -115,8 +117,8 @@ func (p *paper) distorted(ctx context.Context, d distortion, name, hard string) 
 			scores[i] = append(scores[i], (results[2*i].Runs[k]+results[2*i+1].Runs[k])/2)
 		}
 	}
-	best := len(entrants) // of the further rules one is shown: the best
-	for i := 10; i < len(entrants); i++ {
+	best := len(entrants) // of the further rules only the best is shown
+	for i := listed; i < len(entrants); i++ {
 		if best == len(entrants) || cmp.Less(mean(scores[best]), mean(scores[i])) {
 			best = i
 		}
@@ -124,11 +126,11 @@ func (p *paper) distorted(ctx context.Context, d distortion, name, hard string) 
 	fmt.Fprintln(p.Stderr, d.name)
 	for i, e := range entrants {
 		fmt.Fprintf(p.Stderr, "  %-44s %.4f\n", e.label, mean(scores[i]))
-		if i >= 10 && i != best {
+		if i >= listed && i != best {
 			continue
 		}
 		over := must(evaluation.Paired(scores[i], scores[0]))
-		recovered := math.NaN() // of nothing
+		recovered := math.NaN() // shown as none
 		if lost := mean(scores[1]) - mean(scores[0]); lost > leastLoss {
 			recovered = 100 * over.Mean / lost
 		}
@@ -140,8 +142,8 @@ func (p *paper) distorted(ctx context.Context, d distortion, name, hard string) 
 	return list
 }
 
-// mistaken is the world's fleet, of which forecasts are by the scenario s; with correct they allow for the
-// slowness that drift measures.
+// mistaken returns the world's fleet with forecasts by the scenario s; with correct they allow for the slowness
+// that drift measures.
 func mistaken(world, s *scenario.Scenario, correct bool) env.Config {
 	fleet := must(world.Simulation())
 	fleet.Forecaster, fleet.Declared = profile.NewForecaster(s.Profiles()), nil

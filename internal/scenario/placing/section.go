@@ -1,5 +1,5 @@
-// Package placing reads the section serving.placement of a scenario: which sizes are loaded on which host, and within
-// which limits that is decided.
+// Package placing reads the section serving.placement of a scenario: the rule that decides which sizes are loaded on
+// which host, and its limits.
 package placing
 
 import (
@@ -9,29 +9,28 @@ import (
 	"gearshift/router/placement/layouts"
 )
 
-// Section sets how a router decides which replicas of a host are up together. docs/placement.md describes what the
-// keys do.
+// Section sets how a router decides which replicas of a host are up together. docs/placement.md describes the keys.
 type Section struct {
 	// Rule decides; empty leaves all replicas as they are.
 	Rule string `yaml:"rule"`
 	// Pinned lists replicas and variants that are part of every layout of their hosts.
 	Pinned []string `yaml:"pinned,flow,omitempty"`
-	// MovesPerMinute is how many changes may begin within a minute; zero is any number.
+	// MovesPerMinute bounds the changes that begin within a minute; zero sets no bound.
 	MovesPerMinute int `yaml:"moves_per_minute"`
-	// StayS is the least time in seconds for which a layout stays, in addition to the rule's own.
+	// StayS is the least time in seconds for which a layout stays; the rule's own counts if it is longer.
 	StayS float64 `yaml:"stay_s,omitempty"`
-	// DrainS is how long in seconds the requests of a replica may take to end before it is put to sleep.
+	// DrainS bounds the time in seconds in which the requests of a replica end before it is put to sleep.
 	DrainS float64 `yaml:"drain_s"`
 	// Hours lists the times of the day at which changes may begin, such as 08:00-20:00; none is all day.
 	Hours []string `yaml:"hours,flow,omitempty"`
-	// Shadow has changes reported, and none made.
+	// Shadow reports changes, and makes none.
 	Shadow bool `yaml:"shadow,omitempty"`
 }
 
 // Initial returns the defaults.
 func Initial() Section { return Section{MovesPerMinute: 6, DrainS: 120} }
 
-// On reports whether anything decides.
+// On reports whether a rule decides.
 func (s *Section) On() bool { return s.Rule != "" }
 
 // Judge reports what is wrong with the numbers, by key below the section's.

@@ -18,7 +18,7 @@ type Effort struct {
 	Rates    int `json:"rates"`    // of a sweep
 }
 
-// Minute is the effort of about a minute of one core.
+// Minute takes about a minute of one core.
 var Minute = Effort{Trials: 24, Seeds: 2, Requests: 2500, Rates: 5}
 
 // Search searches every family of rules by the scenario's objective.
@@ -34,7 +34,7 @@ func (e Effort) Search(ctx context.Context, s *scenario.Scenario, names []string
 	return Tune(ctx, s, Search{Seeds: e.Seeds, Trials: e.Trials, For: s.Training.Objective, Starts: starts, Pacing: pacing}, work, progress)
 }
 
-// Known is the scenario whose tuned rules a short search begins from.
+// Known names the scenario with whose tuned rules a short search begins.
 const Known = "titan-rtx-opt"
 
 // knownRules returns the rules that a short search begins from: each kind without parameters, and those that
@@ -51,7 +51,7 @@ func (e Effort) workloads(s *scenario.Scenario, names []string) ([]evaluation.Wo
 	return Shortened(s, names, e.Requests, e.Rates, 2*e.Requests)
 }
 
-// improvementSeeds are the validation runs of each workload that a rule found is compared on.
+// improvementSeeds counts the validation runs of each workload in the comparison with the rule found.
 const improvementSeeds = 16
 
 // Improve searches for a rule, and compares the best one with the rule at hand on validation seeds, which the

@@ -46,7 +46,7 @@ func NewJudge(s *scenario.Scenario, spec observation.Spec) (*Judge, error) {
 	return NewJudgeOn(s, spec, nil)
 }
 
-// NewJudgeOn is NewJudge by recorded traffic, unless that is nil.
+// NewJudgeOn returns a judge by recorded traffic; nil traffic is [NewJudge].
 func NewJudgeOn(s *scenario.Scenario, spec observation.Spec, on *Traffic) (*Judge, error) {
 	j := &Judge{spec: spec, objective: s.Training.Objective, plan: evaluation.Plan{Objectives: evaluation.Beside(s.Training.Objective)}}
 	if err := j.judgeOn(s, on); err != nil {

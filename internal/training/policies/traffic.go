@@ -18,9 +18,8 @@ import (
 	"gearshift/workloads/traces"
 )
 
-// Traffic is recorded requests that a policy is trained and judged on: it learns from the first
-// part, its weights are chosen by the end of that, and the last part is for the comparison with
-// rules alone.
+// Traffic holds recorded requests for training and judging a policy. The policy learns from the first part,
+// the end of that part chooses its weights, and the last part is for the comparison with rules alone.
 type Traffic struct {
 	Meta checkpoints.Traffic
 
@@ -37,7 +36,7 @@ type Traffic struct {
 const (
 	validationShare  = 0.25 // of the first part, its end
 	validationBlocks = 8
-	leastTrained     = 400 // requests of the first part but for those of validation
+	leastTrained     = 400 // requests of the first part, without those of validation
 	leastHeldOut     = 500
 	heldOutBlock     = 250 // requests of a held-out block, between the bounds of their number
 	leastHeldBlocks  = 10
@@ -45,7 +44,7 @@ const (
 )
 
 // TraceTraffic reads a trace, as [workloads.Spec] names it after "trace:", of which the last share is
-// held out. Lengths says whether the trace's token counts are used.
+// held out. Lengths sets whether the trace's token counts are used.
 func TraceTraffic(s *scenario.Scenario, text string, lengths bool, share float64, notice func(string)) (*Traffic, error) {
 	spec, err := workloads.Parse("trace:" + text)
 	switch {
@@ -152,8 +151,8 @@ func (t *Traffic) String() string {
 		m.Name, m.SHA256, m.Requests, m.Trained, t.bootstrap.Block.Round(time.Second), m.Validated, m.HeldOut)
 }
 
-// EvalFlags returns the flags of gearshift eval that play what is held out; none of no traffic, or
-// of a log's.
+// EvalFlags returns the flags of gearshift eval that play what is held out; empty for no traffic, and for
+// that of a log.
 func (t *Traffic) EvalFlags() string {
 	if t == nil || !strings.HasPrefix(t.heldName, "trace:") {
 		return ""

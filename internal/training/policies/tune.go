@@ -18,7 +18,7 @@ type Search struct {
 	Seeds  int                  // training runs of each workload that a point takes
 	Trials int                  // points for each rule at most
 	For    evaluation.Objective // what is best
-	// Starts are rules that the search of their family begins from.
+	// Starts lists rules with which the search of their family begins.
 	Starts []string
 	evaluation.Pacing
 	// Routers share the fleet in the search as they will where the best is used.

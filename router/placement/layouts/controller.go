@@ -12,23 +12,23 @@ import (
 	"gearshift/router/signals"
 )
 
-// Options are what a [Controller] is made of.
+// Options configure a [Controller].
 type Options struct {
 	Rule
 	Limits
 	Work Work
-	// Shares are those of the tasks before there are requests, and Tokens their lengths.
+	// Shares lists the tasks' shares of requests until some have arrived, and Tokens their lengths.
 	Shares []float64
 	Tokens []Tokens
-	// PerMinute is how many changes may begin within a minute; 0 is any number.
+	// PerMinute bounds the changes that begin within a minute; 0 sets no bound.
 	PerMinute int
-	// Hours are the times of the day at which changes may begin; none is all day. Midnight is the time of the day at
-	// the controller's zero.
+	// Hours lists the times of the day at which changes may begin; empty is all day. Midnight is the time of the day
+	// at the controller's time zero.
 	Hours    []Hours
 	Midnight time.Duration
-	// Shadow has the controller report what it would do, and do nothing.
+	// Shadow makes the controller report what it would do, and do nothing.
 	Shadow bool
-	// Drain is how long the requests of a replica may take to end before it is put to sleep; zero is the lifecycle's.
+	// Drain bounds the time in which the requests of a replica end before it is put to sleep; zero is the lifecycle's.
 	Drain time.Duration
 	// Rest returns the state of a replica that is not in its host's layout, Warm or Cold; nil is Cold.
 	Rest func(replica int) fleet.State
@@ -48,11 +48,11 @@ func (h Hours) contain(at time.Duration) bool {
 	return at >= h.From || at < h.To
 }
 
-// Period is how often a [Controller] decides.
+// Period passes between two decisions of a [Controller].
 const Period = time.Second
 
-// Controller brings the layouts about that a [Chooser] wants, by the claims of a learned placement. It leaves alone
-// what higher ranks hold or want, what is down, and what no engine loads. It implements [control.Controller].
+// Controller brings hosts into the layouts that a [Chooser] wants, by the claims of a learned placement. It does not
+// touch replicas that higher ranks hold or want, that are down, or that no engine loads. It implements [control.Controller].
 type Controller struct {
 	options   Options
 	table     *fleet.Table
@@ -76,7 +76,7 @@ type Controller struct {
 	shares    []float64 // for which capacities are known
 }
 
-// hosted is what is done with a host.
+// hosted is the state of a host under the controller.
 type hosted struct {
 	layouts  []Layout
 	sets     []int // by layout
@@ -85,16 +85,16 @@ type hosted struct {
 	since    time.Duration
 	chosen   bool // since the start
 	moving   bool
-	wants    map[int]fleet.State // what is open, by replica
+	wants    map[int]fleet.State // open claims, by replica
 	failures int
 	retry    time.Duration
 	setbacks int           // changes in a row that came to nothing
-	blocked  time.Duration // until when no other is begun after them
-	why      string        // it last failed
+	blocked  time.Duration // the time until which no other is begun after them
+	why      string        // of the last failure
 	reason   string        // of the target
 }
 
-// Resting is since when and why a replica is not up.
+// Resting describes a replica that is not up.
 type Resting struct {
 	Since  time.Duration
 	Reason string // empty of one that is up
@@ -132,7 +132,7 @@ func New(o Options, l *fleet.Ledger, b *signals.Busy, e lifecycle.Engines) (*Con
 	return c, nil
 }
 
-// Claim has the controller want states by the claims of a lifecycle's controller.
+// Claim takes the claims of a lifecycle's controller, by which the controller wants states.
 func (c *Controller) Claim(claim func(lifecycle.Rank, func(control.Event)) *lifecycle.Claims) {
 	c.claims = claim(lifecycle.Learned, c.ended)
 }
@@ -194,7 +194,7 @@ func (c *Controller) awaited() Change {
 	return None("")
 }
 
-// begin begins a change, and reports whether it has.
+// begin begins a change, and reports whether it did.
 func (c *Controller) begin(x Change, now time.Duration) bool {
 	switch {
 	case x.Host < 0:
@@ -223,7 +223,7 @@ func (c *Controller) begin(x Change, now time.Duration) bool {
 	return true
 }
 
-// count counts a change that begins.
+// count counts and reports a change that begins.
 func (c *Controller) count(x Change) {
 	c.changes++
 	if c.options.Began != nil {
@@ -294,11 +294,11 @@ func (c *Controller) takes(up []int) (longest time.Duration) {
 }
 
 const (
-	// rateStep and shareSteps are how finely the estimator is asked: it remembers what it has answered.
+	// rateStep and shareSteps set how finely loads are rounded: the estimator remembers its answers.
 	rateStep, shareSteps = 0.04, 40
 )
 
-// quantise rounds the forecast loads, and has capacities known for them.
+// quantise rounds the forecast loads, and estimates capacities for them.
 func (c *Controller) quantise() {
 	sum := c.situation.Expected()
 	rounded := 0.0

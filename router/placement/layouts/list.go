@@ -9,10 +9,10 @@ import (
 	"gearshift/router/fleet"
 )
 
-// Most is how many layouts a host may have.
+// Most bounds the layouts of a host.
 const Most = 64
 
-// Limits bound what layouts may be.
+// Limits bound the layouts of hosts.
 type Limits struct {
 	// Decided reports whether the replica may be part of a layout; nil is all. One that may not stays as it is, and
 	// its memory is kept for it.
@@ -24,7 +24,8 @@ type Limits struct {
 }
 
 // List returns the layouts of a host: all sets of its replicas that fit its memory, with at most one replica of a
-// variant, to which no other could be added, without those that are like another but for a smaller share of memory.
+// variant, to which no other could be added. It leaves out a set that differs from another only by a smaller share of
+// memory.
 func List(t *fleet.Table, host int, o Limits) ([]Layout, error) {
 	l := &lister{table: t, limits: o, free: t.Hosts[host].Memory}
 	if o.Budget != nil && o.Budget[host] > 0 {
@@ -77,7 +78,7 @@ type lister struct {
 	found     [][]int
 }
 
-// far is how many sets are found at most before the dominated ones are left out.
+// far bounds the sets that are found before the dominated ones are left out.
 const far = 4096
 
 // extend finds the sets that begin with these replicas, of the first variants.
@@ -99,7 +100,7 @@ func (l *lister) extend(next int, up []int, free int64) {
 	l.extend(next+1, up, free)
 }
 
-// whole reports whether the set has all that is pinned, and no variant could be added to it.
+// whole reports whether the set has all pinned replicas, and no variant could be added to it.
 func (l *lister) whole(up []int, free int64) bool {
 	for _, choices := range l.variants {
 		has, pinned := false, false

@@ -32,13 +32,13 @@ type forecast struct {
 }
 
 const (
-	// remembered is the number of requests that the shares of tasks are the mean of, about.
+	// remembered is about the number of requests over which the shares of tasks are averaged.
 	remembered = 300
-	// interval is that of the rates of days.
+	// interval is the time over which each rate of a day is measured.
 	interval = time.Minute
 )
 
-// newForecast returns one that takes the tasks to have these shares until there are requests.
+// newForecast returns a forecast that assumes the shares until requests have arrived.
 func newForecast(l *fleet.Ledger, horizon time.Duration, shares []float64, tokens []Tokens) *forecast {
 	f := &forecast{ledger: l, horizon: horizon, loads: make([]Load, len(shares)), shares: append([]float64{}, shares...), begun: make([]uint64, len(shares))}
 	for t, x := range tokens {

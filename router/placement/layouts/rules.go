@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Rules are what a rule may be, for errors and help.
+// Rules lists the forms of rules, for errors and help.
 const Rules = "bands:HIGH,LOW,STAY_S,HORIZON_S or worth:MARGIN,HORIZON_S,STAY_S,HEADROOM"
 
 // Rule is a [Chooser] with what it needs of its controller.
@@ -100,16 +100,16 @@ func (b *Bands) Choose(s *Situation) Change {
 }
 
 // Worth is a [Chooser] that takes the layout with the highest estimated utility, if a request gains more than Margin
-// by it and by what the way there costs: some of the host's utility until it is there, spread over the time it stays.
+// after the cost of the change: a share of the host's utility until the change ends, spread over the time it stays.
 type Worth struct {
 	Margin float64
 	Stay   time.Duration
 }
 
 const (
-	// stays is how many times its least time a layout is taken to stay.
+	// stays is the time that a layout is assumed to stay, as a multiple of its least time.
 	stays = 10
-	// lost is the share of a host's utility that is lost on the way: its other sizes answer meanwhile.
+	// lost is the share of a host's utility that is lost during a change: its other sizes answer meanwhile.
 	lost = 0.1
 )
 

@@ -5,6 +5,7 @@
 package layouts
 
 import (
+	"slices"
 	"time"
 
 	"gearshift/router/fleet"
@@ -17,7 +18,7 @@ type Layout struct {
 	Up []int
 }
 
-// Load is what is expected of a task.
+// Load describes the expected requests of a task.
 type Load struct {
 	// Rate is the requests per second now, and Forecast is those expected over [Situation.Horizon].
 	Rate, Forecast float64
@@ -25,14 +26,14 @@ type Load struct {
 	Prompt, Output float64
 }
 
-// Situation is what a [Chooser] sees. The controller reuses it: it is valid until Choose returns, and read-only.
+// Situation describes a fleet to a [Chooser]. The controller reuses it: it is valid until Choose returns, and read-only.
 type Situation struct {
 	Now   time.Duration
 	Table *fleet.Table
 	// Loads lists what is expected of each task, and Horizon is how far ahead forecasts look.
 	Loads   []Load
 	Horizon time.Duration
-	// Held counts the requests, by variant, that wait for one that is not up.
+	// Held counts, by variant, the requests that wait for a replica to come up.
 	Held []int
 	// Hosts lists the hosts of the table.
 	Hosts []HostState
@@ -41,16 +42,16 @@ type Situation struct {
 	Worth, Valued float64
 }
 
-// HostState describes how a host of the table stands. Layouts, Worth, Capacity, Quality, Takes and Barred have an
+// HostState describes a host of the table. Layouts, Worth, Capacity, Quality, Takes and Barred have an
 // element for each layout.
 type HostState struct {
 	// Busy is the share of it that was in use lately.
 	Busy float64
 	// Layouts lists what may be up together, and Present is the one that is up or on its way up; −1 is none of
-	// them, as of a host whose replicas an operator has unloaded.
+	// them, as on a host whose replicas an operator has unloaded.
 	Layouts []Layout
 	Present int
-	// Since is when Present was chosen, and Moving reports whether the host is on its way there.
+	// Since is the time at which Present was chosen, and Moving reports whether the change to it has not ended.
 	Since  time.Duration
 	Moving bool
 	// Worth is the utility per second of the fleet with the host in the layout and all others as they are.
@@ -58,35 +59,28 @@ type HostState struct {
 	// Capacity is the requests per second that the host answers in time in the layout, all replicas busy, and Quality
 	// is the mean utility of a request that the best size of the layout answers in time.
 	Capacity, Quality []float64
-	// Takes is how long the host takes to get there, not counting requests that have to end first.
+	// Takes is the time that a change to the layout takes, without that of requests that have to end first.
 	Takes []time.Duration
-	// Barred is why the host cannot be brought into the layout now; empty if it can. A change to it is refused.
+	// Barred explains why a change to the layout is refused now; empty if it is not.
 	Barred []string
 }
 
-// Change is what a [Chooser] wants: a host in another layout.
+// Change asks for a host in another layout.
 type Change struct {
 	Host   int // −1 is no change
 	Layout int // of [HostState.Layouts]
-	// Reason is why, in one line.
+	// Reason explains it in one line.
 	Reason string
 }
 
 // None returns no change.
 func None(reason string) Change { return Change{Host: -1, Reason: reason} }
 
-// Chooser picks a change: a host and a layout of it, or none, and says why. It is asked once a second and at a change of
-// load. It must return the same for the same sequence of situations, and is not safe for concurrent use.
+// Chooser picks a change: a host and a layout of it, or none, and says why. The controller asks it once a second, and
+// again after a change that it has begun. It must return the same for the same sequence of situations, and is not safe for concurrent use.
 type Chooser interface {
 	Choose(s *Situation) Change
 }
 
 // has reports whether the replica is up in the layout.
-func (l *Layout) has(replica int) bool {
-	for _, r := range l.Up {
-		if r == replica {
-			return true
-		}
-	}
-	return false
-}
+func (l *Layout) has(replica int) bool { return slices.Contains(l.Up, replica) }

@@ -2,11 +2,11 @@ package layouts
 
 import "time"
 
-// Status is how a controller stands.
+// Status describes a controller.
 type Status struct {
 	// Shadow reports whether changes are only chosen.
 	Shadow bool
-	// Reason is that of the last choice.
+	// Reason explains the last choice.
 	Reason string
 	// Changes counts those that have begun, or would have, and Failed the actions that have failed.
 	Changes, Failed int
@@ -18,12 +18,12 @@ type Status struct {
 	Replicas []ReplicaStatus
 }
 
-// HostStatus is how a host stands.
+// HostStatus describes a host.
 type HostStatus struct {
 	HostState
-	// Reason is why it has its layout; empty of the first.
+	// Reason explains its layout; empty for the first.
 	Reason string
-	// Failure is why the last action failed, and Retry when it is tried again; empty after a success.
+	// Failure explains the failure of the last action, and Retry is the time of the next try; empty after a success.
 	Failure string
 	Retry   time.Duration
 
@@ -39,14 +39,14 @@ type ReplicaStatus struct {
 	// Up reports whether it is part of its host's layout.
 	Up bool
 	Resting
-	// Gain is the utility of a request that another layout would gain: the best with the replica if it is not up,
-	// and the best without it if it is.
+	// Gain is the utility that a request would gain in another layout: the best one with the replica if it is not up,
+	// and the best one without it if it is.
 	Gain float64
 	// Choice reports whether there is such a layout.
 	Choice bool
 }
 
-// Status returns how the controller stands. It is valid until the next Wake.
+// Status describes the controller. It is valid until the next Wake.
 func (c *Controller) Status() Status {
 	s := &c.situation
 	out := Status{Shadow: c.options.Shadow, Reason: c.reason, Changes: c.changes, Failed: c.failed}

@@ -21,7 +21,7 @@ func (c *Controller) up(h int) (list []int) {
 	return list
 }
 
-// decided reports whether the replica is up or not by the host's layout.
+// decided reports whether the host's layout decides on the replica.
 func (c *Controller) decided(r int) bool {
 	return (c.options.Decided == nil || c.options.Decided(r)) && c.claims.First(r) == r
 }
@@ -96,8 +96,8 @@ func (c *Controller) uncovered(h int, to []int) int {
 	return -1
 }
 
-// handsOver reports whether a replica of the same variant can be started in the layout before the replica is stopped:
-// beside all that is up whose variants stay.
+// handsOver reports whether a replica of the same variant fits before the replica is stopped, in addition to all
+// that are up and whose variants stay.
 func (c *Controller) handsOver(h, r int, to []int) bool {
 	of := func(i int) int { return c.table.Replicas[i].Variant }
 	next := slices.IndexFunc(to, func(s int) bool { return of(s) == of(r) })
@@ -113,8 +113,8 @@ func (c *Controller) handsOver(h, r int, to []int) bool {
 	return together <= c.table.Hosts[h].Memory
 }
 
-// advance brings a host a step further on its way. Whatever fits is started first, so that something answers while
-// what is to make room for the rest is put to sleep.
+// advance takes the next step of a host's change. It starts first what fits, so that something answers while other
+// replicas are put to sleep to make room for the rest.
 func (c *Controller) advance(h int, now time.Duration) {
 	x := &c.hosts[h]
 	if !x.moving || len(x.wants) > 0 || now < x.retry {
@@ -172,7 +172,7 @@ func (c *Controller) free(h int) int64 {
 	return free
 }
 
-// want proposes what is to be up and what is not, all or nothing.
+// want proposes replicas to start and to stop, all or none.
 func (c *Controller) want(h int, starts, stops []int, now time.Duration) {
 	x := &c.hosts[h]
 	var wants []lifecycle.Want
@@ -199,7 +199,7 @@ func (c *Controller) want(h int, starts, stops []int, now time.Duration) {
 	}
 }
 
-// action returns what brings a replica into the state, for the log.
+// action returns the action that brings a replica into the state, for the log.
 func (c *Controller) action(r int, to fleet.State) control.Action {
 	verb := control.Unload
 	switch {
@@ -232,16 +232,16 @@ func (c *Controller) ended(e control.Event) {
 }
 
 const (
-	// firstRetry is how long the controller waits after a failure; twice as long after each further one, up to lastRetry.
+	// firstRetry passes after a failure before another try; twice as long after each further one, up to lastRetry.
 	firstRetry, lastRetry = 5 * time.Second, 10 * time.Minute
-	// firstSetback is how long no other change of the host is begun after it went back, twice as long each further
-	// time.
+	// firstSetback passes after a host went back before another change of it begins; twice as long each further
+	// time, up to lastRetry.
 	firstSetback = time.Minute
-	// tries is how often a change is tried before the host goes back to the layout before.
+	// tries bounds the failures of a change before the host goes back to the layout before.
 	tries = 3
 )
 
-// fails has the host wait after a failure, and go back after some.
+// fails makes the host wait after a failure, and go back after several.
 func (c *Controller) fails(h int, why string, now time.Duration) {
 	x := &c.hosts[h]
 	c.failed++

@@ -21,7 +21,7 @@ type Work struct {
 // neighbours are the loads at which rates are known. Between them they are interpolated.
 var neighbours = [...]float64{0, 0.5, 1, 1.5, 2, 3}
 
-// class is what replicas have in common that answer alike.
+// class describes replicas that have equal rates and load their hosts equally.
 type class struct {
 	variant int
 	duty    float64
@@ -41,7 +41,7 @@ func (c *class) rate(task int, load float64) float64 {
 
 // Estimator estimates what a fleet earns at steady loads: requests are a flow, each replica answers as many in time as
 // its profile says, slowed by the duty of its neighbours, and each task's flow is divided among sizes so that the sum
-// of utilities is greatest. Chance is left out, so that it is too much near the capacity.
+// of utilities is greatest. Chance is left out, so that estimates are too high near the capacity.
 type Estimator struct {
 	table   *fleet.Table
 	classes []class
@@ -113,7 +113,7 @@ func (e *Estimator) Set(up []int) int {
 	return len(e.sets) - 1
 }
 
-// most is how many worths are remembered.
+// most bounds the worths that are remembered.
 const most = 100_000
 
 // Worth returns the utility per second of hosts with these sets, at so many requests per second of each task.
@@ -143,7 +143,7 @@ func (e *Estimator) Worth(sets []int, rates []float64) float64 {
 	return worth
 }
 
-// rounds is how often the flow is divided, each time with neighbours as busy as in the last.
+// rounds counts the divisions of the flow, each with neighbours as busy as in the one before.
 const rounds = 3
 
 // solve divides the flow among the hosts that are counted.
@@ -181,7 +181,7 @@ func (e *Estimator) solve(rates []float64) (worth float64) {
 	return worth
 }
 
-// slow has each group slowed by its neighbours as they are busy now, in the mean of this division and those before.
+// slow slows each group by its neighbours as busy as they are, in the mean of this division and the ones before.
 func (e *Estimator) slow(tasks int) {
 	for i := range e.groups {
 		g, used := &e.groups[i], 0.0

@@ -45,8 +45,8 @@ type Tuning struct {
 	// Rule is the best rule found, and Over the fallback that it was compared with.
 	Rule string `json:"rule,omitempty"`
 	Over string `json:"over,omitempty"`
-	// Margin is what the rule found earns per request, by the scenario's objective, less what the other does,
-	// paired over so many seeds, with its 95 % interval.
+	// Margin is the mean score per request of the rule found, by the scenario's objective, less that of Over,
+	// paired by seed, with its 95 % interval.
 	Margin     float64 `json:"margin"`
 	MarginLow  float64 `json:"margin_low"`
 	MarginHigh float64 `json:"margin_high"`

@@ -28,10 +28,10 @@ func (llamacpp) Refuses(o Order) error {
 	return fmt.Errorf("llama.cpp cannot %v a model; it can load and unload", o.Verb)
 }
 
-// errNoRouterMode is a server that was started with one model.
+// errNoRouterMode reports a server that was started with one model.
 var errNoRouterMode = errors.New("the engine has no models to load: start llama-server in router mode, without a model, with --models-dir or --models-preset")
 
-// llamaEvery is how often a server is asked whether an order has been carried out: it answers before that.
+// llamaEvery passes between two questions to a server whether a load has ended: it answers an order before that.
 const llamaEvery = 250 * time.Millisecond
 
 // Do implements [Dialect]. It returns once the model's process is ready, or gone.
@@ -74,7 +74,7 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// llamaModels is what GET /models answers.
+// llamaModels is the answer to GET /models.
 type llamaModels struct {
 	Data []struct {
 		ID     string
@@ -84,11 +84,11 @@ type llamaModels struct {
 
 type llamaStatus struct {
 	Value    string // unloaded, loading, loaded, sleeping or downloading
-	Failed   bool   // the last load has
+	Failed   bool   // of the last load
 	ExitCode int    `json:"exit_code"`
 }
 
-// status returns that of the model; empty of one that the server does not have.
+// status returns the status of the model; empty if the server does not have it.
 func (m *llamaModels) status(model string) llamaStatus {
 	for _, x := range m.Data {
 		if x.ID == model {
@@ -98,7 +98,7 @@ func (m *llamaModels) status(model string) llamaStatus {
 	return llamaStatus{}
 }
 
-// models asks which models there are.
+// models asks for the server's models.
 func (llamacpp) models(ctx context.Context, e Engine) (list llamaModels, err error) {
 	if err = ask(ctx, e, http.MethodGet, "/models", nil, &list); absent(err) {
 		err = errNoRouterMode
