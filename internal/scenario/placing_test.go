@@ -60,6 +60,8 @@ func TestFaultsOfPlacement(t *testing.T) {
 		"  placement: {rule: most}\n":                                           `serving.placement.rule: unknown rule "most"; want bands:`,
 		"  placement: {rule: worth, pinned: [opt-6.8b]}\n":                      `serving.placement.pinned[0]: unknown replica or variant "opt-6.8b"`,
 		"  placement: {rule: worth, hours: [8-20]}\n":                           `serving.placement.hours[0]: "8-20" is not a part of the day; want one such as 08:00-20:00`,
+		"  placement: {rule: worth, hours: ['08:00-20:00, 22:00-23:00']}\n":     `serving.placement.hours[0]: "08:00-20:00, 22:00-23:00" is not a part of the day; want one such as 08:00-20:00`,
+		"  placement: {rule: worth, hours: ['08:00-08:00']}\n":                  `serving.placement.hours[0]: "08:00-08:00" begins when it ends; want one such as 08:00-20:00`,
 		"  placement: {rule: worth, moves_per_minute: -1}\n":                    `serving.placement.moves_per_minute: want a number from 1 to 1000`,
 		"  placement: {rule: worth, drain_s: 0}\n":                              `serving.placement.drain_s: want seconds above 0`,
 		"  placement: {rule: worth}\n  rebalancing: {period: 1m}\n":             `serving.placement.rule: decides which replicas of a host are up, and serving.rebalancing does so too`,

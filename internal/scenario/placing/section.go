@@ -4,6 +4,7 @@ package placing
 
 import (
 	"fmt"
+	"regexp"
 	"time"
 
 	"gearshift/router/placement/layouts"
@@ -69,6 +70,9 @@ func (s *Section) Options() (o layouts.Options) {
 	return o
 }
 
+// partOfDay matches the whole text of a part of the day.
+var partOfDay = regexp.MustCompile(`^\d{1,2}:\d{2}-\d{1,2}:\d{2}$`)
+
 // hours reads a part of the day, such as 22:00-06:00.
 func hours(text string) (h layouts.Hours, err error) {
 	var from, fromMinute, to, toMinute int
@@ -76,8 +80,11 @@ func hours(text string) (h layouts.Hours, err error) {
 	fits := func(hour, minute int) bool {
 		return hour >= 0 && minute >= 0 && minute < 60 && (hour < 24 || hour == 24 && minute == 0)
 	}
-	if err != nil || n != 4 || !fits(from, fromMinute) || !fits(to, toMinute) {
+	if err != nil || n != 4 || !partOfDay.MatchString(text) || !fits(from, fromMinute) || !fits(to, toMinute) {
 		return h, fmt.Errorf("%q is not a part of the day; want one such as 08:00-20:00", text)
+	}
+	if from == to && fromMinute == toMinute {
+		return h, fmt.Errorf("%q begins when it ends; want one such as 08:00-20:00, or no hours for all day", text)
 	}
 	at := func(hour, minute int) time.Duration {
 		return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute

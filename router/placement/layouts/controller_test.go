@@ -325,6 +325,7 @@ func TestBadRules(t *testing.T) {
 		"most":            `unknown rule "most"; want bands:`,
 		"worth:a":         `"a" in "worth:a" is not a number`,
 		"bands:0.3,0.5":   "has a low of 0.5 from its high of 0.3 on; want less",
+		"worth:1,2,3,0":   "has a headroom of 0, with which no load is expected; want 1 or more",
 		"worth:1,2,3,4,5": `"worth:1,2,3,4,5" has 5 numbers`,
 	} {
 		if _, err := layouts.Parse(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -60,6 +60,9 @@ func Parse(text string) (Rule, error) {
 		if err != nil {
 			return Rule{}, err
 		}
+		if x[3] == 0 {
+			return Rule{}, fmt.Errorf("%q has a headroom of 0, with which no load is expected; want 1 or more", text)
+		}
 		return Rule{&Worth{Margin: x[0], Stay: seconds(x[2])}, max(time.Second, seconds(x[1])), seconds(x[2]), x[3]}, nil
 	}
 	return Rule{}, fmt.Errorf("unknown rule %q; want %s", text, Rules)
