@@ -68,7 +68,11 @@ func (o *askedEngines) serve(c *cobra.Command, to *app.Options) error {
 	if err != nil {
 		return err
 	}
+	late := time.AfterFunc(engineTimeout, func() {
+		_, _ = fmt.Fprintf(c.ErrOrStderr(), "Waiting for the engines' answers; a model has %v for the first\n", draft.Patience*engineTimeout)
+	})
 	f, err := o.discover(c.Context(), targets)
+	late.Stop()
 	if err != nil {
 		return err
 	}
@@ -90,6 +94,9 @@ func (o *askedEngines) targets() ([]draft.Target, error) {
 		t := draft.Target{URL: text}
 		// A host has no colon, and a URL has one before its first equals sign.
 		if host, at, named := strings.Cut(text, "="); named && !strings.Contains(host, ":") {
+			if host == "" || at == "" {
+				return nil, fmt.Errorf("--engine %q: want the host's name on one side of the equals sign and a URL on the other, such as gpu0=http://10.0.0.1:8000", text)
+			}
 			t.Host, t.URL = host, at
 		}
 		if !strings.Contains(t.URL, "://") && !address.IsSocket(t.URL) {
@@ -102,13 +109,18 @@ func (o *askedEngines) targets() ([]draft.Target, error) {
 			t.Host = hostOf(t.URL)
 		}
 		if slices.ContainsFunc(list, func(other draft.Target) bool {
-			return strings.TrimSuffix(other.URL, "/") == strings.TrimSuffix(t.URL, "/")
+			return baseOf(other.URL) == baseOf(t.URL)
 		}) {
 			return nil, fmt.Errorf("--engine %s: the same URL twice; one engine is one replica", text)
 		}
 		list = append(list, t)
 	}
 	return list, o.unlock(list)
+}
+
+// baseOf returns the URL without what may be left out at its end.
+func baseOf(at string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(at, "/"), "/v1"), "/")
 }
 
 // hostOf names the host of an engine that was given without one.

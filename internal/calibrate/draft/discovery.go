@@ -179,9 +179,32 @@ func (e *askedEngine) fault(tried string, err error) error {
 }
 
 // statusError is an answer that is no success.
-type statusError struct{ code int }
+type statusError struct {
+	code int
+	// said is the engine's message; empty where it has none.
+	said string
+}
 
-func (s *statusError) Error() string { return fmt.Sprintf("status %d", s.code) }
+// Error implements error.
+func (s *statusError) Error() string {
+	if s.said == "" {
+		return fmt.Sprintf("status %d", s.code)
+	}
+	return fmt.Sprintf("status %d: %q", s.code, s.said)
+}
+
+// refusal reads an answer that is no success.
+func refusal(r *http.Response) *statusError {
+	var body struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.NewDecoder(io.LimitReader(r.Body, 1<<16)).Decode(&body) != nil {
+		return &statusError{code: r.StatusCode}
+	}
+	return &statusError{r.StatusCode, body.Error.Message[:min(len(body.Error.Message), 200)]}
+}
 
 func (e *askedEngine) get(ctx context.Context, at string, v any) error {
 	return e.exchange(ctx, http.MethodGet, at, nil, func(r io.Reader) error { return json.NewDecoder(r).Decode(v) })
@@ -217,7 +240,7 @@ func (e *askedEngine) exchange(ctx context.Context, method, at string, body io.R
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return &statusError{response.StatusCode}
+		return refusal(response)
 	}
 	return read(io.LimitReader(response.Body, longest))
 }

@@ -223,6 +223,29 @@ func TestProbe(t *testing.T) {
 		}
 		s.Close()
 	}
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}))
+	t.Cleanup(slow.Close)
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			http.Error(w, `{"error":{"message":"out of memory"}}`, http.StatusInternalServerError)
+			return
+		}
+		_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
+	}))
+	t.Cleanup(broken.Close)
+	for at, want := range map[string]string{slow.URL: "within 2s; want an engine that has loaded the model", broken.URL: `: status 500: "out of memory"`} {
+		a := draft.Asker{Client: http.DefaultClient, Timeout: 200 * time.Millisecond, Probe: true}
+		if _, err := a.Ask(t.Context(), draft.Target{URL: at}); err == nil || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
 	base := server(t, map[string]string{"GET /v1/models": `{"data":[{"id":"m"}]}`})
 	if _, err := ask(t, draft.Target{URL: base}, true); err == nil || !strings.Contains(err.Error(), "does not complete with the model m: tried POST") {
 		t.Errorf("%v", err)

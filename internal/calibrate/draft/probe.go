@@ -18,11 +18,14 @@ import (
 // probeTokens is the length of the answer that a probe asks for.
 const probeTokens = 32
 
+// Patience is how many timeouts of a question a model has for the answer to a probe.
+const Patience = 10
+
 // probe times a short answer of the model, token by token. One that is no chat model
 // completes text.
 func (e *askedEngine) probe(ctx context.Context, m *Model) error {
 	patient := *e.Asker
-	patient.Timeout *= 10
+	patient.Timeout *= Patience
 	p := askedEngine{Asker: &patient, target: e.target}
 	const prompt = "Count from one to fifty in words."
 	var last error
@@ -43,6 +46,9 @@ func (e *askedEngine) probe(ctx context.Context, m *Model) error {
 		if last == nil || !errors.As(last, &status) {
 			break
 		}
+	}
+	if errors.Is(last, context.DeadlineExceeded) {
+		return fmt.Errorf("%s does not complete with the model %s: no whole answer of POST %s/chat/completions within %v; want an engine that has loaded the model", e.target.URL, m.ID, address.Readable(e.base), patient.Timeout)
 	}
 	if last != nil {
 		return fmt.Errorf("%s does not complete with the model %s: tried POST %s/chat/completions and /completions: %w", e.target.URL, m.ID, address.Readable(e.base), last)
@@ -69,7 +75,7 @@ func timed(r io.Reader, m *Model) error {
 		return err
 	}
 	if pieces < 3 || !last.After(first) {
-		return fmt.Errorf("an answer of %d pieces, too few to time", pieces)
+		return fmt.Errorf("its stream has %d pieces, and 3 or more are needed to time it", pieces)
 	}
 	m.Step = last.Sub(first) / time.Duration(pieces-1)
 	return nil
