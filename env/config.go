@@ -13,6 +13,7 @@ import (
 	"gearshift/env/engine"
 	"gearshift/internal/faults"
 	"gearshift/router/control"
+	"gearshift/router/drift"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
 	"gearshift/router/profile"
@@ -46,6 +47,8 @@ type Config struct {
 	Uncorrected bool
 	// Doubt has [Environment.Doubted] report what a router would doubt; without Declared it doubts nothing.
 	Doubt bool
+	// Timed, if set, is called with each whole answer that a request's engine gave, as a router times it.
+	Timed func(*drift.Timing)
 	// Slowdowns, if set, are the perturbations of each host's speed. They are the same in
 	// every episode of a seed, whatever is decided, so that policies can be compared.
 	Slowdowns []engine.Slowdown

@@ -18,15 +18,19 @@ type driftFeed struct {
 	doubted bool
 }
 
-// newDriftFeed returns nil where the engines follow the declared profiles, and where there
+// newDriftFeed returns nil where the engines follow the declared profiles and nothing times them, and where there
 // are several routers: one router's requests alone do not explain how slow an engine is.
 func newDriftFeed(c *Config, ledger *fleet.Ledger) *driftFeed {
-	if c.Declared == nil || c.Routers.Number > 1 {
+	if c.Declared == nil && c.Timed == nil || c.Routers.Number > 1 {
 		return nil
 	}
+	declared := c.Declared
+	if declared == nil {
+		declared = c.Profiles
+	}
 	m := drift.New(drift.Config{
-		Table: c.Table, Profiles: c.Declared, Sequences: c.Engine.MaxSequences,
-		Chunked: c.Engine.Scheduler == engine.ChunkedPrefill,
+		Table: c.Table, Profiles: declared, Sequences: c.Engine.MaxSequences,
+		Chunked: c.Engine.Scheduler == engine.ChunkedPrefill, Timed: c.Timed,
 	})
 	p := &driftFeed{monitor: m}
 	if !c.Uncorrected {
@@ -36,6 +40,14 @@ func newDriftFeed(c *Config, ledger *fleet.Ledger) *driftFeed {
 		m.OnDoubt = func(doubted bool) { p.doubted = doubted }
 	}
 	return p
+}
+
+// Drift returns the monitor that compares answers with profiles; nil if none does.
+func (s *Simulator) Drift() *drift.Monitor {
+	if s.drift == nil {
+		return nil
+	}
+	return s.drift.monitor
 }
 
 // watch feeds the token times of answers to p from now on, if p is not nil.
@@ -52,13 +64,21 @@ func (p *driftFeed) fade(now time.Duration) time.Duration {
 	return now + drift.FadeEvery
 }
 
-// first passes on a sequence's first token.
-func (p *driftFeed) first(id uint64, o *Outcome) {
+// place passes on that a request has its place.
+func (p *driftFeed) place(id uint64, o *Outcome, now time.Duration) {
 	if p == nil {
 		return
 	}
 	for uint64(len(p.stays)) <= id {
 		p.stays = append(p.stays, drift.Stay{})
+	}
+	p.monitor.Place(&p.stays[id], o.Replica, now, o.Request.PromptTokens)
+}
+
+// first passes on a sequence's first token.
+func (p *driftFeed) first(id uint64, o *Outcome) {
+	if p == nil {
+		return
 	}
 	p.monitor.Enter(&p.stays[id], o.Replica, o.FirstToken, o.Request.PromptTokens, 1, true)
 }

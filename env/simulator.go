@@ -251,6 +251,7 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 		s.refuse(q.ID, replica, now)
 		return nil
 	}
+	s.drift.place(q.ID, &s.jobs[q.ID].outcome, now)
 	s.laws[p.host].Submit(p.engine, q, now)
 	s.marginal.begin(s, p.host, &s.jobs[q.ID].outcome)
 	s.order.fix(p.host)

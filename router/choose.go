@@ -64,9 +64,9 @@ func (d *Decision) ask(r *fleet.Request) Choice {
 		return Choice{Variant: variant, Replica: replica, Policy: d.policy.name}
 	}
 	choice := Choice{Replica: -1, Fallback: true, Reason: reason}
-	if reason == ReasonDoubted && d.spare.policy != nil {
-		if variant, replica, reason = d.decide(&d.spare, r); reason == "" {
-			choice.Variant, choice.Replica, choice.Policy = variant, replica, d.spare.name
+	if spare := &d.policies.spare; reason == ReasonDoubted && spare.policy != nil {
+		if variant, replica, reason = d.decide(spare, r); reason == "" {
+			choice.Variant, choice.Replica, choice.Policy = variant, replica, spare.name
 			return choice
 		}
 	}

@@ -57,11 +57,9 @@ type Core struct {
 
 // rules are what all decisions of a Core share. They never change.
 type rules struct {
-	table      *fleet.Table
-	balancer   Balancer
-	forecaster Forecaster
-	onPanic    func(string, any)
-	spare      boundPolicy
+	table    *fleet.Table
+	balancer Balancer
+	onPanic  func(string, any)
 }
 
 // boundPolicy is a policy that has been matched with the fleet, with what is asked of it
@@ -84,20 +82,20 @@ func New(c Config) (*Core, error) {
 	}
 	core := &Core{rules: c.rules(), ledger: c.Ledger, seed: c.Seed ^ balancerStream}
 	core.decisions.New = func() any { return &Decision{rules: &core.rules, ledger: core.ledger} }
-	core.policies.Store(&policySet{gate: c.Gate})
+	spare, err := core.bind(c.Spare)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use policy %q while others are doubted: %w", c.Spare.Name(), err)
+	}
+	core.policies.Store(&policySet{gate: c.Gate, forecaster: c.Forecaster, spare: spare})
 	if err := core.SetFallback(c.Fallback); err != nil {
 		return nil, err
-	}
-	var err error
-	if core.spare, err = core.bind(c.Spare); err != nil {
-		return nil, fmt.Errorf("cannot use policy %q while others are doubted: %w", c.Spare.Name(), err)
 	}
 	return core, nil
 }
 
-// rules returns the configuration's rules, except the spare, which must be bound.
+// rules returns the configuration's rules.
 func (c *Config) rules() rules {
-	return rules{table: c.Ledger.Table(), balancer: c.Balancer, forecaster: c.Forecaster, onPanic: c.OnPanic}
+	return rules{table: c.Ledger.Table(), balancer: c.Balancer, onPanic: c.OnPanic}
 }
 
 // SetPolicy puts p in charge from the next request on. It refuses a policy made for another
@@ -152,6 +150,42 @@ func (c *Core) Doubt(doubted bool) {
 func (c *Core) Doubted() bool {
 	l := c.policies.Load()
 	return l.doubted && l.policy.doubtable
+}
+
+// Revise has requests decided by other forecasts and another gate from the next one on, and each policy
+// replaced by what remake returns for it: the one in charge, the one before, the fallback and the spare.
+// One on trial stays as it is. Where remake fails, the policy stays too, and Revise returns the errors.
+func (c *Core) Revise(f Forecaster, g Gate, remake func(Policy) (Policy, error)) error {
+	var faults []error
+	again := func(b *boundPolicy) {
+		if b.policy == nil {
+			return
+		}
+		p, err := remake(b.policy)
+		if err == nil {
+			var next boundPolicy
+			if next, err = c.bind(p); err == nil {
+				next.panicReported = b.panicReported
+				*b = next
+			}
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("cannot make policy %q again: %w", b.name, err))
+		}
+	}
+	_ = c.change(func(l *policySet) error {
+		l.gate, l.forecaster = g, f
+		again(&l.policy)
+		again(&l.fallback)
+		again(&l.spare)
+		if l.before != nil {
+			before := *l.before
+			again(&before)
+			l.before = &before
+		}
+		return nil
+	})
+	return errors.Join(faults...)
 }
 
 func (c *Core) bind(p Policy) (boundPolicy, error) {

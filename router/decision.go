@@ -29,7 +29,7 @@ func NewDecision(c Config) (*Decision, error) {
 		return nil, errors.New("cannot make a decision: it needs a ledger and a balancer")
 	}
 	rules := c.rules()
-	return &Decision{rules: &rules, ledger: c.Ledger, policies: &policySet{gate: c.Gate}}, nil
+	return &Decision{rules: &rules, ledger: c.Ledger, policies: &policySet{gate: c.Gate, forecaster: c.Forecaster}}, nil
 }
 
 // On makes the Decision look at the ledger l, into which it writes before each view the
@@ -143,8 +143,8 @@ func (d *Decision) survey(pinned int, r *fleet.Request) error {
 	if err := d.hopeless(pinned, r); err != nil {
 		return err
 	}
-	if d.forecaster != nil {
-		d.forecaster.Forecast(&d.view, r)
+	if f := d.policies.forecaster; f != nil {
+		f.Forecast(&d.view, r)
 	}
 	if d.late(pinned, r) {
 		return ErrLate

@@ -19,7 +19,10 @@ type policySet struct {
 	trial  *trial       // nil without one
 	// fallback decides where the policy cannot.
 	fallback boundPolicy
-	gate     Gate // may be nil
+	// spare decides where the policy is doubted; without one the fallback does.
+	spare      boundPolicy
+	gate       Gate       // may be nil
+	forecaster Forecaster // may be nil
 
 	doubted bool // policies that are Doubtable
 }

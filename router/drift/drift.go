@@ -37,6 +37,8 @@ type Config struct {
 	// Chunked says that engines put prompts into their decode steps. Otherwise each
 	// prompt, or those that wait together, has a step of its own.
 	Chunked bool
+	// Timed, if set, is called with each whole answer that was timed. It must not keep the pointer.
+	Timed func(*Timing)
 	// Log gets the warnings; nil for none.
 	Log *slog.Logger
 }
@@ -67,14 +69,16 @@ type Monitor struct {
 
 // replica is what is known of one.
 type replica struct {
-	profile *profile.Profile // may be nil
-	load    load             // of this router's own
-	others  load             // by the engine's gauges
+	profile atomic.Pointer[profile.Profile] // may hold nil
+	load    load                            // of this router's own
+	others  load                            // by the engine's gauges
 	// prefilled is the predicted time of all prompts so far, in nanoseconds.
 	prefilled atomic.Int64
 	// begun is when the last prompt was done, and together the prompt tokens of the
 	// step that it was part of.
 	begun, together atomic.Int64
+	prompts         prompts      // that were read
+	waiting         atomic.Int64 // prompts that are to be read
 	estimate        estimate
 	residual        estimate // of measured by predicted times the factor in force
 	slowdown        slowdown
@@ -95,7 +99,7 @@ func New(c Config) *Monitor {
 		m.config.Log = slog.New(slog.DiscardHandler)
 	}
 	for i := range m.replicas {
-		m.replicas[i].profile = c.Profiles[i]
+		m.replicas[i].profile.Store(c.Profiles[i])
 		m.replicas[i].begun.Store(math.MinInt64 / 2) // never
 	}
 	return m
@@ -119,8 +123,10 @@ type Stay struct {
 	context   int     // tokens that it is counted with
 	seen      int     // tokens at the last look at the load
 	pace      float64 // the predicted step then, in ms
+	with      Load    // then
 	answer    span    // from its first tokens on
 	stretch   span    // its last part
+	wait      wait    // from its place on the replica to its first tokens
 }
 
 // span is a part of an answer whose pace is compared.
@@ -130,6 +136,8 @@ type span struct {
 	prefilled int64   // the replica's, then
 	sum       float64 // of predicted steps, weighted
 	weight    float64
+	loads     Load  // sums, weighted
+	prompts   count // the replica's, then
 }
 
 // compare says how long the tokens since took, and how long they were predicted to
@@ -153,14 +161,16 @@ func (m *Monitor) Enter(s *Stay, replica int, now time.Duration, prompt, generat
 		return
 	}
 	r := &m.replicas[replica]
-	*s = Stay{replica: replica, in: true, timed: timed, context: prompt + generated, seen: generated}
-	if r.profile != nil {
+	m.read(s)
+	*s = Stay{replica: replica, in: true, timed: timed, context: prompt + generated, seen: generated, wait: s.wait}
+	known := r.profile.Load() != nil
+	if known {
 		m.prefill(replica, now, prompt)
 	}
 	r.load.add(1, s.context)
-	if timed && r.profile != nil {
-		s.pace, _ = m.step(replica)
-		s.answer = span{began: now, first: generated, prefilled: r.prefilled.Load()}
+	if known {
+		s.pace, s.with = m.step(replica)
+		s.answer = span{began: now, first: generated, prefilled: r.prefilled.Load(), prompts: r.prompts.now()}
 		s.stretch = s.answer
 	}
 }
@@ -192,28 +202,37 @@ func (m *Monitor) pause(s *Stay, now time.Duration, generated, fewest int) {
 // look takes in the load on the replica. Tokens that came at once, or were only
 // told of at the end, weigh no more than those between two looks.
 func (m *Monitor) look(s *Stay, generated int) {
-	if !s.timed || m.replicas[s.replica].profile == nil || generated <= s.seen {
+	if !s.timed || m.replicas[s.replica].profile.Load() == nil || generated <= s.seen {
 		return
 	}
-	pace, _ := m.step(s.replica)
+	pace, with := m.step(s.replica)
 	w := float64(min(generated-s.seen, every))
 	for _, part := range []*span{&s.answer, &s.stretch} {
 		part.sum += w * (s.pace + pace) / 2
 		part.weight += w
 	}
-	s.pace, s.seen = pace, generated
+	s.answer.loads.add(w/2, &s.with)
+	s.answer.loads.add(w/2, &with)
+	s.pace, s.with, s.seen = pace, with, generated
 }
 
 // Leave ends the stay, if there is one. Whole says that the answer came to its end
 // with that many tokens: then its pace is compared.
 func (m *Monitor) Leave(s *Stay, now time.Duration, generated int, whole bool) {
-	if m == nil || !s.in {
+	if m == nil {
+		return
+	}
+	m.read(s)
+	if !s.in {
 		return
 	}
 	m.look(s, generated) // while it still counts
 	r := &m.replicas[s.replica]
 	r.load.add(-1, -s.context)
 	s.in = false
+	if whole {
+		m.report(s, now, generated)
+	}
 	if !whole || !s.timed {
 		return
 	}

@@ -31,6 +31,8 @@ type bench struct {
 	random *rand.Rand
 	lastID uint64
 	jobs   map[uint64]*job
+	config drift.Config
+	timed  []drift.Timing
 	slow   [2]float64 // what OnSlow told last; 0 is nothing yet
 }
 
@@ -49,10 +51,11 @@ func newBench(t testing.TB, scheduler string) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{random: rand.New(rand.NewPCG(1, 2)), jobs: map[uint64]*job{}}
-	b.Monitor = drift.New(drift.Config{
+	b.config = drift.Config{
 		Table: table, Profiles: []*profile.Profile{&quick, &heavy}, Sequences: 16, Chunked: scheduler == engine.ChunkedPrefill,
 		Log: slog.New(slog.NewTextHandler(&b.log, nil)),
-	})
+	}
+	b.Monitor = drift.New(b.config)
 	b.OnSlow = func(replica int, factor float64) { b.slow[replica] = factor }
 	return b
 }
@@ -109,6 +112,7 @@ func (b *bench) submit(replica int, now time.Duration, timed bool) {
 	b.now = now
 	j := &job{replica: replica, prompt: 20 + b.random.IntN(200), output: 10 + b.random.IntN(200), timed: timed}
 	b.jobs[b.lastID] = j
+	b.Place(&j.stay, replica, now, j.prompt)
 	if !timed {
 		b.Enter(&j.stay, replica, now, j.prompt, 100, false)
 	}

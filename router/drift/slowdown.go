@@ -177,17 +177,24 @@ func (m *Monitor) Forget() {
 		m.OnDoubt(false)
 	}
 	for i := range m.replicas {
-		s := &m.replicas[i].slowdown
 		m.replicas[i].residual.forget()
-		s.mu.Lock()
-		s.recent, s.lasting = trend{force: s.recent.force}, trend{}
-		m.settle(i, s.last)
-		if s.notice.said {
-			m.config.Log.Info("replica is no longer so slow", "replica", m.table.Replicas[i].Name, "slow_times", 1+s.notice.times)
-		}
-		s.notice, s.shown = notice{}, 1
-		s.mu.Unlock()
+		m.forget(i)
 	}
+}
+
+// forget makes the replica not slow until its streams show it again.
+func (m *Monitor) forget(i int) {
+	s := &m.replicas[i].slowdown
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recent, s.lasting = trend{force: s.recent.force}, trend{}
+	if m.OnSlow != nil {
+		m.settle(i, s.last)
+	}
+	if s.notice.said {
+		m.config.Log.Info("replica is no longer so slow", "replica", m.table.Replicas[i].Name, "slow_times", 1+s.notice.times)
+	}
+	s.notice, s.shown = notice{}, 1
 }
 
 // Slowdown returns how many times as long as its profile says the replica takes at the

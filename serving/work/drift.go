@@ -6,8 +6,13 @@ import "time"
 // on its replica: from its place on, for lack of anything better. A stream does so
 // from its first token on, see decodes.
 func (w *Work) joins(now time.Duration) {
-	if w.adapter.Drift != nil && !w.Streams {
-		w.adapter.Drift.Enter(&w.stay, w.Replica, now, w.Request.PromptTokens, w.Unseen, false)
+	m := w.adapter.Drift
+	if m == nil {
+		return
+	}
+	m.Place(&w.stay, w.Replica, now, w.Request.PromptTokens+w.Unseen)
+	if !w.Streams {
+		m.Enter(&w.stay, w.Replica, now, w.Request.PromptTokens, w.Unseen, false)
 	}
 }
 
@@ -25,7 +30,7 @@ func (w *Work) decodes(generated int) {
 
 // moved takes the work along to another replica.
 func (w *Work) moved() {
-	if m := w.adapter.Drift; m != nil && w.stay.Inside() {
+	if m := w.adapter.Drift; m != nil {
 		now := w.adapter.clock()
 		m.Leave(&w.stay, now, 0, false)
 		w.joins(now)
@@ -35,7 +40,7 @@ func (w *Work) moved() {
 // leaves ends the work's stay on its replica. What a caller says of an answer is not
 // compared with the profile: it would have others believe that a replica is slow.
 func (w *Work) leaves(outcome Outcome, tokens int) {
-	if m := w.adapter.Drift; m != nil && w.stay.Inside() {
+	if m := w.adapter.Drift; m != nil {
 		m.Leave(&w.stay, w.adapter.clock(), tokens, outcome == Completed && !w.Reported)
 	}
 }
