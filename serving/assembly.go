@@ -160,7 +160,7 @@ func (s *Server) answer(o *Options) error {
 	}
 	s.completions = &completions{s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler, newShadows(s, o)}
 	s.route = &leaseEndpoint{s.receiver, table, s.interpreter, s.queue, s.admitter, s.settler, leases, s.engines.Controller()}
-	s.feedback = &feedbackEndpoint{s.receiver, table, s.queue, o.Feedback, s.predictors.InUse, s.predictors.Scored}
+	s.feedback = &feedbackEndpoint{s.receiver, table, s.queue, o.Feedback, s.predictors.Scores, s.predictors.Scored}
 	service, err := s.newJobs(o)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ type feedbackEndpoint struct {
 	table   *fleet.Table
 	queue   *admission.Queue
 	service *feedback.Service // nil without a predictor
-	inUse   func() bool       // reports whether a predictor is in charge
+	inUse   func() bool       // reports whether anything learns from scores
 	scored  func(task int, predicted, score float64, candidate bool)
 }
 

@@ -111,6 +111,13 @@ func (x *reloads) begin(c *Config, r prometheus.Registerer) error {
 // wants it, for the log.
 func (s *Server) Reload(by string) (Reloaded, error) { return s.reloads.reload(by) }
 
+// Exclusively calls f while no reload and no order about policies is carried out.
+func (s *Server) Exclusively(f func()) {
+	s.reloads.mu.Lock()
+	defer s.reloads.mu.Unlock()
+	f()
+}
+
 func (x *reloads) reload(by string) (Reloaded, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -54,6 +54,19 @@ func (s Shape) Expected(tasks []fleet.Task) (prompt, output float64) {
 	return prompt, output
 }
 
+// WithMeans returns the shape with lengths of these means, log-normal, within the bounds that there are.
+func (s Shape) WithMeans(prompt, output float64) Shape {
+	with := func(l Lengths, mean float64) Lengths {
+		most := l.Max
+		if most == 0 {
+			most = MaxTokens
+		}
+		return Lengths{Distribution: "lognormal", Mean: max(1, min(mean, float64(most))), CV: 1, Max: l.Max}
+	}
+	s.Prompt, s.Output = with(s.Prompt, prompt), with(s.Output, output)
+	return s
+}
+
 // Longest returns a bound of the lengths of any task's requests, as [Lengths.Longest] is.
 func (s Shape) Longest() (prompt, output int) {
 	prompt, output = s.Prompt.Longest(), s.Output.Longest()

@@ -29,6 +29,8 @@ type askedEngines struct {
 	// probe sends each model one short request.
 	probe   bool
 	timeout time.Duration
+	// deadline is in ms per token; 0: a guess.
+	deadline float64
 }
 
 // keyFlag adds --key-env.
@@ -50,8 +52,12 @@ func (o *askedEngines) split(runtime *string) error {
 			urls = append(urls, text)
 		}
 	}
-	if o.engines = urls; len(urls) == 0 && len(o.keys) > 0 {
+	o.engines = urls
+	switch {
+	case len(urls) == 0 && len(o.keys) > 0:
 		return errors.New("--key-env is for --engine [HOST=]URL, which is missing; a scenario names keys by serving.upstreams[].api_key_env")
+	case len(urls) == 0 && o.deadline != 0:
+		return errors.New("--deadline-ms is for --engine [HOST=]URL, which is missing; a scenario has tasks[].deadline_ms")
 	}
 	return nil
 }
@@ -60,6 +66,9 @@ func (o *askedEngines) split(runtime *string) error {
 func (o *askedEngines) serve(c *cobra.Command, to *app.Options) error {
 	if len(o.engines) == 0 {
 		return nil
+	}
+	if o.deadline < 0 {
+		return fmt.Errorf("--deadline-ms %v: want milliseconds above 0", o.deadline)
 	}
 	if c.Flags().Changed("scenario") {
 		return fmt.Errorf("--scenario %s and --engine %s: want one of them; a scenario names its engines by serving.upstreams", to.Scenario, o.engines[0])
@@ -80,7 +89,7 @@ func (o *askedEngines) serve(c *cobra.Command, to *app.Options) error {
 	to.Remedy = func(string, string, string) (key, commands string) {
 		return "to_keep_what_is_learned", "gearshift scenario save -o mine.yaml"
 	}
-	to.Text, to.Assumed, err = f.Probed(to.Scenario)
+	to.Text, to.Assumed, err = f.Probed(to.Scenario, o.deadline)
 	return err
 }
 

@@ -24,7 +24,6 @@ import (
 type initOptions struct {
 	askedEngines
 	out, task  string
-	deadline   float64
 	quality    map[string]string
 	force, yes bool
 }

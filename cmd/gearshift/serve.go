@@ -39,6 +39,7 @@ Policies: ` + policies.Forms,
 	cli.StoreFlag(c, &o.Store)
 	c.Flags().StringArrayVar(&e.engines, "engine", nil, "`[HOST=]URL` of an engine to serve without a scenario, repeatable; or native or onnx, which runs the networks of stored policies (default native)")
 	e.keyFlag(c.Flags())
+	c.Flags().Float64Var(&e.deadline, "deadline-ms", 0, "with --engine, the deadline per output token (default: a guess by the slowest model)")
 	c.Flags().StringVar(&o.Policy, "policy", "", "`REF` of the policy (default: the one in production)")
 	c.Flags().StringVar(&o.Addr, "addr", "", "`HOST:PORT` to listen on (default: the scenario's)")
 	c.Flags().StringVar(&o.Admin, "admin-addr", "", "`HOST:PORT` of the admin listener, or off (default: the scenario's)")

@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // Two engines and no file: the first request is answered, and what was guessed can be seen and kept.
@@ -15,12 +17,28 @@ func TestServeEngines(t *testing.T) {
 	if status != http.StatusOK || header.Get("X-Gearshift-Variant") == "" {
 		t.Fatalf("%d %v: %s", status, header, body)
 	}
-	for _, want := range []string{"small, large", "guess: even steps", "guess: 2 times", "as the engines report"} {
+	for _, want := range []string{"small, large", "guess: even steps", "guess: 1.3 times", "as the engines report"} {
 		if !strings.Contains(s.log.String(), want) {
 			t.Errorf("does not print %q:\n%s", want, s.log)
 		}
 	}
+	var asked sync.WaitGroup
+	for range 60 {
+		asked.Go(func() {
+			s.ask(t, "POST", "/v1/chat/completions", `{"model": "small", "stream": true, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 12}`)
+		})
+	}
+	asked.Wait()
 	admin := "http://" + adminListening.FindStringSubmatch(s.log.String())[1]
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(20 * time.Second); !strings.Contains(succeed(t, "scenario", "save", "--admin", admin, "-o", "-"), "# fitted to "); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("nothing is learned of 60 answers: %s", s.log)
+		}
+	}
 	out := filepath.Join(t.TempDir(), "kept.yaml")
 	succeed(t, "scenario", "save", "--admin", admin, "-o", out)
 	if kept := scenarioOf(t, out); kept.Variants[1].Name != "large" || kept.Tasks[0].DeadlineMS <= 0 {

@@ -39,6 +39,7 @@ type assembly struct {
 	adminToken, fleetToken string
 
 	routing *Reloader
+	learner *learner
 	options serving.Options
 	server  *serving.Server
 	streams *streams.Module // nil: it serves none
@@ -75,13 +76,14 @@ func (x *assembly) assemble() (key string, err error) {
 	}
 	x.closers = append(x.closers, closeBackends)
 	x.routing.upstreams = upstreamsOf(backends)
+	x.learner = newLearner(&x.o, x.s, x.routing, x.log)
 	x.options = x.serverOptions(backends)
 	if x.tuning = newTuning(x.o, x.s, x.routing); x.tuning != nil {
 		x.options.Tuning = x.tuning.shown
 	}
 	if q := newQualities(x.s, x.routing); q != nil {
 		x.options.Predictors = q.predictors
-		service, learning := q.learning()
+		service, learning := q.learning(x.learner)
 		x.closing(learning)
 		x.options.Feedback, x.options.Modules = service, append(x.options.Modules, learning)
 		if x.config.Admin.Addr != config.AdminOff {
@@ -89,7 +91,7 @@ func (x *assembly) assemble() (key string, err error) {
 		}
 	}
 	if x.config.Admin.Addr != config.AdminOff {
-		x.options.Modules = (&learned{assumed: x.o.Assumed, routing: x.routing}).shown(x.options.Modules)
+		x.options.Modules = x.learner.shown(x.options.Modules)
 	}
 	if key, err := x.controllers(); err != nil {
 		return key, err
@@ -110,7 +112,7 @@ func (x *assembly) assemble() (key string, err error) {
 	case err != nil:
 		return "serving", err
 	}
-	x.closers = append(x.closers, x.server.Close)
+	x.closers = append(x.closers, x.server.Close, x.learner.run(x.server.Exclusively))
 	return "", nil
 }
 
@@ -139,7 +141,7 @@ func (x *assembly) serverOptions(backends []serving.Backend) serving.Options {
 	options := serving.Options{
 		Config: x.config, Router: x.routing.core, Backends: backends, Log: x.log, Version: x.o.Version, Tracer: x.traces.Tracer(),
 		AdminToken: x.adminToken, FleetToken: x.fleetToken, Reloader: x.routing, OutputTokens: x.s.Lengths().Output,
-		Drift: NewDrift(x.s, table, x.log), Memory: x.memory, Files: x.files,
+		Drift: x.learner.monitor(x.s, x.log), Memory: x.memory, Files: x.files,
 		Objective: x.routing.objectives.objective, Balancer: x.routing.balancer,
 	}
 	if x.config.Admin.Addr != config.AdminOff {

@@ -83,10 +83,14 @@ func joined(s *scenario.Scenario, table *fleet.Table, fallback, spare router.Pol
 
 // NewDrift compares what is served with the scenario's profiles.
 func NewDrift(s *scenario.Scenario, t *fleet.Table, log *slog.Logger) *drift.Monitor {
-	return drift.New(drift.Config{
+	return drift.New(driftConfig(s, t, log))
+}
+
+func driftConfig(s *scenario.Scenario, t *fleet.Table, log *slog.Logger) drift.Config {
+	return drift.Config{
 		Table: t, Profiles: s.Profiles(), Sequences: s.Engine.MaxSequences,
 		Chunked: s.Engine.Scheduler == engine.ChunkedPrefill, Log: log,
-	})
+	}
 }
 
 // NewBackends makes what answers for each replica.

@@ -23,7 +23,7 @@ const keptLearned = 2
 
 // learning returns what takes scores of answers, and has the predictor in charge learn from them. It is
 // to be closed.
-func (q *qualities) learning() (*feedback.Service, *online.Module) {
+func (q *qualities) learning(l *learner) (*feedback.Service, *online.Module) {
 	clock := work.WallClock()
 	var names feedback.Names
 	for i := range q.table.Tasks {
@@ -34,7 +34,7 @@ func (q *qualities) learning() (*feedback.Service, *online.Module) {
 	}
 	service := feedback.New(func() config.Feedback { return q.predictors.Settings().Feedback }, names, clock)
 	q.module = online.NewModule(online.NewTrainer(online.Options{
-		Predictors: q.predictors, Feedback: service, Table: q.table, Clock: clock, Log: q.log, Save: q.save,
+		Predictors: q.predictors, Feedback: service, Table: q.table, Clock: clock, Log: q.log, Save: q.save, Means: l.scoresOf(q.predictors, service),
 	}))
 	return service, q.module
 }

@@ -33,7 +33,7 @@ type Reloader struct {
 	options Options
 	now     *scenario.Scenario // what is in force
 	text    []byte             // of the file that was last put in force
-	shared  sync.Mutex         // protects now and text where they are replaced, and [Reloader.Text]
+	shared  sync.Mutex         // protects now, maker and text where they are replaced, and [Reloader.Text]
 	core    *router.Core
 	maker   *policy.Maker
 	source  *policies.Source
@@ -44,6 +44,7 @@ type Reloader struct {
 	// upstreams are by replica, none with simulated backends.
 	upstreams []*upstream
 	fallback  fallback // that the core has
+	learns    bool     // latency models are fitted to answers, and a reload leaves them as they are
 	// balancer is the core's, if that chooses by what engines say of their load.
 	balancer *informed.Balancer
 	// tiers is what divides requests among tiers; nil without any.
@@ -139,6 +140,9 @@ func (r *Reloader) Reread() (serving.Change, error) {
 		return serving.Change{}, err
 	}
 	next.Keep(r.now)
+	if r.learns {
+		next.Models = r.now.Models
+	}
 	change := serving.Change{Config: r.options.config(next), Applied: r.now.Changed(next), Left: r.now.Differences(next)}
 	states := r.placed(next, &change)
 	moved, err := r.moved(next, &change)

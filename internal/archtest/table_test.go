@@ -61,6 +61,8 @@ var rooms = []room{
 		"a router that runs is assembled in one place, by the command and by tests alike: it trains nothing"},
 	{"internal/calibrate", []string{"router", "env", "workloads", "checkpoints", "serving", "internal/scenario", "internal/output", "internal/training", "internal/app", "internal/onnxruntime"},
 		"the walk from engines to a policy: it joins what measures, trains and serves, and reports nothing"},
+	{"internal/learning", []string{"router/drift", "router/fleet", "router/profile", "env/fit"},
+		"it fits models to what was seen, in a simulation as in a server: it knows neither"},
 	{"internal/quality", []string{"router/quality", "env/evaluation", "workloads", "checkpoints", "internal/scenario"},
 		"a predictor is fitted, judged and stored by commands and reports alike: it serves nothing, and knows no simulator"},
 	{"internal/quality/labels", []string{"workloads"}, "a file of labelled prompts is read in one way, whatever it is read for"},

@@ -376,3 +376,25 @@ func (t *Task) answers(variant string) bool {
 func (s *Scenario) answersAll(variant string) bool {
 	return !slices.ContainsFunc(s.Tasks, func(t Task) bool { return !t.answers(variant) })
 }
+
+// WithProfiles returns the scenario with other latency models, by replica. Replicas of a variant whose
+// models are equal share an entry.
+func (s *Scenario) WithProfiles(list []*profile.Profile) *Scenario {
+	next := *s
+	next.Models = nil
+	for i, p := range s.placedReplicas() {
+		variant, host := s.Variants[p.variant].Name, s.Replicas[p.placement].Hosts[p.nth]
+		if len(next.modelsFor(variant, host)) > 0 {
+			continue
+		}
+		same := func(m LatencyModel) bool { return m.Variant == variant && m.Profile == *list[i] }
+		if k := slices.IndexFunc(next.Models, same); k >= 0 {
+			next.Models[k].Hosts = append(next.Models[k].Hosts, host)
+			continue
+		}
+		m := s.Models[s.modelsFor(variant, host)[0]]
+		m.Profile, m.Hosts = *list[i], []string{host}
+		next.Models = append(next.Models, m)
+	}
+	return &next
+}

@@ -191,6 +191,8 @@ func (c *checker) listeners() {
 func (c *checker) backend() {
 	s := c.s.Serving
 	c.locals()
+	c.judgeIf(s.Profiles != DeclaredProfiles && s.Profiles != LearnedProfiles, "serving.profiles", "unknown %q; want %s or %s", s.Profiles, DeclaredProfiles, LearnedProfiles)
+	c.judgeIf(s.Profiles == LearnedProfiles && s.Server.Routers > 1, "serving.profiles", "cannot be %s with serving.routers above 1: a router does not see what others send", LearnedProfiles)
 	switch s.Backend {
 	case Simulated, ONNX:
 		c.judgeIf(len(s.Upstreams) > 0, "serving.upstreams", "has no meaning with backend: %s; want backend: %s, or no upstreams", s.Backend, Upstream)

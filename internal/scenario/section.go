@@ -237,6 +237,7 @@ func (s *Scenario) Differences(o *Scenario) []string {
 		{"serving.balancer", s.Serving.Balancer, o.Serving.Balancer},
 		{"serving.fallback", s.Serving.Fallback, o.Serving.Fallback},
 		{"serving.tuning", s.Serving.Tuning, o.Serving.Tuning},
+		{"serving.profiles", s.Serving.Profiles, o.Serving.Profiles},
 		{"serving.max_in_flight", s.Serving.MaxInFlight, o.Serving.MaxInFlight},
 		{"serving.backend", s.Serving.Backend, o.Serving.Backend},
 		{"serving.models", s.Serving.Models, o.Serving.Models},

@@ -24,6 +24,8 @@ type Serving struct {
 	// Tuning is TuningOn or TuningOff. It sets whether a router searches for a rule in the background where
 	// the scenario lists none.
 	Tuning string `yaml:"tuning"`
+	// Profiles is DeclaredProfiles or LearnedProfiles.
+	Profiles string `yaml:"profiles"`
 	// MaxInFlight bounds the requests on a replica, waiting ones included.
 	// Zero is no bound.
 	MaxInFlight int   `yaml:"max_in_flight"`
@@ -63,6 +65,12 @@ const (
 	ONNX      = "onnx"      // models that ONNX Runtime computes in this process
 )
 
+// What the latency models of a router are.
+const (
+	DeclaredProfiles = "declared" // those of the file
+	LearnedProfiles  = "learned"  // fitted to the answers that it times, begun at those of the file
+)
+
 // Endpoint is an OpenAI-compatible server that stands for one replica.
 type Endpoint struct {
 	backend.UpstreamConfig `yaml:",inline"`
@@ -83,6 +91,7 @@ func (s *Serving) defaults() {
 	*s = Serving{
 		Fallback:    usualRule,
 		Tuning:      TuningOn,
+		Profiles:    DeclaredProfiles,
 		Addr:        server.Addr,
 		Balancer:    "smallest-batch",
 		MaxInFlight: 512,

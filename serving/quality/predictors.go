@@ -33,9 +33,11 @@ type Predictors struct {
 	table    *fleet.Table
 	settings atomic.Pointer[config.Quality]
 	now      atomic.Pointer[current]
-	drawn    atomic.Uint64 // requests that drew whether they are on trial
-	readers  chan *reader  // that are idle
-	metrics  *predictionMetrics
+	// means are predicted by task while no predictor is there; nil: answers cannot be scored then.
+	means   atomic.Pointer[[]fleet.Prediction]
+	drawn   atomic.Uint64 // requests that drew whether they are on trial
+	readers chan *reader  // that are idle
+	metrics *predictionMetrics
 	// nextExample holds the time from which on an example may be kept, in ns of Unix time.
 	nextExample atomic.Int64
 
@@ -106,6 +108,7 @@ func (p *Predictors) Predict(r *wire.Request, task string, to *fleet.Request, ke
 	}
 	now := p.now.Load()
 	if now.charge == nil && now.trial == nil {
+		p.predictMean(to, keep)
 		return false
 	}
 	began := time.Now()
@@ -138,6 +141,27 @@ func (p *Predictors) Predict(r *wire.Request, task string, to *fleet.Request, ke
 	}
 	return onTrial
 }
+
+// predictMean sets what is known of all answers to the request's task.
+func (p *Predictors) predictMean(to *fleet.Request, keep func(*quality.Sample)) {
+	means := p.means.Load()
+	if means == nil {
+		return
+	}
+	if m := &(*means)[to.Task]; m.Known {
+		to.Predicted = *m
+	}
+	if keep != nil {
+		keep(new(quality.Sample))
+	}
+}
+
+// SetMeans has answers scored, and the means decide, by task, while there is no predictor. A mean that is
+// not known leaves the task's row in force.
+func (p *Predictors) SetMeans(means []fleet.Prediction) { p.means.Store(&means) }
+
+// Scores reports whether answers can be scored: something learns from it.
+func (p *Predictors) Scores() bool { return p.InUse() || p != nil && p.means.Load() != nil }
 
 // Sample returns the features of the request's prompt, as [Predictors.Predict] reads it for the predictor
 // in charge. It reports false if there is none, or if the request is not all text.

@@ -15,16 +15,22 @@ type Value struct {
 	From string `json:"from"`
 }
 
-// patience is the multiple of the slowest size's time per token that is guessed as the deadline.
-const patience = 2
+// untuned is the rule for fleets on which none has been tuned.
+const untuned = "universal"
+
+// patience is the guessed deadline, as a multiple of the slowest size's time per token alone.
+const patience = 1.3
 
 // Probed returns the scenario of a fleet whose models have each answered a probe, and the values in it that
-// the user has not named. The deadline is twice the time per token of the slowest size alone.
-func (f *Fleet) Probed(name string) (doc []byte, values []Value, err error) {
+// the user has not named. A deadline of 0 is 1.3 times the time per token of the slowest size alone:
+// too long a deadline costs more than one that is too short, as answers past the true one are worth nothing.
+func (f *Fleet) Probed(name string, deadlineMS float64) (doc []byte, values []Value, err error) {
 	slowest := slices.MaxFunc(f.Variants, func(a, b Variant) int { return int(math.Copysign(1, a.StepMS-b.StepMS)) })
-	c := Choices{Name: name, Task: "chat", Quality: f.Qualities(), QualitySaid: len(f.Variants) == 1}
-	c.DeadlineMS = tidy(patience * slowest.StepMS)
-	c.DeadlineFrom = fmt.Sprintf("%s%d times the %s ms per token that %s took for a short request alone", guess, patience, short1(slowest.StepMS), slowest.Name)
+	c := Choices{Name: name, Task: "chat", Quality: f.Qualities(), QualitySaid: len(f.Variants) == 1, Fallback: untuned}
+	if c.DeadlineMS = deadlineMS; deadlineMS == 0 {
+		c.DeadlineMS = tidy(patience * slowest.StepMS)
+		c.DeadlineFrom = fmt.Sprintf("%s%v times the %s ms per token that %s took for a short request alone", guess, patience, short1(slowest.StepMS), slowest.Name)
+	}
 	if doc, _, err = f.Document(c); err != nil {
 		return nil, nil, err
 	}
@@ -50,10 +56,14 @@ func (f *Fleet) values(c Choices) []Value {
 		list = append(list, Value{"sizes, in order", strings.Join(names, ", "), order},
 			Value{"quality", strings.Join(qualities, ", "), guess + "even steps in the order of size"})
 	}
+	deadline := "declared"
+	if c.DeadlineFrom != "" {
+		deadline = guess + fmt.Sprintf("%v times that of the slowest size; --deadline-ms declares it", patience)
+	}
 	prompt, output := f.requests()
 	list = append(list,
 		Value{"time per token alone", strings.Join(steps, ", "), "measured by one short request to each"},
-		Value{"deadline per token", short1(c.DeadlineMS) + " ms", guess + fmt.Sprintf("%d times that of the slowest size", patience)},
+		Value{"deadline per token", short1(c.DeadlineMS) + " ms", deadline},
 		Value{"time under load", "by the size", guess + "of a usual GPU, until requests have been timed"},
 		Value{"KV caches", f.caches(), f.cachesFrom()},
 		Value{"prompts and answers", fmt.Sprintf("%d and %d tokens in the mean", prompt.mean, output.mean), lengthsFrom(prompt)},

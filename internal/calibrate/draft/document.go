@@ -25,6 +25,8 @@ type Choices struct {
 	DeadlineMS float64
 	// DeadlineFrom is the comment on a deadline that neither the user named nor [Fleet.Deadline].
 	DeadlineFrom string
+	// Fallback is the rule that routes where no policy does; empty: the scenario's usual one.
+	Fallback string
 	// Quality by variant's index, and whether the user has said them.
 	Quality     []float64
 	QualitySaid bool
@@ -72,7 +74,7 @@ func (f *Fleet) document(c Choices, guessed bool) ([]byte, *scenario.Scenario, e
 			"gearshift calibrate measures the times, and everything that follows from them."},
 		entry{key: "engine", value: f.engine(), head: "How each replica batches."},
 		entry{key: "workload", value: f.workload(), head: "What a request looks like; when requests arrive is the --workload of a command."},
-		entry{key: "serving", value: f.serving(), head: "Where the replicas answer; gearshift serve listens on 127.0.0.1:8080 unless addr is given."},
+		entry{key: "serving", value: f.serving(c.Fallback), head: "Where the replicas answer; gearshift serve listens on 127.0.0.1:8080 unless addr is given."},
 	)
 	for i, key := range root.Content {
 		if i%2 == 0 && i > 0 && key.HeadComment != "" {
@@ -314,7 +316,7 @@ func (f *Fleet) workload() *yaml.Node {
 	return mapping(of("prompt_tokens", prompt), of("output_tokens", output))
 }
 
-func (f *Fleet) serving() *yaml.Node {
+func (f *Fleet) serving(fallback string) *yaml.Node {
 	var upstreams []entry
 	for v := range f.Variants {
 		for _, r := range f.Replicas {
@@ -331,8 +333,13 @@ func (f *Fleet) serving() *yaml.Node {
 			upstreams = append(upstreams, entry{key: f.Variants[v].Name + "@" + f.Hosts[r.Host], value: flow(mapping(url...))})
 		}
 	}
+	rule := entry{key: "fallback"}
+	if fallback != "" {
+		rule.value = text(fallback)
+	}
 	return mapping(
 		entry{key: "balancer", value: text("least-harm")},
+		rule,
 		entry{key: "backend", value: text(scenario.Upstream)},
 		entry{key: "upstreams", value: mapping(upstreams...)},
 	)

@@ -22,6 +22,8 @@ type Options struct {
 	Table      *fleet.Table
 	Clock      func() time.Duration
 	Log        *slog.Logger
+	// Means, if set, is called with the scores that come while no predictor is in charge.
+	Means func([]feedback.Label)
 	// Save stores what has been learned from the predictor that was put in charge. It is called from
 	// one goroutine, which is none of a request's.
 	Save func(from *predicting.Loaded, learned *quality.Regression) error
@@ -67,6 +69,9 @@ func (t *Trainer) Wake() {
 	defer t.mu.Unlock()
 	if charge == nil {
 		t.from, t.learner, t.unsaved, t.status = nil, nil, false, Status{}
+		if t.Means != nil && len(labels) > 0 {
+			t.Means(labels)
+		}
 		return
 	}
 	t.follow(charge)
