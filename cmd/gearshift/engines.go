@@ -71,7 +71,7 @@ func (o *askedEngines) serve(c *cobra.Command, to *app.Options) error {
 		return fmt.Errorf("--deadline-ms %v: want milliseconds above 0", o.deadline)
 	}
 	if c.Flags().Changed("scenario") {
-		return fmt.Errorf("--scenario %s and --engine %s: want one of them; a scenario names its engines by serving.upstreams", to.Scenario, o.engines[0])
+		return fmt.Errorf("--scenario %s and --engine %s: want one of them; a scenario names its engines by serving.upstreams, and its networks run on native or onnx", to.Scenario, o.engines[0])
 	}
 	targets, err := o.targets()
 	if err != nil {

@@ -179,7 +179,7 @@ evaluation:
 	if s.Hash() != parse(t, full).Hash() {
 		t.Error("writing the defaults out makes another scenario")
 	}
-	if v := s.Serving; v.Addr != "127.0.0.1:8080" || v.Balancer != "smallest-batch" || v.Fallback != "slackfit" ||
+	if v := s.Serving; v.Addr != "127.0.0.1:8080" || v.Balancer != "smallest-batch" || v.Fallback != "universal" ||
 		v.MaxInFlight != 512 || v.MaxBody != 8<<20 || v.Backend != scenario.Simulated {
 		t.Errorf("serving defaults: %+v", v)
 	}
