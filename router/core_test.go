@@ -387,7 +387,7 @@ func TestSameSeedSameChoices(t *testing.T) {
 	}
 }
 
-// trained is a policy that was trained on forecasts.
+// trained marks a policy as trained on forecasts.
 type trained struct{ router.Policy }
 
 func (trained) Doubtable() {}

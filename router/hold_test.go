@@ -10,7 +10,7 @@ import (
 	"gearshift/router/queue"
 )
 
-// sleeping is a backlog before two sizes, of which the large one sleeps; the small one answers no request that is
+// sleeping returns a backlog before two sizes, of which the large one sleeps; the small one answers no request that is
 // pinned to the other, or has a floor.
 type sleeping struct {
 	*router.Backlog[string]

@@ -90,7 +90,7 @@ func TestHeldRequestsAreAnsweredAfterAWake(t *testing.T) {
 	})
 }
 
-// A model that is not awake in time, or for which too many wait, is said to be asleep, since when, and when to come
+// The refusal for a model that is not awake in time, or for which too many wait, reports since when it is asleep, and when to come
 // again; before the first comment the client of a stream gets the status too.
 func TestHeldRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 	})
 }
 
-// A model that cannot be woken is said to be asleep since it was put to sleep.
+// The refusal for a model that cannot be woken reports that it is asleep, and since when.
 func TestARefusalSaysSinceWhenAModelSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := asleep(t, 0, func(o *serving.Options) { o.Modules = nil }) // nothing wakes it

@@ -68,7 +68,7 @@ func TestHeldRequestsForReal(t *testing.T) {
 	}
 }
 
-// heldScenario is two sizes on a host, and the small one at a second share of its memory. Of the shares, the large
+// heldScenario has two sizes on a host, and the small one at a second share of its memory. Of the shares, the large
 // one fits alone.
 const heldScenario = `name: held
 tasks:

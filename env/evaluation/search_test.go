@@ -77,7 +77,7 @@ func TestSearchSpreadsWhatItCannotCover(t *testing.T) {
 	}
 }
 
-// One in 600 of these points makes a policy, as of limits that must ascend.
+// One in 600 of these points makes a policy, as with limits that must ascend.
 func TestSearchFindsThePointsThatMakePolicies(t *testing.T) {
 	var axes []Axis
 	for range 5 {

@@ -155,8 +155,8 @@ func modules(t *fleet.Table, about dashboard.About) []serving.Module {
 	return []serving.Module{dashboard.Profiles{}, dashboard.New(t, about, nil)}
 }
 
-// controllers adds what changes the fleet while it serves: failover, rollout, rebalancing, counts of replicas, layouts of hosts, tiers, and what
-// shows how busy hosts are.
+// controllers adds what changes the fleet while it serves: failover, rollout, rebalancing, counts of replicas, layouts
+// of hosts, tiers, and what shows how busy hosts are.
 func (x *assembly) controllers() (key string, err error) {
 	t, l, modules := x.routing.core.Table(), x.routing.core.Ledger(), x.options.Modules
 	busy := x.s.Busy(l)

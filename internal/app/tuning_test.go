@@ -18,7 +18,7 @@ import (
 	"gearshift/workloads"
 )
 
-// untuned is a scenario that lists no rules and names no fallback, with the further lines under serving.
+// untuned returns a scenario that lists no rules and names no fallback, with the further lines under serving.
 func untuned(t *testing.T, serving string) *scenario.Scenario {
 	t.Helper()
 	text, err := workloads.Scenario("tiny")
@@ -32,7 +32,7 @@ func untuned(t *testing.T, serving string) *scenario.Scenario {
 	return s
 }
 
-// started is the routing of a server that begins with the scenario.
+// started returns the routing of a server that begins with the scenario.
 func started(t *testing.T, o Options, s *scenario.Scenario) *Reloader {
 	t.Helper()
 	o.Engine, o.Remedy = onnxruntime.Native, func(string, string, string) (string, string) { return "remedy", "" }

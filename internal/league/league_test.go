@@ -16,7 +16,7 @@ import (
 	"gearshift/internal/training/policies"
 )
 
-// small is a league that takes a moment: fleet 5 has two sizes.
+// small returns a league that takes a moment: fleet 5 has two sizes.
 func small(out string, seeds ...uint64) *League {
 	return &League{
 		Settings: Settings{

@@ -23,7 +23,8 @@ import (
 )
 
 // Controlled reports whether the file has controllers that change which replicas are up while it serves: failover,
-// changes of version, rebalancing, counts of replicas, or layouts of hosts. They act on the fleet in simulations too, unless one variant stands alone.
+// changes of version, rebalancing, counts of replicas, held requests, or layouts of hosts. They act on the fleet in
+// simulations too, unless one variant stands alone.
 func (s *Scenario) Controlled() bool {
 	_, moves := s.Rebalancing()
 	return !s.alone && (s.failing || s.rolling || moves || Of[Counts](s).Period > 0 || s.Wakes() || Of[placing.Section](s).On())
@@ -32,7 +33,7 @@ func (s *Scenario) Controlled() bool {
 // Wakes reports whether replicas are woken or loaded as requests are held for them.
 func (s *Scenario) Wakes() bool { return s.Serving.Server.Hold.For > 0 }
 
-// Waking reports whether a controller does just that. Where layouts of hosts are decided, theirs does.
+// Waking reports whether a controller of its own wakes them. Where layouts of hosts are decided, their controller does.
 func (s *Scenario) Waking() bool { return s.Wakes() && !Of[placing.Section](s).On() }
 
 // controllers make those of a simulated fleet: the lifecycle's, and where they are asked for those of health, and
@@ -192,7 +193,7 @@ func (t *timeline) carryOut(o order, now time.Duration) error {
 	return t.versions.Roll(t.versions.Index(name), version, now)
 }
 
-// failures, versions, moves, counts and placed count what they do. Versions and moves follow how requests end.
+// failures, versions, moves, counts, wakes and placed count what they do. Versions and moves follow how requests end.
 type (
 	failures struct {
 		*failover.Replicas

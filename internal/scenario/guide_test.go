@@ -10,7 +10,7 @@ import (
 	"gearshift/router/fleet"
 )
 
-// setup is what the set-ups of the guide leave out of a scenario.
+// setup holds the sections that the set-ups of the guide leave out.
 const setup = `
 name: setup
 tasks: [{name: chat, deadline_ms: 60, quality: {small: 0.8, large: 1}}]
@@ -76,7 +76,7 @@ func TestTwoSharesOfMemory(t *testing.T) {
 	}
 }
 
-// Two replicas that are one engine are refused, and so are two of a variant on a host beside failover.
+// Two replicas that are one engine are refused, and so are two of a variant on a host with failover.
 func TestTwoSharesAreTwoEngines(t *testing.T) {
 	text := setup + fragments(t)[0]
 	_, err := scenario.Parse("test.yaml", []byte(strings.Replace(text, ":8002/v1", ":8000/v1", 1)))

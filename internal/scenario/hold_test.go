@@ -8,7 +8,7 @@ import (
 	"gearshift/internal/scenario"
 )
 
-// dozing is a host with two sizes, of which the large one, which alone answers proofs, is asleep at the start.
+// dozing has a host with two sizes, of which the large one, which alone answers proofs, is asleep at the start.
 const dozing = `
 name: dozing
 tasks:

@@ -9,7 +9,7 @@ import (
 	"gearshift/env/engine"
 )
 
-// doubting is a bench whose doubts are noted.
+// doubting extends a bench by a record of its doubts.
 func doubting(t *testing.T) (b *bench, reported *[]bool) {
 	t.Helper()
 	b, reported = newBench(t, engine.PrefillFirst), new([]bool)

@@ -10,13 +10,13 @@ import (
 	"gearshift/router/lifecycle"
 )
 
-// driven are engines of which some load and wake. It implements [lifecycle.Engines].
+// driven lists the engines that load and wake. It implements [lifecycle.Engines].
 type driven struct{ not map[int]bool }
 
 func (d driven) Driven(replica int) bool           { return !d.not[replica] }
 func (driven) Ordered(_ control.Action, err error) {}
 
-// waker has a waker and the lifecycles take turns.
+// waker runs a waker and the lifecycles in turn.
 func waker(w *fixture, d driven) (pass func(by time.Duration) time.Duration) {
 	k := lifecycle.NewWaker(w.ledger, d)
 	k.Claim(w.c.Claim)
@@ -60,7 +60,7 @@ func TestReplicasSwapMemory(t *testing.T) {
 	w := newFixture(t, lifecycle.Options{}, fleet.Up, fleet.Up, fleet.Warm, fleet.Up, fleet.Cold)
 	claims := w.c.Claim(lifecycle.Learned, func(control.Event) {})
 	if claims.Fits(large0) {
-		t.Error("it fits beside the other")
+		t.Error("it fits next to the other")
 	}
 	if _, err := claims.Propose(lifecycle.Want{Replica: large0, State: fleet.Up}, lifecycle.Want{Replica: small0, State: fleet.Warm}); err != nil {
 		t.Fatal(err)

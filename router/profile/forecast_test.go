@@ -79,7 +79,7 @@ func TestForecastOfNeighboursThatSleep(t *testing.T) {
 	v.States = make([]fleet.State, 12)
 	v.States[large] = fleet.Warm
 	if asleep := forecast()[medium].Misses; !(asleep < before) {
-		t.Errorf("misses of %v beside an idle large size, %v beside one that sleeps", before, asleep)
+		t.Errorf("misses of %v next to an idle large size, %v next to one that sleeps", before, asleep)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"gearshift/router/signals"
 )
 
-// rates are the requests per second that a replica answers in time, by its memory and size.
+// rates lists the requests per second that a replica answers in time, by its memory and size.
 func rates(t *fleet.Table) layouts.Work {
 	return layouts.Work{
 		Rate: func(r, _ int, _ float64) float64 {
@@ -25,7 +25,7 @@ func rates(t *fleet.Table) layouts.Work {
 	}
 }
 
-// plant is hosts whose engines take two seconds to wake and one to sleep. It is the actuator of their lifecycles, and
+// plant simulates hosts whose engines take two seconds to wake and one to sleep. It is the actuator of their lifecycles, and
 // [lifecycle.Engines].
 type plant struct {
 	t        *testing.T
@@ -62,7 +62,7 @@ func (p *plant) Ordered(a control.Action, err error) {
 	p.log = append(p.log, line)
 }
 
-// newPlant has the sizes on so many hosts, with options that change the default ones.
+// newPlant returns a plant with the sizes on so many hosts, with options that change the default ones.
 func newPlant(t *testing.T, hosts int, change func(*layouts.Options)) *plant {
 	t.Helper()
 	p := &plant{t: t, table: table(t, hosts, three), ends: map[time.Duration][]control.Action{}, undone: map[int]bool{}, undriven: map[int]bool{}, least: map[string]int{}}
@@ -84,7 +84,7 @@ func newPlant(t *testing.T, hosts int, change func(*layouts.Options)) *plant {
 	return p
 }
 
-// pass has so many seconds pass, each with this many requests.
+// pass lets so many seconds pass, each with this many requests.
 func (p *plant) pass(seconds int, perSecond float64) {
 	p.t.Helper()
 	for range seconds {

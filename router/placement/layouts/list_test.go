@@ -10,7 +10,7 @@ import (
 	"gearshift/router/placement/layouts"
 )
 
-// sized is a replica's name, its variant and its share of a host of 100 bytes.
+// sized holds a replica's name, its variant and its share of a host of 100 bytes.
 type sized struct {
 	name    string
 	variant int
@@ -18,10 +18,10 @@ type sized struct {
 	initial fleet.State
 }
 
-// three are the sizes of a fleet of which two sizes are there at two shares.
+// three lists the sizes of a fleet of which two sizes are there at two shares.
 var three = []sized{{"tiny", 0, 5, fleet.Up}, {"small", 1, 20, fleet.Up}, {"large", 2, 75, fleet.Up}, {"small-large", 1, 75, fleet.Warm}}
 
-// table has these replicas on each of so many hosts.
+// table returns a table with these replicas on each of so many hosts.
 func table(t *testing.T, hosts int, list []sized) *fleet.Table {
 	t.Helper()
 	var machines []fleet.Host

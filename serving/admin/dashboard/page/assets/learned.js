@@ -1,4 +1,4 @@
-// The values that the router runs by and no file declares, with where each comes from.
+// The values that the router uses and no file declares, with the source of each.
 
 import { $, el, table } from './dom.js';
 
