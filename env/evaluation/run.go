@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -106,38 +105,6 @@ type Plan struct {
 	// Progress, if set, is called after each contestant and workload.
 	Progress func(done, total int)
 	Pacing
-}
-
-// Pacing bounds how much of the machine an evaluation or a search takes. The zero value takes all cores.
-// Results do not depend on it.
-type Pacing struct {
-	// Cores that play at most; 0 is all.
-	Cores int
-	// Pause, if set, is called by each of them between some decisions and the next.
-	Pause func()
-}
-
-// pauseEvery is how many decisions a core plays between two pauses: about half a millisecond.
-const pauseEvery = 64
-
-func (p *Pacing) cores() int {
-	if p.Cores > 0 {
-		return min(p.Cores, runtime.GOMAXPROCS(0))
-	}
-	return runtime.GOMAXPROCS(0)
-}
-
-// due returns what is called at each decision of a run; nil without pauses.
-func (p *Pacing) due() func(*env.Environment) {
-	if p.Pause == nil {
-		return nil
-	}
-	decisions := 0
-	return func(*env.Environment) {
-		if decisions++; decisions%pauseEvery == 0 {
-			p.Pause()
-		}
-	}
 }
 
 // Run names one episode of a plan.
@@ -389,13 +356,13 @@ func play(ctx context.Context, c *Contestant, w *Workload, seed uint64, o observ
 	}
 }
 
-// deciding is a decider with its scratch buffer.
+// deciding holds a decider with its scratch buffer.
 type deciding struct {
 	Decider
 	scratch []float32
 }
 
-// ready returns the decider, which may be nil, with a buffer.
+// ready returns the decider, which may be nil, with a scratch buffer.
 func ready(d Decider) deciding {
 	if d == nil {
 		return deciding{}
@@ -409,42 +376,4 @@ func route(e *env.Environment, d Decider, scratch []float32) (env.Step, error) {
 		return e.Place(p.Place(e.View(), e.Request(), scratch))
 	}
 	return e.Step(d.Decide(e.View(), e.Request(), scratch))
-}
-
-// Sample is how one request of a run went.
-type Sample struct {
-	Arrival                time.Duration
-	Rate                   float64 // of arrivals per second, as the workload had it
-	Task, Variant, Replica int
-	OutputTokens           int
-	FirstToken, Finished   time.Duration // when it came, as Arrival
-	Utility                float64
-	Peak                   float64 // the utility of the best answer in time
-	Met                    bool
-	PerToken               time.Duration // latency by output tokens, queueing included
-}
-
-// Samples plays one run and returns its requests in order of arrival or, as
-// served, those that were begun in the order of that.
-func Samples(ctx context.Context, c *Contestant, w *Workload, seed uint64) ([]Sample, error) {
-	var samples []Sample
-	err := play(ctx, c, w, seed, observer{
-		due: func(e *env.Environment) {
-			a := e.Arrival()
-			task := &c.Fleet.Table.Tasks[a.Task]
-			samples = append(samples, Sample{
-				Arrival: a.At, Rate: a.Rate, Task: a.Task, Peak: task.Peak(),
-			})
-		},
-		ended: func(o *env.Outcome) {
-			if o.Decision < 0 {
-				return
-			}
-			s := &samples[o.Decision]
-			s.Variant, s.Replica, s.OutputTokens = o.Variant, o.Replica, o.OutputTokens
-			s.FirstToken, s.Finished = o.FirstToken, o.Finished
-			s.Utility, s.Met, s.PerToken = o.Utility, o.Met, o.Latency()
-		},
-	})
-	return samples, err
 }

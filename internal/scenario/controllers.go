@@ -354,19 +354,6 @@ type order struct {
 	target  fleet.State
 }
 
-// versioned reports why another version cannot be ordered.
-func (s *Scenario) versioned(step workloads.Step) error {
-	if !s.rolling {
-		return fmt.Errorf("there is no section rollout; want one")
-	}
-	name, version, _ := strings.Cut(step.Replica, "=")
-	models, _ := s.Versioned()
-	if !slices.ContainsFunc(models, func(m rollout.Versioned) bool { return m.Name == name && !m.RealTime }) {
-		return fmt.Errorf("no model %q changes its version; %s", name, hint(name, s.modelNames()))
-	}
-	return rollout.CheckVersion(version)
-}
-
 // orders returns the steps for the replicas of a table, and the states in which these start.
 // Of the variants that the table does not have, a static policy's, nothing is wanted.
 func (s *Scenario) orders(steps []workloads.Step, t *fleet.Table) (list []order, initial []fleet.State, err error) {
@@ -410,23 +397,4 @@ func (s *Scenario) orders(steps []workloads.Step, t *fleet.Table) (list []order,
 		list = append(list, order{step, i, verb.to})
 	}
 	return list, initial, nil
-}
-
-// disturb has a simulated fleet change as the workload says: its steps go through the
-// lifecycle that the server has, and evidence through its health monitor. The file's own controllers
-// act on too, where they did.
-func (s *Scenario) disturb(c *env.Config, d workloads.Perturbation) error {
-	orders, initial, err := s.orders(d.Steps(), c.Table)
-	if err != nil {
-		return err
-	}
-	c.LoadTimes = s.loadTimes(c)
-	if len(orders) > 0 {
-		c.Initial = initial
-	}
-	x := controllers{Scenario: s, orders: orders, evidence: d.Evidence, all: c.Controllers != nil}
-	if x.all || x.evidence || len(orders) > 0 {
-		x.act(c)
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/lifecycle"
 	"gearshift/router/rollout"
+	"gearshift/workloads"
 )
 
 // Rollout is how versions of models replace each other while a router serves. docs/versions.md
@@ -250,4 +252,17 @@ func (w *warner) rolling() {
 			w.warn("rollout.keep", "versions of %s cannot change: %s has no room for two, and %d of its replicas, of %d that are up, have to answer meanwhile; want more replicas, or more memory", m.Name, w.s.Hosts[tight].Name, m.Least(up), up)
 		}
 	}
+}
+
+// versioned reports why another version cannot be ordered.
+func (s *Scenario) versioned(step workloads.Step) error {
+	if !s.rolling {
+		return fmt.Errorf("there is no section rollout; want one")
+	}
+	name, version, _ := strings.Cut(step.Replica, "=")
+	models, _ := s.Versioned()
+	if !slices.ContainsFunc(models, func(m rollout.Versioned) bool { return m.Name == name && !m.RealTime }) {
+		return fmt.Errorf("no model %q changes its version; %s", name, hint(name, s.modelNames()))
+	}
+	return rollout.CheckVersion(version)
 }

@@ -303,43 +303,6 @@ func (s *Scenario) advised() bool {
 // general reports whether the preset suits any fleet.
 func (p *Preset) general() bool { return len(p.Observation) == 0 && p.Load == (workloads.Load{}) }
 
-// fillMix gives every task its weight, so that a mix left out, or without a
-// task, is the same scenario as one that says so. Where all tasks have a rate, that is it.
-func (s *Scenario) fillMix() {
-	alike := len(s.Workload.Mix) == 0
-	rated := !slices.ContainsFunc(s.Tasks, func(t Task) bool { return t.Rate == 0 })
-	for _, t := range s.Tasks {
-		if alike && rated {
-			s.Workload.Mix[t.Name] = t.Rate
-		} else if alike {
-			s.Workload.Mix[t.Name] = 1
-		} else if _, ok := s.Workload.Mix[t.Name]; !ok {
-			s.Workload.Mix[t.Name] = 0
-		}
-	}
-}
-
-// bound cuts lengths that have no max to what fits every replica: one request that is
-// too long would else end a simulation.
-func (s *Scenario) bound() {
-	w := &s.Workload
-	s.unbounded.prompt, s.unbounded.output = w.Prompt.Unbounded(), w.Output.Unbounded()
-	*w = w.Within(s.SmallestCache())
-}
-
-// declared returns the workload section as it is written, without the bounds that follow
-// from the replicas.
-func (s *Scenario) declared() workloads.Shape {
-	w := s.Workload
-	if s.unbounded.prompt {
-		w.Prompt.Max = 0
-	}
-	if s.unbounded.output {
-		w.Output.Max = 0
-	}
-	return w
-}
-
 // leaveOut takes out what says the default where a key left out is told from one that
 // is written, and what the simulation does not include.
 func (s *Scenario) leaveOut() {

@@ -304,3 +304,22 @@ func (s *Scenario) Disturb(c *env.Config) error {
 	x.act(c)
 	return nil
 }
+
+// disturb has a simulated fleet change as the workload says: its steps go through the
+// lifecycle that the server has, and evidence through its health monitor. The file's own controllers
+// act on too, where they did.
+func (s *Scenario) disturb(c *env.Config, d workloads.Perturbation) error {
+	orders, initial, err := s.orders(d.Steps(), c.Table)
+	if err != nil {
+		return err
+	}
+	c.LoadTimes = s.loadTimes(c)
+	if len(orders) > 0 {
+		c.Initial = initial
+	}
+	x := controllers{Scenario: s, orders: orders, evidence: d.Evidence, all: c.Controllers != nil}
+	if x.all || x.evidence || len(orders) > 0 {
+		x.act(c)
+	}
+	return nil
+}

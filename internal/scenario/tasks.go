@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gearshift/router/fleet"
+	"gearshift/workloads"
 )
 
 // Task is a class of requests; see [fleet.Task].
@@ -324,4 +325,41 @@ func (c *checker) modelled() bool {
 		}
 	}
 	return len(c.faults) == before
+}
+
+// fillMix gives every task its weight, so that a mix left out, or without a
+// task, is the same scenario as one that says so. Where all tasks have a rate, that is it.
+func (s *Scenario) fillMix() {
+	alike := len(s.Workload.Mix) == 0
+	rated := !slices.ContainsFunc(s.Tasks, func(t Task) bool { return t.Rate == 0 })
+	for _, t := range s.Tasks {
+		if alike && rated {
+			s.Workload.Mix[t.Name] = t.Rate
+		} else if alike {
+			s.Workload.Mix[t.Name] = 1
+		} else if _, ok := s.Workload.Mix[t.Name]; !ok {
+			s.Workload.Mix[t.Name] = 0
+		}
+	}
+}
+
+// bound cuts lengths that have no max to what fits every replica: one request that is
+// too long would else end a simulation.
+func (s *Scenario) bound() {
+	w := &s.Workload
+	s.unbounded.prompt, s.unbounded.output = w.Prompt.Unbounded(), w.Output.Unbounded()
+	*w = w.Within(s.SmallestCache())
+}
+
+// declared returns the workload section as it is written, without the bounds that follow
+// from the replicas.
+func (s *Scenario) declared() workloads.Shape {
+	w := s.Workload
+	if s.unbounded.prompt {
+		w.Prompt.Max = 0
+	}
+	if s.unbounded.output {
+		w.Output.Max = 0
+	}
+	return w
 }

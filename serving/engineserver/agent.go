@@ -151,7 +151,7 @@ func (a *Agent) register(ctx context.Context) (agents.Accepted, error) {
 			return answer, err
 		}
 		a.trouble("not registered; trying again", err)
-		if !sleep(ctx, pause) {
+		if agents.Pause(ctx, pause) != nil {
 			return answer, ctx.Err()
 		}
 	}
@@ -251,17 +251,5 @@ func (a *Agent) trouble(what string, err error) {
 	if text := err.Error(); text != a.said {
 		a.said = text
 		a.log.Warn(what, "router", a.router.String(), "error", err)
-	}
-}
-
-// sleep waits, and reports false if the context ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -25,7 +25,7 @@ func (a *Agent) attend(ctx context.Context) {
 		if time.Since(began) > mostPause {
 			pause = firstPause
 		}
-		if !sleep(ctx, pause) {
+		if agents.Pause(ctx, pause) != nil {
 			return
 		}
 		pause = min(2*pause, mostPause)

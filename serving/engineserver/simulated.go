@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"gearshift/router/fleet"
 	"gearshift/serving/backend"
+	"gearshift/serving/engines/agents"
 	"gearshift/serving/engineserver/repository"
 )
 
@@ -163,7 +163,7 @@ func (s *simulated) Load(ctx context.Context, m repository.Model, observe func(b
 		return nil, err
 	}
 	if s.running.Load() {
-		if err := pause(ctx, s.models[i].Load); err != nil {
+		if err := agents.Pause(ctx, s.models[i].Load); err != nil {
 			s.release(i)
 			return nil, err
 		}
@@ -177,18 +177,6 @@ func (s *simulated) Load(ctx context.Context, m repository.Model, observe func(b
 		return &simulatedClassifier{e}, nil
 	}
 	return e, nil
-}
-
-// pause waits for so long, or until the context ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // simulatedEngine is a simulated engine as a model that is loaded.
@@ -217,7 +205,7 @@ func (e *simulatedEngine) Sleep(ctx context.Context, l repository.Level) error {
 	if !e.source.running.Load() {
 		return nil
 	}
-	return pause(ctx, e.source.models[e.replica].SleepTime())
+	return agents.Pause(ctx, e.source.models[e.replica].SleepTime())
 }
 
 // Wake implements [repository.Engine]. The cache costs no time.
@@ -228,9 +216,9 @@ func (e *simulatedEngine) Wake(ctx context.Context, p repository.Part) error {
 		return nil
 	}
 	if e.level == repository.Offload {
-		return pause(ctx, m.WakeTime())
+		return agents.Pause(ctx, m.WakeTime())
 	}
-	return pause(ctx, m.Load)
+	return agents.Pause(ctx, m.Load)
 }
 
 // Close implements [repository.Engine]. The engine itself stays, for the next load.

@@ -57,13 +57,13 @@ func (l llamacpp) Do(ctx context.Context, e Engine, model string, o Order) error
 		case s.Value == "":
 			return fmt.Errorf("the engine has no model %q", model)
 		}
-		err = pauseFor(ctx, llamaEvery)
+		err = Pause(ctx, llamaEvery)
 	}
 	return err
 }
 
-// pauseFor waits so long, or until the context ends.
-func pauseFor(ctx context.Context, d time.Duration) error {
+// Pause waits for the time, or until the context ends, whose cause it returns.
+func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
