@@ -137,8 +137,8 @@ func (c *Core) SetGate(g Gate) {
 	})
 }
 
-// Doubt has the spare, or without one the fallback, decide instead of policies that are [Doubtable], the
-// one on trial included, or not. They stay in charge and on trial.
+// Doubt sets whether the spare, or without one the fallback, decides instead of policies that are
+// [Doubtable], the one on trial included. They stay in charge and on trial.
 func (c *Core) Doubt(doubted bool) {
 	c.change(func(l *policySet) error {
 		l.doubted = doubted

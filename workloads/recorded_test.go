@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ramp is requests of which each comes a second after the one before it.
+// ramp returns requests, each a second after the one before it.
 func ramp(n int) Recorded {
 	r := make(Recorded, n)
 	for i := range r {

@@ -19,9 +19,9 @@ import (
 	"gearshift/workloads"
 )
 
-// FineTuneIn has the policy of the options serve n requests of u1 in the simulated fleet, which need not
-// follow the scenario's profiles, and fine-tunes it on their log. It returns the reference of the result,
-// and by how much the log shows the engines of each variant to be slower than their profiles.
+// FineTuneIn plays the policy of the options on n requests of u1 in the simulated fleet, which need not follow
+// the scenario's profiles, and fine-tunes it on their log. It returns the reference of the result, and by
+// variant the factor by which the log shows its engines to be slower than their profile.
 func FineTuneIn(ctx context.Context, o Options, s *scenario.Scenario, fleet env.Config, n int, stderr io.Writer) (ref string, factors map[string]float64, err error) {
 	folder, err := os.MkdirTemp("", "gearshift-log-")
 	if err != nil {

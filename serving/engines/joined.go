@@ -38,7 +38,7 @@ func (e *Engines) Do(f func()) { e.lifecycle.runner.Do(f) }
 // Look calls f while no controller is at work.
 func (e *Engines) Look(f func()) { e.lifecycle.runner.Look(f) }
 
-// Nudge has the controllers woken soon. It does not wait for them.
+// Nudge wakes the controllers soon, without waiting for them.
 func (e *Engines) Nudge() { e.lifecycle.runner.Nudge() }
 
 // Settle wakes the controllers, so that what was reported to them so far has had its effect.

@@ -111,7 +111,7 @@ func (o *leagueOptions) run(c *cobra.Command, train league.Trainer) error {
 	return errors.Join(report.WriteTable(c.OutOrStdout()), err)
 }
 
-// trains sets what is trained, and refuses flags that mean nothing so.
+// trains sets the policy to train, and refuses flags that need --train.
 func (o *leagueOptions) trains(c *cobra.Command, train league.Trainer) error {
 	switch {
 	case o.train.Preset == "":

@@ -43,8 +43,7 @@ const (
 	mostHeldBlocks   = 20
 )
 
-// TraceTraffic reads a trace, as [workloads.Spec] names it after "trace:", of which the last share is
-// held out. Lengths sets whether the trace's token counts are used.
+// TraceTraffic reads a trace, as [workloads.Spec] names it after "trace:", and holds out the last share. Lengths sets whether the trace's token counts are used.
 func TraceTraffic(s *scenario.Scenario, text string, lengths bool, share float64, notice func(string)) (*Traffic, error) {
 	spec, err := workloads.Parse("trace:" + text)
 	switch {

@@ -32,7 +32,7 @@ type Options struct {
 	Drain time.Duration
 	// Rest returns the state of a replica that is not in its host's layout, Warm or Cold; nil is Cold.
 	Rest func(replica int) fleet.State
-	// Takes returns how long a load takes, or a wake of a replica that sleeps.
+	// Takes returns how long a load takes, or a wake of a replica that sleeps; nil takes the times of the table's models.
 	Takes func(replica int, wake bool) time.Duration
 	// Began, if not nil, is called with each change that begins, or would in shadow mode.
 	Began func(x Change, from int)
@@ -103,6 +103,9 @@ type Resting struct {
 // New returns a controller of the ledger's replicas. [Controller.Claim] follows before the first Wake.
 func New(o Options, l *fleet.Ledger, b *signals.Busy, e lifecycle.Engines) (*Controller, error) {
 	t := l.Table()
+	if o.Takes == nil {
+		o.Takes = func(replica int, wake bool) time.Duration { return modelTime(t, replica, wake) }
+	}
 	c := &Controller{
 		options: o, table: t, ledger: l, busy: b, engines: e, estimator: NewEstimator(t, o.Work),
 		forecast: newForecast(l, o.Horizon, o.Shares, o.Tokens), resting: make([]Resting, len(t.Replicas)),
@@ -283,10 +286,22 @@ func (c *Controller) lookAt(h int, now time.Duration) {
 	c.sets[h] = is
 }
 
+// modelTime returns how long a load or a wake takes by the replica's model, its first answer included.
+func modelTime(t *fleet.Table, replica int, wake bool) time.Duration {
+	k := t.ModelOf(t.Replicas[replica].Variant)
+	switch {
+	case k < 0:
+		return 0
+	case wake:
+		return t.Models[k].WakeTime() + t.Models[k].FirstAnswer
+	}
+	return t.Models[k].Load + t.Models[k].FirstAnswer
+}
+
 // takes returns how long it takes until all of these are up.
 func (c *Controller) takes(up []int) (longest time.Duration) {
 	for _, r := range up {
-		if placed := c.ledger.Placed(r); placed != fleet.Up && c.options.Takes != nil {
+		if placed := c.ledger.Placed(r); placed != fleet.Up {
 			longest = max(longest, c.options.Takes(r, placed == fleet.Warm))
 		}
 	}

@@ -333,3 +333,15 @@ func TestBadRules(t *testing.T) {
 		}
 	}
 }
+
+// TestAChangeTakesTheTimesOfModels: without times of its own the controller uses those of the table's models.
+func TestAChangeTakesTheTimesOfModels(t *testing.T) {
+	p := newPlant(t, 1, nil)
+	p.table.Models = []fleet.Model{{Name: "m", Load: time.Minute, Wake: 2 * time.Second, FirstAnswer: 500 * time.Millisecond}}
+	p.pass(1, 1)
+	takes := p.placing.Status().Hosts[0].Takes
+	slices.Sort(takes)
+	if want := []time.Duration{0, 2500 * time.Millisecond}; !slices.Equal(takes, want) {
+		t.Errorf("the layouts take %v, want none for the present one and a wake for the other: %v", takes, want)
+	}
+}

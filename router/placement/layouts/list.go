@@ -19,8 +19,6 @@ type Limits struct {
 	Decided func(replica int) bool
 	// Pinned reports whether the replica is part of every layout of its host. Nil is none.
 	Pinned func(replica int) bool
-	// Budget lists what the replicas of each host may take together, in bytes; nil, or zero, is the host's memory.
-	Budget []int64
 }
 
 // List returns the layouts of a host: all sets of its replicas that fit its memory, with at most one replica of a
@@ -28,9 +26,6 @@ type Limits struct {
 // memory.
 func List(t *fleet.Table, host int, o Limits) ([]Layout, error) {
 	l := &lister{table: t, limits: o, free: t.Hosts[host].Memory}
-	if o.Budget != nil && o.Budget[host] > 0 {
-		l.free = o.Budget[host]
-	}
 	l.unbounded = l.free == 0
 	for v := range t.Variants {
 		var choices []int
@@ -138,8 +133,8 @@ func (l *lister) dominates(b, a []int) bool {
 	return larger
 }
 
-// Misfit describes what is up at the start on the host of these layouts, if it is none of them: "a up, which is none of
-// its layouts: a + b, c"; empty if it is one.
+// Misfit describes the replicas that are up at the start on the host of these layouts, if they are none of them:
+// "a up, which is none of its layouts: a + b, c". It is empty if they are one.
 func Misfit(t *fleet.Table, list []Layout) string {
 	if len(list) < 2 {
 		return ""

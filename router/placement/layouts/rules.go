@@ -10,7 +10,7 @@ import (
 // Rules lists the forms of rules, for errors and help.
 const Rules = "bands:HIGH,LOW,STAY_S,HORIZON_S or worth:MARGIN,HORIZON_S,STAY_S,HEADROOM"
 
-// Rule is a [Chooser] with what it needs of its controller.
+// Rule joins a [Chooser] with the settings of its controller.
 type Rule struct {
 	Chooser
 	// Horizon is the time over which loads are expected, and Stay is the least time that a layout stays.

@@ -1,6 +1,6 @@
 // Package layouts decides which replicas of a host are up together. The replicas of a host need more memory than it
 // has, so that they take turns: a large size gives its memory to smaller ones, which answer more requests at a time. A
-// [Chooser] picks a layout for a host by what it sees, a rule or a learned policy; a controller has the host follow,
+// [Chooser] picks a layout for a host by what it sees, a rule or a learned policy; a controller changes the host,
 // within an operator's limits.
 package layouts
 
@@ -30,7 +30,7 @@ type Load struct {
 type Situation struct {
 	Now   time.Duration
 	Table *fleet.Table
-	// Loads lists what is expected of each task, and Horizon is how far ahead forecasts look.
+	// Loads lists the expected requests of each task, and Horizon is the time that forecasts look ahead.
 	Loads   []Load
 	Horizon time.Duration
 	// Held counts, by variant, the requests that wait for a replica to come up.
