@@ -33,7 +33,9 @@ func (l *League) stored(seed uint64) (f FleetResult, ok bool, err error) {
 	}
 	var k kept
 	if err == nil {
-		err = json.Unmarshal(text, &k)
+		if err = json.Unmarshal(text, &k); err != nil {
+			err = fmt.Errorf("%s: %w; remove the file to play the fleet again", l.path(seed), err)
+		}
 	}
 	if err != nil {
 		return f, false, fmt.Errorf("cannot read the results so far: %w", err)

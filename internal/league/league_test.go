@@ -142,7 +142,7 @@ func TestResultsAreKept(t *testing.T) {
 	if err := os.WriteFile(other.path(5), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Play(t.Context()); err == nil || !strings.Contains(err.Error(), "results so far") {
+	if _, err := other.Play(t.Context()); err == nil || !strings.Contains(err.Error(), "results so far: "+other.path(5)+": ") {
 		t.Errorf("with a damaged file: %v", err)
 	}
 }
