@@ -71,6 +71,8 @@ type Meta struct {
 	// Jobs is of a policy that decides which inputs jobs use, and routes no requests. Its
 	// Spec is empty.
 	Jobs *Jobs `json:"jobs,omitempty"`
+	// Placement is of a policy that decides which sizes are loaded, and routes no requests. Its Spec is empty.
+	Placement *Placement `json:"placement,omitempty"`
 	// Seen is the largest value of each input that training has met; empty if
 	// that is not known.
 	Seen []float32 `json:"seen,omitempty"`
@@ -79,6 +81,13 @@ type Meta struct {
 	// Judged is the [Checkpoint.Subject] that the evaluation is of; empty if it was made
 	// by a version that did not say so.
 	Judged string `json:"judged,omitempty"`
+}
+
+// Placement describes what a policy of placement observes.
+type Placement struct {
+	Version int     `json:"version"` // of the encoding
+	Inputs  int     `json:"inputs"`
+	Margin  float64 `json:"margin"` // what a change must be worth
 }
 
 // Jobs describes what a policy of jobs observes, and the plan that is its advice.

@@ -135,6 +135,9 @@ func check(c *Checkpoint) error {
 	if j := c.Meta.Jobs; j != nil {
 		inputs, outputs = j.Inputs, j.Actions
 	}
+	if p := c.Meta.Placement; p != nil {
+		inputs, outputs = p.Inputs, 1
+	}
 	switch {
 	case c.Network == nil || len(c.Network.Sizes) < 2:
 		return &fault{ErrContent, "it has no network"}
@@ -148,6 +151,8 @@ func check(c *Checkpoint) error {
 		return &fault{ErrContent, fmt.Sprintf("its caution is %v, which is below 0", c.Meta.Caution)}
 	case c.Meta.Jobs != nil && (len(s.Features) > 0 || len(s.Variants) > 0):
 		return &fault{ErrContent, "it is for jobs, and has a Spec of requests"}
+	case c.Meta.Placement != nil && (c.Meta.Jobs != nil || len(s.Features) > 0 || len(s.Variants) > 0):
+		return &fault{ErrContent, "it is for placement, and has a Spec of requests, or one of jobs"}
 	case !c.fits(outputs):
 		return &fault{ErrContent, fmt.Sprintf("its network has %d outputs, its Spec %d variants", c.Network.Outputs(), outputs)}
 	}

@@ -45,6 +45,7 @@ var leagueTrainer league.Trainer = func(ctx context.Context, t league.Training, 
 func newTrainCommand() *cobra.Command {
 	var o training.Options
 	var by evaluation.Objective
+	var placement bool
 	c := &cobra.Command{
 		Use:   "train",
 		Short: "Train a policy in the simulator and store it",
@@ -66,10 +67,16 @@ has served and logged (serving.experience), and on as many decisions in the simu
 and stored as a new version of it. The output compares that version with the old one.
 
 With --trace, or --from-log without --from, a policy is trained on recorded arrivals: blocks of
-the first part of them, in random order. What is held out, by default the last half, judges it.`,
+the first part of them, in random order. What is held out, by default the last half, judges it.
+
+With --placement, the policy decides which sizes are loaded (docs/placement.md) instead of which
+size answers: of a scenario with serving.placement.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("objective") {
 				o.Objective = &by
+			}
+			if placement {
+				return trainPlacement(c, &o)
 			}
 			if err := checkTraffic(c, &o); err != nil {
 				return err
@@ -97,6 +104,7 @@ the first part of them, in random order. What is held out, by default the last h
 	f.StringVar(&o.From, "from", "", "stored policy, `NAME[@VERSION]`, to fine-tune: begin with its weights, and explore as little as at a run's end")
 	cli.FromLogFlag(c, &o.FromLog, "`FILE…` of logged requests to fine-tune on, with --from; without it, their arrivals are trained on as a trace's")
 	trafficFlags(f, &o)
+	f.BoolVar(&placement, "placement", false, "train a policy that decides which sizes are loaded")
 	f.BoolVar(&o.Resume, "resume", false, "continue the stored run of this name")
 	f.BoolVar(&o.Restart, "restart", false, "start over, and replace the stored run of this name")
 	f.StringVar(&o.Out, "out", "", "`folder` for progress.csv and a TensorBoard event file")

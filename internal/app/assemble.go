@@ -223,7 +223,7 @@ func (x *assembly) sizes(modules []serving.Module, l *fleet.Ledger, busy *signal
 	if x.s.Waking() {
 		modules = append(modules, control.NewWaking(l, x.log))
 	}
-	placed, err := newPlacement(x.s, l, busy, x.log)
+	placed, err := x.newPlacement(l, busy)
 	if placed != nil {
 		modules = append(modules, placed)
 	}

@@ -3,8 +3,10 @@ package app
 import (
 	"log/slog"
 
+	"gearshift/checkpoints"
 	"gearshift/internal/scenario"
 	"gearshift/internal/scenario/placing"
+	"gearshift/internal/training/policies"
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
 	"gearshift/serving"
@@ -50,14 +52,38 @@ func (o *Options) newScaling(s *scenario.Scenario, l *fleet.Ledger, b *signals.B
 	return control.NewScaling(control.ScalingOptions{Ledger: l, Busy: b, Counted: list, Period: period, States: files.of(o.State), Log: log})
 }
 
-// newPlacement makes what decides the layouts of hosts; nil where the scenario does not ask for it.
-func newPlacement(s *scenario.Scenario, l *fleet.Ledger, b *signals.Busy, log *slog.Logger) (*control.Placement, error) {
+// newPlacement makes what decides the layouts of hosts, a stored policy or a rule; nil where the scenario does not ask for it.
+func (x *assembly) newPlacement(l *fleet.Ledger, b *signals.Busy) (*control.Placement, error) {
+	s, log := x.s, x.log
+	if !s.Places() {
+		return nil, nil
+	}
+	s, rule := placeByStored(s, x.o.Store, log)
 	o, on := s.Placing(l.Table())
 	if !on {
 		return nil, nil
 	}
-	rule := scenario.Of[placing.Section](s).Rule
 	return control.NewPlacement(control.PlacementOptions{Ledger: l, Busy: b, Layouts: o, Rule: rule, AtOnce: s.Serving.Backend == scenario.Simulated, Log: log})
+}
+
+// placeByStored returns the scenario with the stored policy that its serving.placement names deciding about layouts, and
+// the name of what decides. Where the policy cannot be used, the rule decides.
+func placeByStored(s *scenario.Scenario, store string, log *slog.Logger) (*scenario.Scenario, string) {
+	section := scenario.Of[placing.Section](s)
+	rule := section.Fallback()
+	ref := s.PlacementPolicy()
+	if ref == "" {
+		return s, rule
+	}
+	choose, entry, err := (&policies.Source{Store: &checkpoints.Store{Path: store}}).Placement(ref)
+	if err != nil {
+		log.Warn("the rule decides which sizes are loaded, as the policy cannot", "policy", ref, "rule", rule, "error", err)
+		return s, rule
+	}
+	placed := *s
+	placed.Chooser = choose
+	log.Info("a stored policy decides which sizes are loaded", "policy", entry.Ref().String(), "trained_on", entry.Meta.Scenario)
+	return &placed, "policy " + entry.Ref().String()
 }
 
 // withTiers adds what corrects the shares of tiers, if the scenario has any.

@@ -312,6 +312,12 @@ func (s *Scenario) layoutLimits(t *fleet.Table, x *placing.Section) layouts.Limi
 	}
 }
 
+// Places reports whether something decides about the layouts of hosts.
+func (s *Scenario) Places() bool { return Of[placing.Section](s).On() }
+
+// PlacementPolicy returns the stored policy that decides about layouts; empty if a rule does.
+func (s *Scenario) PlacementPolicy() string { return Of[placing.Section](s).Policy }
+
 // Placing returns how the layouts of hosts are decided; ok is false where they are not.
 func (s *Scenario) Placing(t *fleet.Table) (o layouts.Options, ok bool) {
 	x := Of[placing.Section](s)
@@ -319,6 +325,10 @@ func (s *Scenario) Placing(t *fleet.Table) (o layouts.Options, ok bool) {
 		return o, false
 	}
 	o = x.Options()
+	if s.Chooser != nil {
+		o.Rule = s.Chooser()
+		o.Stay = max(o.Stay, time.Duration(x.StayS*float64(time.Second)))
+	}
 	places := s.placedReplicas()
 	o.Limits = s.layoutLimits(t, x)
 	in := func(state fleet.State) bool {

@@ -24,6 +24,7 @@ import (
 	"gearshift/rl"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
+	"gearshift/router/placement/layouts"
 	"gearshift/router/profile"
 	"gearshift/workloads"
 )
@@ -63,6 +64,9 @@ type Scenario struct {
 	kept     map[string]any // the values of sections without a field, by key; see Of
 	// Served is AsServed for this run of a command, which is not the file's business.
 	Served bool `yaml:"-"`
+	// Chooser, if not nil, makes what decides about layouts in place of the rule of serving.placement, for each
+	// simulated episode or router.
+	Chooser func() layouts.Rule `yaml:"-"`
 }
 
 // Variant is one way to answer a task: a model size, or a subset of a model's inputs.

@@ -25,7 +25,7 @@ import (
 
 // evalOptions are the flags of eval.
 type evalOptions struct {
-	scenario, store, engine, format, out, trace, judged, quality string
+	scenario, store, engine, format, out, trace, judged, quality, placement string
 	policies, workloads, fromLog                                 []string
 	seeds, requests                                              int
 	wide, asServed                                               bool
@@ -81,7 +81,7 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 func (o *evalOptions) run(c *cobra.Command) error {
 	if len(o.fromLog) > 0 {
 		unused := cli.RefuseFlags(c.Flags(), "with --from-log", "workload", "seeds", "requests", "trace",
-			"tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval", "as-served", "quality")
+			"tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval", "as-served", "quality", "placement")
 		if err := errors.Join(o.validate(), unused); err != nil {
 			return err
 		}
@@ -118,6 +118,7 @@ func (o *evalOptions) flags(c *cobra.Command) {
 	f.DurationVar(&o.routers.Gauges, "gauge-interval", time.Second, "at which each of several routers reads the engines' gauges for the others' requests; 0s is never")
 	f.BoolVar(&o.asServed, "as-served", false, "requests wait, are degraded and refused as the router does it by the scenario's serving section (default: training.as_served)")
 	qualityFlag(c, &o.quality)
+	f.StringVar(&o.placement, "placement", "", "what decides which sizes are loaded, where the scenario has serving.placement: `REF` of a stored policy, or a rule (default: the scenario's)")
 	f.StringVar(&o.format, "format", "table", strings.Join(evaluation.Formats, ", "))
 	f.BoolVar(&o.wide, "wide", false, "a table of all figures, instead of one that fits 100 columns")
 	f.StringVar(&o.out, "out", "", "`folder` for eval.json and eval.csv, and tune.json and tune.csv of a search")
@@ -193,6 +194,9 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	if err := policies.Predicting(s, source.Store, o.quality); err != nil {
+		return err
+	}
+	if err := policies.Placing(s, source.Store, o.placement); err != nil {
 		return err
 	}
 	if err := makeReports(o.out); err != nil {

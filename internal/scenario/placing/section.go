@@ -3,6 +3,7 @@
 package placing
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"time"
@@ -14,6 +15,8 @@ import (
 type Section struct {
 	// Rule decides; empty leaves all replicas as they are.
 	Rule string `yaml:"rule"`
+	// Policy names a stored policy that decides in place of the rule, which is then the fallback.
+	Policy string `yaml:"policy,omitempty"`
 	// Pinned lists replicas and variants that are part of every layout of their hosts.
 	Pinned []string `yaml:"pinned,flow,omitempty"`
 	// MovesPerMinute bounds the changes that begin within a minute; zero sets no bound.
@@ -31,12 +34,15 @@ type Section struct {
 // Initial returns the defaults.
 func Initial() Section { return Section{MovesPerMinute: 6, DrainS: 120} }
 
-// On reports whether a rule decides.
-func (s *Section) On() bool { return s.Rule != "" }
+// On reports whether anything decides.
+func (s *Section) On() bool { return s.Rule != "" || s.Policy != "" }
+
+// Fallback returns the rule that decides where no policy does.
+func (s *Section) Fallback() string { return cmp.Or(s.Rule, "worth") }
 
 // Judge reports what is wrong with the numbers, by key below the section's.
 func (s *Section) Judge(found func(key, format string, args ...any)) {
-	if s.On() {
+	if s.Rule != "" {
 		if _, err := layouts.Parse(s.Rule); err != nil {
 			found("rule", "%v", err)
 		}
@@ -59,7 +65,7 @@ func (s *Section) Judge(found func(key, format string, args ...any)) {
 
 // Options returns the settings of a controller, without what follows from the fleet. The section has been judged.
 func (s *Section) Options() (o layouts.Options) {
-	o.Rule, _ = layouts.Parse(s.Rule)
+	o.Rule, _ = layouts.Parse(s.Fallback())
 	o.Stay = max(o.Stay, time.Duration(s.StayS*float64(time.Second)))
 	o.PerMinute, o.Shadow = s.MovesPerMinute, s.Shadow
 	o.Drain = time.Duration(s.DrainS * float64(time.Second))

@@ -42,6 +42,9 @@ func evaluationOf(entry checkpoints.Entry) (s Evaluation, err error) {
 // better than the best rule by more than chance. If it is not, Admit writes the comparison to w,
 // and the error has the command that promotes the rule.
 func Admit(entry checkpoints.Entry, promote Promotion, w io.Writer) error {
+	if entry.Meta.Placement != nil {
+		return admitPlacement(entry)
+	}
 	s, err := evaluationOf(entry)
 	if err != nil {
 		return fmt.Errorf("cannot promote %s: %w, or give --force and a --reason", entry.Ref(), err)

@@ -47,6 +47,9 @@ func (s *Source) Stored(ref string, m *policy.Maker) (policy.Network, checkpoint
 	if c.Meta.Jobs != nil {
 		return nil, entry, fmt.Errorf("policy %q decides which inputs jobs use, and routes no requests; gearshift train makes one that does", entry.Ref().String())
 	}
+	if c.Meta.Placement != nil {
+		return nil, entry, fmt.Errorf("policy %q decides which sizes are loaded, and routes no requests; want it as serving.placement.policy", entry.Ref().String())
+	}
 	network, err := s.Values(c.Network)
 	if err != nil {
 		return nil, entry, fmt.Errorf("cannot load policy %q: %w", entry.Ref().String(), err)

@@ -1,0 +1,72 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/cli"
+	"gearshift/internal/output"
+	"gearshift/internal/scenario"
+	"gearshift/internal/training"
+	"gearshift/internal/training/placements"
+	"gearshift/internal/training/policies"
+	"gearshift/rl"
+)
+
+// trainPlacement trains a policy that decides which sizes are loaded, and stores it.
+func trainPlacement(c *cobra.Command, o *training.Options) error {
+	if err := cli.RefuseFlags(c.Flags(), "with --placement", "objective", "from", "from-log", "trace", "held-out", "drawn-lengths", "resume", "restart", "out"); err != nil {
+		return err
+	}
+	if o.Name == "" {
+		return errors.New("--name is missing: of the policy that decides which sizes are loaded")
+	}
+	if err := policies.CheckName(o.Name); err != nil {
+		return err
+	}
+	s, err := scenario.Load(o.Scenario)
+	if err != nil {
+		return err
+	}
+	if !s.Places() {
+		return fmt.Errorf("--placement: nothing decides about layouts in %s; want serving.placement in it", s.Name)
+	}
+	store := &checkpoints.Store{Path: o.Store}
+	if err := store.Writable(); err != nil {
+		return err
+	}
+	p := placements.Options{Scenario: s, Laws: placements.Laws(), Seed: o.Seed, Decisions: placements.Usual}
+	if c.Flags().Changed("preset") && o.Preset == "quick" {
+		p.Decisions = placements.Quick
+	}
+	if o.Steps > 0 {
+		p.Decisions = o.Steps
+	}
+	count := output.Counting(c.ErrOrStderr(), "decisions")
+	p.Report = func(r rl.Report) { count(r.Decisions, r.Total) }
+	t, err := placements.Train(c.Context(), p)
+	if err != nil {
+		return err
+	}
+	gains, err := t.Compare(c.Context(), p)
+	if err != nil {
+		return err
+	}
+	ref, err := t.Store(store, o.Name, p, gains, time.Now())
+	if err != nil {
+		return err
+	}
+	out := c.OutOrStdout()
+	fmt.Fprintf(out, "stored policy %s in %s after %d decisions\n", ref, o.Store, p.Decisions)
+	for _, g := range gains {
+		fmt.Fprintf(out, "on held-out seeds a request gains %+.4f (%.4f to %.4f) over %s\n", g.By.Mean, g.By.Lo, g.By.Hi, g.Over)
+	}
+	fmt.Fprintf(out, "compare it:  gearshift eval --scenario %s --store %s --placement %s\n", o.Scenario, o.Store, ref)
+	return nil
+}

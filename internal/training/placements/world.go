@@ -1,0 +1,97 @@
+package placements
+
+import (
+	"errors"
+
+	"gearshift/env"
+	"gearshift/env/evaluation"
+	"gearshift/internal/scenario"
+	"gearshift/router/placement/layouts"
+	"gearshift/workloads"
+)
+
+// world plays episodes of a scenario, whose layouts a function decides.
+type world struct {
+	env     *env.Environment
+	decider evaluation.Decider
+	scratch []float32
+	rule    layouts.Rule // of the present episode
+}
+
+// newWorld returns a world under loads. Known has the rate known. Requests are routed by the scenario's first rule.
+func newWorld(s *scenario.Scenario, l *loads, known bool) (*world, error) {
+	w, own := &world{}, *s
+	own.Chooser = func() layouts.Rule { return w.rule }
+	own.Served = true
+	c, err := own.Simulation()
+	if err != nil {
+		return nil, err
+	}
+	c.KnownRate = known
+	tasks := c.Table.Tasks
+	c.Open = func(seed uint64) (workloads.Stream, error) {
+		p, err := workloads.NewSchedule(l.draw(seed)...)
+		if err != nil {
+			return nil, err
+		}
+		return workloads.New(p, tasks, own.Workload, seed, workloads.Limit{})
+	}
+	maker, err := own.Maker(c.Table)
+	if err != nil {
+		return nil, err
+	}
+	if w.decider, err = maker.Parse(routing(s)); err != nil {
+		return nil, err
+	}
+	w.scratch = make([]float32, w.decider.Scratch())
+	w.env, err = env.New(c)
+	return w, err
+}
+
+// routing returns the rule by which requests are routed.
+func routing(s *scenario.Scenario) string {
+	if len(s.Evaluation.Rules) > 0 {
+		return s.Evaluation.Rules[0]
+	}
+	return "task-aware"
+}
+
+// play plays an episode. Ended is called with each request's end, and ends the episode early by returning false.
+func (w *world) play(seed uint64, r layouts.Rule, ended func(*env.Outcome) bool) error {
+	w.rule = r
+	if _, err := w.env.Reset(seed); errors.Is(err, env.ErrNoRequest) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	placer, places := w.decider.(evaluation.Placer)
+	for {
+		var step env.Step
+		var err error
+		if v, q := w.env.View(), w.env.Request(); places {
+			step, err = w.env.Place(placer.Place(v, q, w.scratch))
+		} else {
+			step, err = w.env.Step(w.decider.Decide(v, q, w.scratch))
+		}
+		if err != nil {
+			return err
+		}
+		for i := range step.Info.Outcomes {
+			if !ended(&step.Info.Outcomes[i]) {
+				return nil
+			}
+		}
+		if step.Terminated || step.Truncated {
+			return nil
+		}
+	}
+}
+
+// none is a chooser that changes nothing.
+type none struct{}
+
+// Choose implements [layouts.Chooser].
+func (none) Choose(*layouts.Situation) layouts.Change { return layouts.None("") }
+
+// fixed leaves all as it is.
+var fixed = layouts.By(none{})
