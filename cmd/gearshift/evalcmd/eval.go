@@ -26,11 +26,11 @@ import (
 // evalOptions are the flags of eval.
 type evalOptions struct {
 	scenario, store, engine, format, out, trace, judged, quality, placement string
-	policies, workloads, fromLog                                 []string
-	seeds, requests                                              int
-	wide, asServed                                               bool
-	routers                                                      env.Routers
-	tune                                                         tuneOptions
+	policies, workloads, fromLog                                            []string
+	seeds, requests                                                         int
+	wide, asServed                                                          bool
+	routers                                                                 env.Routers
+	tune                                                                    tuneOptions
 }
 
 func NewEvalCommand() *cobra.Command {

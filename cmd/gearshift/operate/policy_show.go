@@ -246,6 +246,9 @@ func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 		if m.Jobs != nil {
 			line("trained", "for jobs, on %s, seed %d, %d decisions", m.Scenario, m.Seed, m.Decisions)
 			line("plan", "%s, %s", policies.Foresight(m.Jobs), adviceOf(m.AdviceMargin))
+		} else if m.Placement != nil {
+			line("trained", "for placement, on %s (%.12s), seed %d, %d decisions", m.Scenario, m.ScenarioHash, m.Seed, m.Decisions)
+			line("margin", "%g", m.Placement.Margin)
 		} else {
 			line("trained", "on %s (%.12s), preset %s, seed %d, %d decisions", m.Scenario, m.ScenarioHash, m.Preset, m.Seed, m.Decisions)
 			line("objective", "%s", cmp.Or(m.Objective, evaluation.MeanUtility.String()))
@@ -279,6 +282,11 @@ func showComparison(b *strings.Builder, e checkpoints.Entry) error {
 		switch {
 		case e.Meta.Jobs != nil:
 			return showWorth(b, e)
+		case e.Meta.Placement != nil:
+			for _, g := range policies.PlacementGains(e) {
+				fmt.Fprintf(b, "on held-out seeds a request gains %+.4f (%.4f to %.4f) over %s\n", g.By.Mean, g.By.Lo, g.By.Hi, g.Over)
+			}
+			return nil
 		case e.Rule == "":
 			b.WriteString("not compared with rules\n")
 		}

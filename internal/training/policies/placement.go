@@ -72,11 +72,19 @@ func Placing(s *scenario.Scenario, store *checkpoints.Store, ref string) error {
 	return nil
 }
 
+// PlacementGains returns what a stored policy of placement gained; nil if it has no comparison that this version can read.
+func PlacementGains(entry checkpoints.Entry) (gains []PlacementGain) {
+	if json.Unmarshal(entry.Meta.Evaluation, &gains) != nil {
+		return nil
+	}
+	return gains
+}
+
 // admitPlacement returns an error unless a policy of placement gains over all that it was compared with, by more than
 // chance.
 func admitPlacement(entry checkpoints.Entry) error {
-	var gains []PlacementGain
-	if err := json.Unmarshal(entry.Meta.Evaluation, &gains); err != nil || len(gains) == 0 {
+	gains := PlacementGains(entry)
+	if len(gains) == 0 {
 		return fmt.Errorf("cannot promote %s: it has no stored comparison with rules that place; train it again with this version, or give --force and a --reason", entry.Ref())
 	}
 	for _, g := range gains {
