@@ -42,14 +42,7 @@ var leagueTrainer league.Trainer = func(ctx context.Context, t league.Training, 
 	}, on, os.Stderr)
 }
 
-func newTrainCommand() *cobra.Command {
-	var o training.Options
-	var by evaluation.Objective
-	var placement bool
-	c := &cobra.Command{
-		Use:   "train",
-		Short: "Train a policy in the simulator and store it",
-		Long: `Train a Double-DQN policy in the simulator of the scenario's fleet and store the
+const trainLong = `Train a Double-DQN policy in the simulator of the scenario's fleet and store the
 weights that did best on validation seeds. Progress is saved as the run goes: after
 an interruption, the same command with --resume continues, and ends with the very
 bytes that an uninterrupted run ends with. --restart starts over instead; without
@@ -70,7 +63,16 @@ With --trace, or --from-log without --from, a policy is trained on recorded arri
 the first part of them, in random order. What is held out, by default the last half, judges it.
 
 With --placement, the policy decides which sizes are loaded (docs/placement.md) instead of which
-size answers: of a scenario with serving.placement.`,
+size answers: of a scenario with serving.placement.`
+
+func newTrainCommand() *cobra.Command {
+	var o training.Options
+	var by evaluation.Objective
+	var placement bool
+	c := &cobra.Command{
+		Use:   "train",
+		Short: "Train a policy in the simulator and store it",
+		Long:  trainLong,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("objective") {
 				o.Objective = &by

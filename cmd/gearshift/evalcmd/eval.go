@@ -193,10 +193,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := policies.Predicting(s, source.Store, o.quality); err != nil {
-		return err
-	}
-	if err := policies.Placing(s, source.Store, o.placement); err != nil {
+	if err := errors.Join(policies.Predicting(s, source.Store, o.quality), policies.Placing(s, source.Store, o.placement)); err != nil {
 		return err
 	}
 	if err := makeReports(o.out); err != nil {

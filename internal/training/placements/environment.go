@@ -19,9 +19,9 @@ import (
 // A decision is rewarded by what the requests earn that arrive until the next one, less what the same requests earn with
 // the layouts of the start: the episode is played with those before.
 type environment struct {
-	worlds [][2]*world // by law; the second is told the rate
-	loads  *loads
-	known  float64 // share of episodes
+	simulations [][2]*simulation // by law; the second is told the rate
+	loads       *loads
+	known       float64 // share of episodes
 
 	encoder     *layouts.Encoder // of the present episode
 	observation []float32
@@ -50,10 +50,10 @@ type decision struct {
 // episodeStream is the stream of random numbers that draws an episode's law.
 const episodeStream = 0x6c6177
 
-// choose returns the world of an episode.
-func (e *environment) choose(seed uint64) *world {
+// choose returns the simulation of an episode.
+func (e *environment) choose(seed uint64) *simulation {
 	rng := rand.New(rand.NewPCG(seed, episodeStream))
-	w := e.worlds[rng.IntN(len(e.worlds))]
+	w := e.simulations[rng.IntN(len(e.simulations))]
 	if rng.Float64() < e.known {
 		return w[1]
 	}

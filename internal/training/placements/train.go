@@ -114,15 +114,15 @@ func (o *Options) environment() (*environment, error) {
 	s := o.Scenario
 	e := &environment{loads: newLoads(s), known: knownShare}
 	for _, on := range o.scenarios() {
-		var pair [2]*world
+		var pair [2]*simulation
 		for k := range pair {
-			w, err := newWorld(on, e.loads, k == 1)
+			w, err := newSimulation(on, e.loads, k == 1)
 			if err != nil {
 				return nil, err
 			}
 			pair[k] = w
 		}
-		e.worlds = append(e.worlds, pair)
+		e.simulations = append(e.simulations, pair)
 	}
 	return e, nil
 }

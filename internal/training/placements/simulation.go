@@ -10,17 +10,17 @@ import (
 	"gearshift/workloads"
 )
 
-// world plays episodes of a scenario, whose layouts a function decides.
-type world struct {
+// simulation plays episodes of a scenario, whose layouts a function decides.
+type simulation struct {
 	env     *env.Environment
 	decider evaluation.Decider
 	scratch []float32
 	rule    layouts.Rule // of the present episode
 }
 
-// newWorld returns a world under loads. Known has the rate known. Requests are routed by the scenario's first rule.
-func newWorld(s *scenario.Scenario, l *loads, known bool) (*world, error) {
-	w, own := &world{}, *s
+// newSimulation returns a simulation under loads. Known has the rate known. Requests are routed by the scenario's first rule.
+func newSimulation(s *scenario.Scenario, l *loads, known bool) (*simulation, error) {
+	w, own := &simulation{}, *s
 	own.Chooser = func() layouts.Rule { return w.rule }
 	own.Served = true
 	c, err := own.Simulation()
@@ -57,7 +57,7 @@ func routing(s *scenario.Scenario) string {
 }
 
 // play plays an episode. Ended is called with each request's end, and ends the episode early by returning false.
-func (w *world) play(seed uint64, r layouts.Rule, ended func(*env.Outcome) bool) error {
+func (w *simulation) play(seed uint64, r layouts.Rule, ended func(*env.Outcome) bool) error {
 	w.rule = r
 	if _, err := w.env.Reset(seed); errors.Is(err, env.ErrNoRequest) {
 		return nil
