@@ -22,9 +22,10 @@ import (
 // of the batch it joins, with the prompts of those that replace the others there. If its output is of
 // geometric length with mean L, it keeps the deadline d per token with probability
 //
-//	P(in time) = exp(−w / ((d − t)·L)) / (1 + exp((t/d − 1) / (n + s·more/d)))
+//	P(in time) = exp(−(w − t) / ((d − t)·L)) / (1 + exp((t/d − 1) / (n + s·more/d)))
 //
-// Short outputs cannot make up for w. Loads change, and with them what of t is more than a request
+// Short outputs cannot make up for w − t, t being what the first token may take as any other. Where
+// w < t they are in time even if t > d. Loads change, and with them what of t is more than a request
 // takes alone, while n is left of it; near the deadline a smooth function replaces d − t. A soft
 // deadline counts as a later, hard one that earns as much.
 //
@@ -55,10 +56,10 @@ type expected struct {
 var universalForm = form{
 	kind: "universal", rule: "a universal policy",
 	parameters: []parameter{
-		{letter: "s", name: "spread", standard: 0.06, most: 10,
+		{letter: "s", name: "spread", standard: 0.1, most: 10,
 			grid: []float64{0, 0.03, 0.06, 0.1, 0.2}},
-		{letter: "n", name: "least spread", standard: 0.03, most: 10, open: true,
-			grid: []float64{0.005, 0.01, 0.03, 0.06, 0.1}},
+		{letter: "n", name: "least spread", standard: 0.015, most: 10, open: true,
+			grid: []float64{0.005, 0.015, 0.03, 0.06, 0.1}},
 		{letter: "o", name: "weight of others", standard: 0.7, most: 1000,
 			grid: []float64{0, 0.35, 0.7, 1, 1.5}},
 		{letter: "u", name: "spread of KV use", standard: 0.1, most: 10, open: true,

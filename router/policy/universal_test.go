@@ -70,6 +70,19 @@ func TestUniversalKnowsTheTasksLengths(t *testing.T) {
 	}
 }
 
+// The first token may take as long as any other: a prompt that takes no longer than a step does not
+// make short answers late.
+func TestUniversalCountsTheFirstTokensOwnTime(t *testing.T) {
+	table := conformance.Fleet(0)
+	short := policy.TaskLengths{Prompt: 1, Output: 5, Share: 0.25}
+	rule := universal(t, table, short, short, short, short)
+	for prompt, want := range map[int]int{1: 2, 300: 1} {
+		if got := rule.Decide(idle(table), &fleet.Request{Task: copa, PromptTokens: prompt}, nil); got != want {
+			t.Errorf("a prompt of %d tokens: chose %d, want %d", prompt, got, want)
+		}
+	}
+}
+
 // A request leaves alone those whose deadline it would break, and joins those that have time.
 func TestUniversalWeighsOthersByTheirOwnTasks(t *testing.T) {
 	table := conformance.Fleet(0)

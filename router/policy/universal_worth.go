@@ -125,7 +125,8 @@ func (p *Universal) earned(v *fleet.View, s *occupancy, b filling, neighbours fl
 			}
 			slowed += x.by * x.lasts / (x.lasts + its)
 		}
-		in := p.inTime(s, slowed, wait+p.stall[s.replica][t]*longer, e.output, e.deadline)
+		prompt := p.stall[s.replica][t] * longer * (1 + queued*(1-step/time))
+		in := p.inTime(s, slowed, wait+prompt, e.output, e.deadline)
 		sum += n * task.Weight * task.Quality[s.variant] * in
 	}
 	return sum
@@ -139,6 +140,7 @@ type joining struct {
 	step       float64 // ms, without it
 	slower     float64 // ms by which a step is longer with it
 	time       float64 // ms per token, with the prompts of others in between
+	prompts    float64 // share of that time which those take
 	prompt     float64 // ms
 	output     float64 // tokens
 }
@@ -151,6 +153,7 @@ func (p *Universal) join(v *fleet.View, r *fleet.Request, on []occupancy, k int)
 	after := p.step(s, j.batch.batch, j.neighbours)
 	j.slower = after - j.step
 	j.time = after + s.stalls*p.profiles[s.replica].Interference(j.neighbours)*s.slow
+	j.prompts = 1 - after/j.time
 	j.prompt = p.profiles[s.replica].Prefill(r.PromptTokens, j.neighbours) * s.slow
 	return j
 }
@@ -162,7 +165,7 @@ func (p *Universal) earns(v *fleet.View, r *fleet.Request, on []occupancy, j *jo
 		deadline = due(task, r)
 	}
 	time := p.pressed(v, r, s.replica, s.batch, j.time, j.neighbours)
-	wait := j.prompt + j.step/2 + p.waits(v, s, j.batch, j.time)
+	wait := j.prompt*(1+queued*j.prompts) + j.step/2 + p.waits(v, s, j.batch, j.time)
 	return task.Weight * v.Table.Quality(r, s.variant) * p.inTime(s, time, wait, j.output, deadline)
 }
 
@@ -226,18 +229,25 @@ func (p *Universal) waits(v *fleet.View, s *occupancy, b filling, time float64) 
 	return surplus * time * b.output / float64(b.requests)
 }
 
+// Measured in simulations: how far predicted times differ from what happens later.
+const (
+	gone   = 0.1 // of what other requests add to a token's time: they end, and not all are replaced
+	queued = 3   // prompts that a first token waits for in addition if prompts take all of the time: they come in bursts
+)
+
 // inTime is the probability that a request which waits so many ms for its first token, and then takes
-// so many for each, keeps the deadline per token.
+// so many for each of the others, keeps the deadline per token. The first token's own time makes up
+// for the wait.
 func (p *Universal) inTime(s *occupancy, time, wait, output, deadline float64) float64 {
-	spread := p.near + p.spread*max(0, time-p.least[s.replica]*s.slow)/deadline
+	more := max(0, time-p.least[s.replica]*s.slow)
+	spread := p.near + p.spread*more/deadline
+	time -= gone * more
 	x := (1 - time/deadline) / spread
-	switch {
-	case x < -20:
-		return 0
-	case x > 20:
-		return math.Exp(-wait / ((deadline - time) * output))
+	wait -= time
+	e := math.Exp(-min(20, max(-20, x)))
+	quick := 1 / (1 + e)
+	if wait > 0 {
+		return quick * math.Exp(-wait/(deadline*spread*(max(0, x-20)+math.Log1p(1/e))*output))
 	}
-	e := math.Exp(-x)
-	room := deadline * spread * (x + math.Log1p(e))
-	return math.Exp(-wait/(room*output)) / (1 + e)
+	return 1 - (1-quick)*math.Exp(wait/(deadline*spread*(max(0, -x-20)+math.Log1p(e))*output))
 }
