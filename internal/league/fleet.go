@@ -9,6 +9,7 @@ import (
 	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
+	"gearshift/router/policy"
 	"gearshift/workloads"
 )
 
@@ -174,7 +175,7 @@ func (f *FleetResult) compare(list []entrant, plays []string, scores []evaluatio
 	}
 	rivals := map[string][]evaluation.Score{} // by kind
 	for i, e := range list {
-		if e.Name != "universal" { // which is compared with the rules that it could replace
+		if e.Name != policy.Untuned { // which is compared with the rules that it could replace
 			rivals[e.Kind] = append(rivals[e.Kind], of[plays[i]])
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"gearshift/env/evaluation"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
+	"gearshift/router/policy"
 	"gearshift/workloads"
 )
 
@@ -53,8 +54,9 @@ func (s *Scenario) leftOut(r *report) {
 	a := &s.assumed
 	if a.fallback = !given("serving.fallback"); a.fallback {
 		s.Serving.Fallback = s.BestRule()
+		// Universal chooses replicas itself, so it does not route where the balancer asks engines or keeps sessions together.
 		if _, asks, _ := s.rule(); len(s.Evaluation.Rules) == 0 && !asks && !s.Serving.Server.Affinity.On() {
-			s.Serving.Fallback = untuned
+			s.Serving.Fallback = policy.Untuned
 		}
 	}
 	a.observation = !given("training.observation")
@@ -69,11 +71,6 @@ func (s *Scenario) leftOut(r *report) {
 
 // usualRule is the best rule of a scenario that lists none.
 const usualRule = "slackfit"
-
-// untuned names the rule that routes where none is listed and no policy is in production: it needs no
-// parameters that fit the fleet. It chooses replicas itself, so it neither advises policies nor routes
-// where the balancer asks engines or keeps sessions together.
-const untuned = "universal"
 
 // BestRule returns the first of evaluation.rules, which lists the best first; slack-fit where
 // there are none.

@@ -14,7 +14,7 @@ const RuleForms = "static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…]
 	"least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b], budget[:s,c,f,g,k,h,b] or universal[:s,n,o,u,b]"
 
 // kinds are the words before the colon.
-var kinds = []string{"static", "threshold", "task-threshold", "slackfit", "least-work", "priced", "task-aware", "budget", "universal"}
+var kinds = []string{"static", "threshold", "task-threshold", "slackfit", "least-work", "priced", "task-aware", "budget", Untuned}
 
 // Kinds are the words that rules begin with.
 func Kinds() []string { return slices.Clone(kinds) }

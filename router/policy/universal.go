@@ -42,9 +42,9 @@ type Universal struct {
 	named
 }
 
-// Doubting is the rule that decides while a learned policy is doubted, since forecasts are off: of all
-// rules as they are it loses the least where engines are slower than their profiles say.
-const Doubting = "universal"
+// Untuned names the rule that decides where none is tuned for the fleet, and while a learned policy is
+// doubted: of all rules with their defaults it loses the least where engines are slower than their profiles say.
+const Untuned = "universal"
 
 // expected is what is known of a task's requests before they come.
 type expected struct {
@@ -54,7 +54,7 @@ type expected struct {
 }
 
 var universalForm = form{
-	kind: "universal", rule: "a universal policy",
+	kind: Untuned, rule: "a universal policy",
 	parameters: []parameter{
 		{letter: "s", name: "spread", standard: 0.1, most: 10,
 			grid: []float64{0, 0.03, 0.06, 0.1, 0.2}},

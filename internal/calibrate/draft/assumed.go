@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"gearshift/router/policy"
 )
 
 // Value describes an assumption of a scenario that is made from engines, with its source.
@@ -15,9 +17,6 @@ type Value struct {
 	From string `json:"from"`
 }
 
-// untuned is the rule for fleets on which none has been tuned.
-const untuned = "universal"
-
 // patience is the guessed deadline, as a multiple of the slowest size's time per token alone.
 const patience = 1.3
 
@@ -26,7 +25,7 @@ const patience = 1.3
 // too long a deadline costs more than one that is too short, as answers past the true one are worth nothing.
 func (f *Fleet) Probed(name string, deadlineMS float64) (doc []byte, values []Value, err error) {
 	slowest := slices.MaxFunc(f.Variants, func(a, b Variant) int { return int(math.Copysign(1, a.StepMS-b.StepMS)) })
-	c := Choices{Name: name, Task: "chat", Quality: f.Qualities(), QualitySaid: len(f.Variants) == 1, Fallback: untuned}
+	c := Choices{Name: name, Task: "chat", Quality: f.Qualities(), QualitySaid: len(f.Variants) == 1, Fallback: policy.Untuned}
 	if c.DeadlineMS = deadlineMS; deadlineMS == 0 {
 		c.DeadlineMS = tidy(patience * slowest.StepMS)
 		c.DeadlineFrom = fmt.Sprintf("%s%v times the %s ms per token that %s took for a short request alone", guess, patience, short1(slowest.StepMS), slowest.Name)

@@ -46,6 +46,9 @@ func List(t *fleet.Table, host int, o Limits) ([]Layout, error) {
 		return nil, nil
 	}
 	l.extend(0, nil, l.free)
+	if len(l.found) > far {
+		return nil, tooMany(t.Hosts[host].Name)
+	}
 	l.found = slices.DeleteFunc(l.found, func(a []int) bool {
 		return slices.ContainsFunc(l.found, func(b []int) bool { return l.dominates(b, a) })
 	})
@@ -53,7 +56,7 @@ func List(t *fleet.Table, host int, o Limits) ([]Layout, error) {
 	case len(l.found) == 0:
 		return nil, fmt.Errorf("host %s has no room for what is pinned there; want less pinned, or more memory", name)
 	case len(l.found) > Most:
-		return nil, fmt.Errorf("host %s has more than %d layouts; want fewer replicas there, or some of them pinned", name, Most)
+		return nil, tooMany(name)
 	}
 	list := make([]Layout, len(l.found))
 	for i, up := range l.found {
@@ -61,6 +64,10 @@ func List(t *fleet.Table, host int, o Limits) ([]Layout, error) {
 		list[i] = Layout{Host: host, Up: up}
 	}
 	return list, nil
+}
+
+func tooMany(host string) error {
+	return fmt.Errorf("host %s has more than %d layouts; want fewer replicas there, or some of them pinned", host, Most)
 }
 
 // lister finds the layouts of a host.

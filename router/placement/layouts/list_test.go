@@ -88,6 +88,12 @@ func TestTooManyLayouts(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "host h0 has more than 64 layouts") {
 		t.Errorf("the error is %v", err)
 	}
+	for n := range 60 { // 3 variants of 34 sizes each: more sets than are looked through
+		list = append(list, sized{fmt.Sprint("m", n%3, "-", 14+n), n % 3, int64(20 + n), fleet.Warm})
+	}
+	if _, err = layouts.List(table(t, 1, list), 0, layouts.Limits{}); err == nil || !strings.Contains(err.Error(), "more than 64 layouts") {
+		t.Errorf("of sets without number the error is %v", err)
+	}
 	_, err = layouts.List(table(t, 1, three), 0, layouts.Limits{Pinned: func(r int) bool { return r == 2 || r == 3 }})
 	if err == nil || !strings.Contains(err.Error(), "host h0 has no room for what is pinned there") {
 		t.Errorf("the error is %v", err)
