@@ -245,10 +245,10 @@ const asking = 500 * time.Millisecond
 
 // awaitStates waits until engines have said what they have loaded: where an earlier run has moved models,
 // the scenario does not know it. Clients that connect meanwhile wait.
-func (s *Server) awaitStates(ctx context.Context) {
+func awaitStates(ctx context.Context, list *engines.Engines) {
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
-	s.engines.Asked(ctx)
+	list.Asked(ctx)
 }
 
 // Serve accepts connections until the context ends, or Drain is called. Then it
@@ -259,7 +259,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := httpServer(&s.config, s.log, s.handler)
 	s.clients.Watch(server)
 	defer s.Close()
-	s.awaitStates(ctx)
+	awaitStates(ctx, s.engines)
 	failed := make(chan error, 1)
 	var certificate func() *tls.Certificate
 	encrypted := s.config.TLS.On()

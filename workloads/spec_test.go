@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 func TestParseFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"": `workload "": no workload is called that; accepted: stable[:RATE] | u1 | u2 | u2-uniform | short-bursts | long-bursts | clusters | poisson:RATE | gamma:RATE,CV | weibull:RATE,CV | mmpp:LOW,HIGH,CALM_S,BURST_S | ` +
-			"schedule:RATExS,RATExS,… | trace:FILE[@RATE][+lengths][+zero], FILE being azure-code, arena or a path; and at the end of any: +outputs:xFACTOR or +outputs:DISTRIBUTION,… | +gpu:xFACTOR | +lost:HOST@FROM-[TO]",
+			"schedule:RATExS,RATExS,… | trace:FILE[@RATE][+lengths][+zero][+last:SHARE/BLOCKS], FILE being azure-code, arena or a path; and at the end of any: +outputs:xFACTOR or +outputs:DISTRIBUTION,… | +gpu:xFACTOR | +lost:HOST@FROM-[TO]",
 		"u3":                     "no workload is called that",
 		"U1":                     "no workload is called that",
 		"u1:5":                   "u1 takes nothing after it",

@@ -29,7 +29,7 @@ func TestRowsAreReadAsWritten(t *testing.T) {
 			set(t, reflect.ValueOf(*r), "Pinned")
 			set(t, reflect.ValueOf(r.View), "Forecasts")
 			set(t, reflect.ValueOf(r.View.Facts))
-			set(t, reflect.ValueOf(r.Request), "Prompt") // which only simulated requests have
+			set(t, reflect.ValueOf(r.Request), "Prompt", "Held") // simulated requests alone have the one, the gate alone reads the other
 			kept := *r
 			kept.View = fleet.View{}
 			kept.View.CopyFrom(&r.View)
