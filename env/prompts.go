@@ -13,8 +13,7 @@ type Prompts struct {
 	// Scores value the variants' answers in time, by prompt and variant: a
 	// simulation values answers by them, in place of the task's row. No decision sees them.
 	Scores [][]float32
-	// Predicted has what decisions see of a prompt, by task and prompt. Nil: nothing is
-	// predicted.
+	// Predicted lists the predictions that decisions see, by task and prompt. Nil predicts nothing.
 	Predicted [][]fleet.Prediction
 }
 

@@ -22,7 +22,7 @@ type Hold struct {
 	Most int
 }
 
-// Holder has what a [Backlog] needs to hold requests.
+// Holder bounds and counts the requests that a [Backlog] holds.
 type Holder struct {
 	// Ledger counts the requests that are held, by variant ([fleet.Ledger.Await]).
 	Ledger *fleet.Ledger

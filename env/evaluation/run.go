@@ -337,7 +337,7 @@ func play(ctx context.Context, c *Contestant, w *Workload, seed uint64, o observ
 		if o.due != nil {
 			o.due(e)
 		}
-		step, err := route(e, chosen.Decider, chosen.scratch)
+		step, err := Route(e, chosen.Decider, chosen.scratch)
 		if err != nil {
 			return err
 		}
@@ -370,8 +370,8 @@ func ready(d Decider) deciding {
 	return deciding{d, make([]float32, d.Scratch())}
 }
 
-// route lets the decider route the present request, as far as it does.
-func route(e *env.Environment, d Decider, scratch []float32) (env.Step, error) {
+// Route has the decider route the environment's present request: to a replica if it is a [Placer], else to a variant.
+func Route(e *env.Environment, d Decider, scratch []float32) (env.Step, error) {
 	if p, ok := d.(Placer); ok {
 		return e.Place(p.Place(e.View(), e.Request(), scratch))
 	}

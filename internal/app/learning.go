@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	// learnEvery is how often the router looks whether enough new answers have been timed.
+	// learnEvery sets how often the router checks for enough newly timed answers.
 	learnEvery = time.Second
-	// enoughLengths is how many answers the mean lengths of requests rest on at least.
+	// enoughLengths is the least number of answers from which mean lengths of requests are taken.
 	enoughLengths = 50
 )
 

@@ -171,12 +171,7 @@ func (f *fleetOf) learns(t testing.TB, workload, rule string, requests int, seed
 	}
 	decide := f.rule(t, x, rule, f.begins())
 	for n := 0; n < requests; n++ {
-		var s env.Step
-		if placer, ok := decide.(evaluation.Placer); ok {
-			s, err = e.Place(placer.Place(e.View(), e.Request(), nil))
-		} else {
-			s, err = e.Step(decide.Decide(e.View(), e.Request(), nil))
-		}
+		s, err := evaluation.Route(e, decide, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// kept is how many timed answers of a variant are remembered: the newest.
+	// kept bounds the timed answers of a variant that are remembered, the newest.
 	kept = 1024
 	// firstFit and mostBetween are the answers of a variant after which it is fitted, at first and at
 	// most. In between it is fitted whenever it has half as many again.
 	firstFit, mostBetween = 40, 250
-	// ownAnswers is how many a replica needs for a profile of its own, and ownBound by what factor its
-	// times differ from those of the variant's other replicas then.
+	// A replica gets a profile of its own after ownAnswers answers, if its times differ from those of the
+	// variant's other replicas by the factor ownBound.
 	ownAnswers, ownBound = 60, 1.1
 )
 

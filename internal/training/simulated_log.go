@@ -103,12 +103,7 @@ func playLogged(e *env.Environment, by policy.Network, row func() *experience.Ro
 		r.Request.ID, r.Decision = uint64(len(rows)+1), uint64(len(rows)+1)
 		r.View.CopyFrom(e.View())
 		rows = append(rows, r)
-		var step env.Step
-		if p, ok := by.(evaluation.Placer); ok {
-			step, err = e.Place(p.Place(e.View(), e.Request(), scratch))
-		} else {
-			step, err = e.Step(by.Decide(e.View(), e.Request(), scratch))
-		}
+		step, err := evaluation.Route(e, by, scratch)
 		if err != nil {
 			return nil, err
 		}

@@ -107,6 +107,19 @@ var ends = [...]struct {
 // one that engines carry out: Load, Unload, Sleep or Wake.
 func (v Verb) Done() Kind { return ends[v].done }
 
+// Towards returns the verb that brings a replica from one state into another: Up, Warm or Cold.
+func Towards(from, to fleet.State) Verb {
+	switch {
+	case to == fleet.Warm:
+		return Sleep
+	case to != fleet.Up:
+		return Unload
+	case from == fleet.Warm:
+		return Wake
+	}
+	return Load
+}
+
 // State returns the state in which such a successful action leaves the replica.
 func (v Verb) State() fleet.State { return ends[v].is }
 

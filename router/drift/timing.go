@@ -7,7 +7,7 @@ import (
 	"gearshift/router/profile"
 )
 
-// Load is what a replica runs, or a mean of it.
+// Load counts the requests and tokens on a replica, at a time or in the mean.
 type Load struct {
 	// Sequences are those that decode, and Context the tokens that they hold.
 	Sequences, Context float64
@@ -22,7 +22,7 @@ func (l *Load) add(weight float64, o *Load) {
 	l.Neighbours += weight * o.Neighbours
 }
 
-// Timing is how long an answer took, with the load on its replica meanwhile.
+// Timing records the times of an answer, with the load on its replica meanwhile.
 type Timing struct {
 	Replica, Prompt int
 	// Decode is the time from the first token to the last, in which so many Tokens came: all but

@@ -77,7 +77,7 @@ func (w *Waker) wake(variant int) bool {
 				continue
 			}
 			_, err := w.claims.Propose(Want{Replica: i, State: fleet.Up})
-			w.engines.Ordered(control.Action{Verb: verbFrom[from], Replica: i}, err)
+			w.engines.Ordered(control.Action{Verb: control.Towards(from, fleet.Up), Replica: i}, err)
 			if err == nil {
 				w.wakes++
 				return true
@@ -87,6 +87,3 @@ func (w *Waker) wake(variant int) bool {
 	}
 	return false
 }
-
-// verbFrom maps a state to the action that brings a replica up from it.
-var verbFrom = map[fleet.State]control.Verb{fleet.Warm: control.Wake, fleet.Cold: control.Load}

@@ -46,7 +46,7 @@ type Universal struct {
 // doubted: of all rules with their defaults it loses the least where engines are slower than their profiles say.
 const Untuned = "universal"
 
-// expected is what is known of a task's requests before they come.
+// expected describes a task's requests before they come.
 type expected struct {
 	prompt, output float64 // tokens
 	share          float64 // of all requests

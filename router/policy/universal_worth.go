@@ -96,7 +96,7 @@ func (p *Universal) step(s *occupancy, b batch, neighbours float64) float64 {
 	return ms * s.slow
 }
 
-// slowing is what a request does to another while both run.
+// slowing measures the delay that a request causes another while both run.
 type slowing struct {
 	by    float64 // ms per token
 	lasts float64 // tokens that it runs for, or ms if inMS
@@ -104,7 +104,7 @@ type slowing struct {
 	stop  float64 // ms, once
 }
 
-// earned is what the requests that run on the replica are expected to earn while it runs the batch b
+// earned returns the utility that the requests on the replica are expected to earn while it runs the batch b
 // and they are slowed.
 func (p *Universal) earned(v *fleet.View, s *occupancy, b filling, neighbours float64, x slowing) (sum float64) {
 	longer := p.profiles[s.replica].Interference(neighbours) * s.slow
@@ -158,7 +158,7 @@ func (p *Universal) join(v *fleet.View, r *fleet.Request, on []occupancy, k int)
 	return j
 }
 
-// earns is what the request is expected to earn.
+// earns returns the utility that the request is expected to earn.
 func (p *Universal) earns(v *fleet.View, r *fleet.Request, on []occupancy, j *joining) float64 {
 	s, task, deadline := &on[j.k], &v.Table.Tasks[r.Task], p.tasks[r.Task].deadline
 	if r.Deadline > 0 {
@@ -169,7 +169,7 @@ func (p *Universal) earns(v *fleet.View, r *fleet.Request, on []occupancy, j *jo
 	return task.Weight * v.Table.Quality(r, s.variant) * p.inTime(s, time, wait, j.output, deadline)
 }
 
-// lost is what the requests that run on the host are expected to lose by the request.
+// lost returns the utility that the requests on the host are expected to lose by the request.
 func (p *Universal) lost(v *fleet.View, on []occupancy, j *joining) (sum float64) {
 	s := &on[j.k]
 	if s.batch.requests > 0 {
@@ -200,7 +200,7 @@ func expectedBeside(on []occupancy, k int) (duty float64) {
 	return duty
 }
 
-// slowed is what the requests of a replica lose by so much more duty of another for so many ms.
+// slowed returns the utility that the requests of a replica lose by so much more duty of another for so many ms.
 func (p *Universal) slowed(v *fleet.View, s *occupancy, more, ms float64) float64 {
 	by := p.step(s, s.batch, s.beside+more) - p.step(s, s.batch, s.beside)
 	if by <= 0 {
@@ -212,7 +212,7 @@ func (p *Universal) slowed(v *fleet.View, s *occupancy, more, ms float64) float6
 	return s.earns - p.earned(v, s, s.runs(), s.beside, slowing{by: by, lasts: ms, inMS: true})
 }
 
-// waits is how long a request of the batch waits until the KV cache has room, in ms: until the tokens
+// waits returns the time in ms until the KV cache has room for a request of the batch: until the tokens
 // beyond it, at their expected peak, are released.
 func (p *Universal) waits(v *fleet.View, s *occupancy, b filling, time float64) float64 {
 	size := v.Table.Replicas[s.replica].KVTokens

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,15 +25,7 @@ import (
 )
 
 // sleeper is an engine in memory that speaks vLLM's sleep mode. It answers at once while it is awake.
-type sleeper struct {
-	base *url.URL
-
-	mu     sync.Mutex
-	asleep bool
-}
-
-// Base implements [engines.Server].
-func (e *sleeper) Base() *url.URL { return e.base }
+type sleeper struct{ switched }
 
 // Get implements [engines.Server].
 func (e *sleeper) Get(ctx context.Context, path string) (*http.Response, error) {
@@ -50,10 +40,10 @@ func (e *sleeper) Ask(_ context.Context, _, path string, _ http.Header, _ []byte
 		_ = json.NewEncoder(w).Encode(map[string]bool{"is_sleeping": e.sleeps()})
 	case "/sleep":
 		time.Sleep(300 * time.Millisecond)
-		e.set(true)
+		e.set(false)
 	case "/wake_up":
 		time.Sleep(800 * time.Millisecond)
-		e.set(false)
+		e.set(true)
 	case "/health", "/reset_prefix_cache", "/collective_rpc":
 	default:
 		http.NotFound(w, httptest.NewRequest(http.MethodGet, path, nil))
@@ -61,25 +51,11 @@ func (e *sleeper) Ask(_ context.Context, _, path string, _ http.Header, _ []byte
 	return w.Result(), nil
 }
 
-func (e *sleeper) sleeps() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.asleep
-}
-
-func (e *sleeper) set(asleep bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.asleep = asleep
-}
+func (e *sleeper) sleeps() bool { return !e.is() }
 
 // RoundTrip implements [http.RoundTripper].
 func (e *sleeper) RoundTrip(*http.Request) (*http.Response, error) {
-	status, body := http.StatusOK, `{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
-	if e.sleeps() {
-		status, body = http.StatusServiceUnavailable, `{"error":{"message":"asleep"}}`
-	}
-	return &http.Response{StatusCode: status, ContentLength: -1, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+	return e.answer(http.StatusServiceUnavailable, `{"error":{"message":"asleep"}}`), nil
 }
 
 // sleepers is a router before three engines of one host: a small and a large size, and the small one at a larger share
@@ -114,7 +90,7 @@ func newSleepers(t *testing.T, shadow bool) *sleepers {
 	var backends []serving.Backend
 	for i := range list {
 		base, _ := url.Parse("http://h:900" + string(rune('1'+i)))
-		g.engines[i] = &sleeper{base: base, asleep: i == 2}
+		g.engines[i] = &sleeper{switched{base: base, on: i != 2}}
 		backends = append(backends, serving.Backend{Transport: g.engines[i], Lifecycle: vllm, Model: "m"})
 	}
 	table, err := fleet.NewTable([]fleet.Task{{Name: "chat", Deadline: time.Second, Weight: 1, Quality: []float64{0.8, 1}}}, []fleet.Variant{{Name: "small"}, {Name: "large"}}, []fleet.Host{{Name: "h", Memory: 100}}, list)

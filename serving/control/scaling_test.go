@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,15 +29,7 @@ import (
 )
 
 // scaledEngine is one in memory, whose model loads within five seconds and answers at once.
-type scaledEngine struct {
-	base *url.URL
-
-	mu     sync.Mutex
-	loaded bool
-}
-
-// Base implements [engines.Server].
-func (e *scaledEngine) Base() *url.URL { return e.base }
+type scaledEngine struct{ switched }
 
 // Get implements [engines.Server].
 func (e *scaledEngine) Get(ctx context.Context, path string) (*http.Response, error) {
@@ -67,25 +57,9 @@ func (e *scaledEngine) Ask(_ context.Context, _, path string, _ http.Header, _ [
 	return w.Result(), nil
 }
 
-func (e *scaledEngine) is() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.loaded
-}
-
-func (e *scaledEngine) set(loaded bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.loaded = loaded
-}
-
 // RoundTrip implements [http.RoundTripper].
 func (e *scaledEngine) RoundTrip(*http.Request) (*http.Response, error) {
-	status, body := http.StatusOK, `{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
-	if !e.is() {
-		status, body = http.StatusNotFound, `{"error":{"message":"the model is not loaded","param":"model"}}`
-	}
-	return &http.Response{StatusCode: status, ContentLength: -1, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+	return e.answer(http.StatusNotFound, `{"error":{"message":"the model is not loaded","param":"model"}}`), nil
 }
 
 // scalingRig is a router before four engines, the first of which has the model loaded.
@@ -114,7 +88,7 @@ func newScalingRig(t *testing.T, kept ...states.Store) *scalingRig {
 	var backends []serving.Backend
 	for i, host := range []string{"h1", "h2", "h3", "h4"} {
 		base, _ := url.Parse("http://" + host + ":9001")
-		g.engines[i] = &scaledEngine{base: base, loaded: i == 0}
+		g.engines[i] = &scaledEngine{switched{base: base, on: i == 0}}
 		r := fleet.Replica{Name: "m@" + host, Host: i, Initial: fleet.Cold}
 		if i == 0 {
 			r.Initial = fleet.Up

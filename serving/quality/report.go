@@ -40,7 +40,7 @@ type Described struct {
 type Task struct {
 	Task     string `json:"task"`
 	Requests uint64 `json:"requests"`
-	// Sure has how sure the predictions were, Predicted the predicted quality of the variants that
+	// Sure reports the certainty of the predictions, Predicted the predicted quality of the variants that
 	// were chosen, and Best that of the best ones, all in the mean.
 	Sure      float64   `json:"sure"`
 	Predicted float64   `json:"predicted"`

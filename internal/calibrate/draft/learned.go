@@ -12,7 +12,7 @@ import (
 	"gearshift/router/profile"
 )
 
-// Learned is what a router has learned of a scenario while it served.
+// Learned lists the values that a router has fitted to traffic and scores while it served.
 type Learned struct {
 	Profiles []LearnedProfile
 	// Prompt and Output are the mean lengths of requests in tokens; 0: not known. From names their source.

@@ -18,7 +18,7 @@ import (
 // probeTokens is the length of the answer that a probe asks for.
 const probeTokens = 32
 
-// Patience is how many timeouts of a question a model has for the answer to a probe.
+// Patience bounds the time for the answer to a probe, in timeouts of a question.
 const Patience = 10
 
 // probe times a short answer of the model, token by token. One that is no chat model

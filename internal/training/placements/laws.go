@@ -8,7 +8,7 @@ import (
 	"gearshift/internal/scenario"
 )
 
-// Times are how long an engine takes, in ms: to fall asleep, to wake, and by how much its first answer is slower then.
+// Times lists the durations of an engine in ms: to fall asleep, to wake, and the delay of its first answer then.
 type Times struct{ Sleep, Wake, First float64 }
 
 // Law is the times of engines by the memory of their models.

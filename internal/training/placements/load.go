@@ -11,7 +11,7 @@ import (
 // loadStream is the stream of random numbers that draws loads.
 const loadStream = 0x6c6f6164
 
-// day is how long a compressed day is, and grain how long each of its rates holds.
+// grain is the time for which each rate of a compressed day holds.
 const grain = 10 * time.Second
 
 // loads draws the loads of episodes from the rates of a training load.

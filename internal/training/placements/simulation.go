@@ -64,15 +64,8 @@ func (w *simulation) play(seed uint64, r layouts.Rule, ended func(*env.Outcome) 
 	} else if err != nil {
 		return err
 	}
-	placer, places := w.decider.(evaluation.Placer)
 	for {
-		var step env.Step
-		var err error
-		if v, q := w.env.View(), w.env.Request(); places {
-			step, err = w.env.Place(placer.Place(v, q, w.scratch))
-		} else {
-			step, err = w.env.Step(w.decider.Decide(v, q, w.scratch))
-		}
+		step, err := evaluation.Route(w.env, w.decider, w.scratch)
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ type Options struct {
 	Laws      []Law // of episodes; none is the scenario's own
 	Seed      uint64
 	Decisions int
-	// Validation is how many episodes choose the network and its margin; 0 is 20.
+	// Validation counts the episodes that choose the network and its margin; 0 is 20.
 	Validation int
 	Report     func(rl.Report) // may be nil
 }
@@ -33,17 +33,17 @@ const (
 	usualValidation = 20
 )
 
-// Length is how long an episode is.
+// Length is the duration of an episode.
 const Length = 10 * time.Minute
 
 // knownShare is the share of the episodes in which the rate is known, as in steady loads.
 const knownShare = 0.3
 
-// Trained is what a run comes to.
+// Trained holds the result of a run.
 type Trained struct {
 	Network *nn.MLP
 	Margin  float64 // what a change must be worth
-	// Score is what the policy gains over layouts that stay, and Rule what the best rule does, on validation seeds:
+	// Score compares the policy, and Rule the best rule, with layouts that stay, on validation seeds: the gain
 	// per second, in shares of a request's utility; see [evenness].
 	Score, Rule float64
 	Best        string // of the rules

@@ -11,7 +11,7 @@ import (
 	"gearshift/router/placement/layouts"
 )
 
-// PlacementGain is what a policy of placement gains on held-out seeds over something else, in shares of a request's
+// PlacementGain compares a policy of placement with another on held-out seeds, in shares of a request's
 // utility.
 type PlacementGain struct {
 	Over string              `json:"over"`

@@ -15,8 +15,8 @@ const (
 	Own    = 14
 )
 
-// Interval is how often a decision is due while the load stays, and shift is the change of the logarithm of the load at
-// which one is due at once.
+// Interval is the time between decisions while the load stays. A change of the logarithm of the load by shift
+// makes one due at once.
 const (
 	Interval = 5 * time.Second
 	shift    = 0.3
@@ -62,7 +62,7 @@ type kind struct {
 	present        []int // hosts by layout
 }
 
-// change is what a row stands for. Host is the least busy host that may make it; −1 is none.
+// change describes the change of a layout that a row stands for. Host is the least busy host that may make it; −1 is none.
 type change struct{ kind, from, to, host int }
 
 // NewEncoder returns an encoder of situations like this one.

@@ -201,16 +201,7 @@ func (c *Controller) want(h int, starts, stops []int, now time.Duration) {
 
 // action returns the action that brings a replica into the state, for the log.
 func (c *Controller) action(r int, to fleet.State) control.Action {
-	verb := control.Unload
-	switch {
-	case to == fleet.Warm:
-		verb = control.Sleep
-	case to == fleet.Up && c.ledger.Placed(r) == fleet.Warm:
-		verb = control.Wake
-	case to == fleet.Up:
-		verb = control.Load
-	}
-	return control.Action{Verb: verb, Replica: r}
+	return control.Action{Verb: control.Towards(c.ledger.Placed(r), to), Replica: r}
 }
 
 // ended follows the end of what is wanted.
