@@ -148,7 +148,7 @@ func TestServeFallsBackToTheBestRule(t *testing.T) {
 	routedBy("slackfit:0.93", `why=serving.fallback`)
 	text := strings.Replace(succeed(t, "scenario", "show", "tiny"), "  fallback: slackfit ", "  #", 1)
 	unlisted := write(t, "unlisted.yaml", text)
-	routedBy("universal:0.1,0.015,0.7,0.1,0.35", "the scenario lists no evaluation.rules; gearshift eval --tune finds some", "--scenario", unlisted)
+	routedBy("universal:0.1,0.015,0.7,0.3,0.2", "the scenario lists no evaluation.rules; gearshift eval --tune finds some", "--scenario", unlisted)
 	listed := write(t, "listed.yaml", strings.Replace(text, "evaluation:\n", "evaluation:\n  rules: ['threshold:2', 'slackfit:.9']\n", 1))
 	routedBy("threshold:2", `why="the first of evaluation.rules"`, "--scenario", listed)
 	named := write(t, "named.yaml", strings.Replace(text, "serving:\n", "serving:\n  fallback: static:small\n", 1))

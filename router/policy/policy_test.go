@@ -100,8 +100,8 @@ func TestParse(t *testing.T) {
 		"task-aware:0.97,0":               "task-aware:0.97,0,1,1,0.5",
 		"budget":                          "budget:0.01,1,1,0.08,1,1,0.5",
 		"budget:0.02,0,0.97":              "budget:0.02,0,0.97,0.08,1,1,0.5",
-		"universal":                       "universal:0.1,0.015,0.7,0.1,0.35",
-		"universal:0.2":                   "universal:0.2,0.015,0.7,0.1,0.35",
+		"universal":                       "universal:0.1,0.015,0.7,0.3,0.2",
+		"universal:0.2":                   "universal:0.2,0.015,0.7,0.3,0.2",
 	} {
 		rule := parse(t, ref, table)
 		if rule.Name() != name || parse(t, rule.Name(), table).Name() != name {

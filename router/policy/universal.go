@@ -62,10 +62,10 @@ var universalForm = form{
 			grid: []float64{0.005, 0.015, 0.03, 0.06, 0.1}},
 		{letter: "o", name: "weight of others", standard: 0.7, most: 1000,
 			grid: []float64{0, 0.35, 0.7, 1, 1.5}},
-		{letter: "u", name: "spread of KV use", standard: 0.1, most: 10, open: true,
-			grid: []float64{0.02, 0.05, 0.1, 0.2, 0.4}},
-		{letter: "b", name: "foresight", standard: 0.35, most: 100,
-			grid: []float64{0, 0.15, 0.35, 0.7, 1.5}},
+		{letter: "u", name: "spread of KV use", standard: 0.3, most: 10, open: true,
+			grid: []float64{0.05, 0.1, 0.2, 0.3, 0.5}},
+		{letter: "b", name: "foresight", standard: 0.2, most: 100,
+			grid: []float64{0, 0.1, 0.2, 0.4, 1}},
 	},
 }
 
