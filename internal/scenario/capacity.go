@@ -334,12 +334,11 @@ func (s *Scenario) Placing(t *fleet.Table) (o layouts.Options, ok bool) {
 	in := func(state fleet.State) bool {
 		return slices.ContainsFunc(places, func(p placedReplica) bool { return !p.second && p.state == state })
 	}
-	cold := s.Serving.Backend != Upstream && in(fleet.Cold) && !in(fleet.Warm)
+	cold := in(fleet.Cold) && !in(fleet.Warm)
 	o.Rest = func(r int) fleet.State {
-		if cold {
-			return fleet.Cold
-		}
-		if d, err := agents.DialectNamed(s.upstream(places[r]).Lifecycle); err == nil && d != nil && d.Refuses(agents.Order{Verb: control.Sleep, Level: 1}) != nil {
+		d, err := agents.DialectNamed(s.upstream(places[r]).Lifecycle)
+		can := func(x agents.Order) bool { return err != nil || d == nil || d.Refuses(x) == nil }
+		if cold && can(agents.Order{Verb: control.Unload}) || !can(agents.Order{Verb: control.Sleep, Level: 1}) {
 			return fleet.Cold
 		}
 		return fleet.Warm

@@ -1,12 +1,14 @@
 package scenario_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
+	"gearshift/router/fleet"
 )
 
 // shifting returns the text of the scenario of the docs with another section of placement; none without one.
@@ -81,5 +83,32 @@ func TestFaultsOfPlacement(t *testing.T) {
 	}
 	if _, err := scenario.Parse("s.yaml", []byte(shifting(t, "  placement: {rule: 'bands:0.5,0.3', pinned: [opt-125m], hours: ['08:00-20:00', '22:00-24:00'], stay_s: 30}\n"))); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWhatLeavesALayoutRests: engines unload what leaves a layout if the file has replicas that are cold and none that
+// is warm; those that cannot do that, or sleep, do the other.
+func TestWhatLeavesALayoutRests(t *testing.T) {
+	text, err := os.ReadFile("../../docs/scenarios/cpu-three-shifting.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		lifecycle, state string
+		want             fleet.State
+	}{
+		{"gearshift", "cold", fleet.Cold}, {"gearshift", "warm", fleet.Warm},
+		{"vllm", "cold", fleet.Warm}, {"ollama", "warm", fleet.Cold},
+	} {
+		head, _, _ := strings.Cut(string(text), "  upstreams:\n")
+		head = strings.ReplaceAll(head, "state: cold", "state: "+x.state) + "  upstreams:\n"
+		for i, name := range []string{"small", "medium", "large", "small-wide", "medium-wide"} {
+			head += fmt.Sprintf("    %s@cpu: {url: 'http://127.0.0.1:%d', lifecycle: %s, model: %[1]s}\n", name, 9001+i, x.lifecycle)
+		}
+		s := parse(t, head)
+		o, ok := s.Placing(s.Table())
+		if got := o.Rest(0); !ok || got != x.want {
+			t.Errorf("%s with replicas that are %s: what leaves is %v, want %v", x.lifecycle, x.state, got, x.want)
+		}
 	}
 }
