@@ -33,6 +33,10 @@ func (c *Config) actionTimes() []actionTimes {
 		if k := c.Table.ModelOf(r.Variant); k >= 0 {
 			m = c.Table.Models[k]
 		}
+		warm := time.Duration(0)
+		if c.WarmUp {
+			warm, m.FirstAnswer = m.FirstAnswer, 0
+		}
 		switch {
 		case m.Load > 0:
 		case c.LoadTimes != nil:
@@ -41,9 +45,9 @@ func (c *Config) actionTimes() []actionTimes {
 			m.Load = DefaultLoad
 		}
 		if c.WakeTimes != nil {
-			times[i] = actionTimes{m.Load, c.WakeTimes[i], c.WakeTimes[i], m.FirstAnswer}
+			times[i] = actionTimes{m.Load + warm, c.WakeTimes[i], c.WakeTimes[i] + warm, m.FirstAnswer}
 		} else {
-			times[i] = actionTimes{m.Load, m.SleepTime(), m.WakeTime(), m.FirstAnswer}
+			times[i] = actionTimes{m.Load + warm, m.SleepTime(), m.WakeTime() + warm, m.FirstAnswer}
 		}
 	}
 	return times

@@ -88,6 +88,8 @@ type Config struct {
 	// time; nil is [DefaultLoad]. WakeTimes holds the time of a sleep and of a wake; nil takes the
 	// models' own.
 	LoadTimes, WakeTimes []time.Duration
+	// WarmUp makes the first answer after a load or a wake part of it, as where the router sends a request of its own.
+	WarmUp bool
 	// Evidence sets how failures become known. The zero value makes them known at once.
 	Evidence Evidence
 	// Routers sets how many routers share the fleet. The zero value is one.

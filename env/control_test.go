@@ -140,14 +140,15 @@ func TestSleepAndWake(t *testing.T) {
 	}
 }
 
-// A model's own times replace a twentieth of its load, and the first answer after a wake is slower by its time.
+// A model's own times replace a twentieth of its load, and the first answer after a wake is slower by its time, or the
+// wake where a router warms the engine up.
 func TestModelsHaveTimesOfTheirOwn(t *testing.T) {
-	play := func(first time.Duration) (answered time.Duration) {
+	play := func(first time.Duration, warm bool, want string) (answered time.Duration) {
 		c, controller := scripted(t, map[time.Duration]control.Action{
 			8 * time.Second: {Verb: control.Sleep, Replica: 2}, 9 * time.Second: {Verb: control.Wake, Replica: 2},
 		}, nil)
 		c.Table.Models = []fleet.Model{{Name: "weights", Load: time.Minute, Sleep: 250 * time.Millisecond, Wake: 500 * time.Millisecond, FirstAnswer: first}}
-		c.Table.Variants[0].Model = -1 // only large has one
+		c.Table.Variants[0].Model, c.WarmUp = -1, warm // only large has one
 		answered = control.Never
 		for _, o := range playLosses(t, c, func(*env.Environment) {}) {
 			if o.Replica == 2 && !o.Failed && o.Request.Arrival > 9*time.Second {
@@ -160,12 +161,14 @@ func TestModelsHaveTimesOfTheirOwn(t *testing.T) {
 				got = append(got, s)
 			}
 		}
-		if want := "[8.25s slept of 2 9.5s woken of 2]"; fmt.Sprint(got) != want {
+		if fmt.Sprint(got) != want {
 			t.Errorf("observed %q, want %q", got, want)
 		}
 		return answered
 	}
-	if with, without := play(3*time.Second), play(0); with != without+3*time.Second {
+	play(3*time.Second, true, "[8.25s slept of 2 12.5s woken of 2]")
+	const woken = "[8.25s slept of 2 9.5s woken of 2]"
+	if with, without := play(3*time.Second, false, woken), play(0, false, woken); with != without+3*time.Second {
 		t.Errorf("the first token after the wake came at %v, and at %v without a slower first answer", with, without)
 	}
 }

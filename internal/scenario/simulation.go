@@ -27,7 +27,7 @@ func (s *Scenario) Simulation() (env.Config, error) {
 	c := env.Config{
 		Table: s.Table(), Profiles: s.Profiles(), KVTokens: s.KVTokens(),
 		Slowdowns: s.slowdowns(), Engine: s.Engine, Balancer: balancer,
-		Forecaster: s.Forecaster(),
+		Forecaster: s.Forecaster(), WarmUp: s.Serving.Server.Lifecycle.WarmUp,
 	}
 	if c.Prompts, err = s.played(); err != nil {
 		return env.Config{}, err

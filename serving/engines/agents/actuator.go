@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -58,6 +59,9 @@ type Config struct {
 	// LoadTimeout bounds a load, and ActionTimeout any other order to an engine.
 	LoadTimeout   time.Duration `yaml:"load_timeout"`
 	ActionTimeout time.Duration `yaml:"action_timeout"`
+	// WarmUp has a model answer one token after a load or a wake, before requests get there: the first
+	// answer of an engine takes longer, and with it all requests that were sent there meanwhile.
+	WarmUp bool `yaml:"warm_up,omitempty"`
 }
 
 // DefaultConfig suits models of some ten gigabytes.
@@ -274,6 +278,9 @@ func (a *Actuator) act(ctx context.Context, x control.Action, o Order) {
 	if err == nil {
 		err = a.confirm(ctx, r, model, x.Verb.State())
 	}
+	if err == nil && a.options.Config.WarmUp && x.Verb.State() == fleet.Up {
+		warmUp(ctx, r.Engine, model)
+	}
 	cancel()
 	now := a.options.Clock()
 	a.mu.Lock()
@@ -305,6 +312,11 @@ func (a *Actuator) act(ctx context.Context, x control.Action, o Order) {
 	if err != nil { // what the engine has now is for it to say
 		a.Poll(x.Replica)
 	}
+}
+
+// warmUp has the model answer one token. An engine that does not is up all the same.
+func warmUp(ctx context.Context, e Engine, model string) {
+	_ = ask(ctx, e, http.MethodPost, "/v1/completions", map[string]any{"model": model, "prompt": "1", "max_tokens": 1}, nil)
 }
 
 // confirming is how often an engine that has answered is asked whether it is done: Triton

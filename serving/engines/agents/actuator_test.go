@@ -162,6 +162,24 @@ func TestActionsEndAsEvents(t *testing.T) {
 	})
 }
 
+// Where the router warms engines up, a model answers a token before its load counts as done, or refuses to.
+func TestALoadIsWarmedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "triton", newRepository(time.Second, "small"), "small")
+		b.options.Config.WarmUp = true
+		if err := b.Act(control.Action{Verb: control.Load, Replica: 0, Epoch: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if e := b.one(t, 3*time.Second); e.Kind != control.Loaded {
+			t.Errorf("event %+v, want a load", e)
+		}
+		const want = `POST /v1/completions {"max_tokens":1,"model":"small","prompt":"1"}`
+		if all := b.orders(); len(all) == 0 || all[len(all)-1] != want {
+			t.Errorf("orders %q, want %s last", all, want)
+		}
+	})
+}
+
 // Two actions are not under way on one replica at once, and one of an older placement
 // than has been seen is refused. Other replicas of the server are free.
 func TestActionsAreRefused(t *testing.T) {
