@@ -183,7 +183,8 @@ func (c *Controller) awaited() Change {
 		if n == 0 || slices.ContainsFunc(s.Hosts, func(h HostState) bool { return h.Present >= 0 && within(&h.Layouts[h.Present]) }) {
 			continue
 		}
-		x := s.best(func(h *HostState, layout int) float64 {
+		x := s.best(func(host, layout int) float64 {
+			h := &s.Hosts[host]
 			if !within(&h.Layouts[layout]) {
 				return 0
 			}
@@ -301,8 +302,8 @@ func modelTime(t *fleet.Table, replica int, wake bool) time.Duration {
 // takes returns how long it takes until all of these are up.
 func (c *Controller) takes(up []int) (longest time.Duration) {
 	for _, r := range up {
-		if placed := c.ledger.Placed(r); placed != fleet.Up {
-			longest = max(longest, c.options.Takes(r, placed == fleet.Warm))
+		if next := c.claims.Next(r); !c.claims.Up(r) {
+			longest = max(longest, c.options.Takes(next, c.ledger.Placed(next) == fleet.Warm))
 		}
 	}
 	return longest

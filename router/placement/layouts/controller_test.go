@@ -320,13 +320,29 @@ func TestHeldRequestsHaveASizeWoken(t *testing.T) {
 	}
 }
 
+// TestSlowEnginesFollowLoadsThatLast: where a change takes a minute, a burst is over before it would pay, and a load that
+// lasts is followed once what was missed is worth the change.
+func TestSlowEnginesFollowLoadsThatLast(t *testing.T) {
+	for seconds, want := range map[int]int{30: 0, 600: 1} {
+		p := newPlant(t, 1, func(o *layouts.Options) {
+			o.Rule, _ = layouts.Parse("worth:0.002,5,20,1,0.05")
+			o.Takes = func(int, bool) time.Duration { return 10 * time.Minute }
+		})
+		p.pass(seconds, 12)
+		p.pass(30, 1)
+		if changes, _ := p.placing.Ended(); changes != want {
+			t.Errorf("%d changes after %d s of load, want %d", changes, seconds, want)
+		}
+	}
+}
+
 func TestBadRules(t *testing.T) {
 	for text, want := range map[string]string{
-		"most":            `unknown rule "most"; want bands:`,
-		"worth:a":         `"a" in "worth:a" is not a number`,
-		"bands:0.3,0.5":   "has a low of 0.5 from its high of 0.3 on; want less",
-		"worth:1,2,3,0":   "has a headroom of 0, with which no load is expected; want 1 or more",
-		"worth:1,2,3,4,5": `"worth:1,2,3,4,5" has 5 numbers`,
+		"most":              `unknown rule "most"; want bands:`,
+		"worth:a":           `"a" in "worth:a" is not a number`,
+		"bands:0.3,0.5":     "has a low of 0.5 from its high of 0.3 on; want less",
+		"worth:1,2,3,0":     "has a headroom of 0, with which no load is expected; want 1 or more",
+		"worth:1,2,3,4,5,6": "has 6 numbers",
 	} {
 		if _, err := layouts.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, want %q", text, err, want)

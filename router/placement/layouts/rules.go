@@ -8,7 +8,7 @@ import (
 )
 
 // Rules lists the forms of rules, for errors and help.
-const Rules = "bands:HIGH,LOW,STAY_S,HORIZON_S or worth:MARGIN,HORIZON_S,STAY_S,HEADROOM"
+const Rules = "bands:HIGH,LOW,STAY_S,HORIZON_S or worth:MARGIN,HORIZON_S,STAY_S,HEADROOM,MISSED"
 
 // Rule joins a [Chooser] with the settings of its controller.
 type Rule struct {
@@ -56,14 +56,14 @@ func Parse(text string) (Rule, error) {
 		}
 		return Rule{&Bands{High: x[0], Low: x[1]}, max(time.Second, seconds(x[3])), seconds(x[2]), 1}, nil
 	case "worth":
-		x, err := with(0.003, 10, 10, 1.2)
+		x, err := with(0.003, 10, 10, 1.2, 0.02)
 		if err != nil {
 			return Rule{}, err
 		}
 		if x[3] == 0 {
 			return Rule{}, fmt.Errorf("%q has a headroom of 0, with which no load is expected; want 1 or more", text)
 		}
-		return Rule{&Worth{Margin: x[0], Stay: seconds(x[2])}, max(time.Second, seconds(x[1])), seconds(x[2]), x[3]}, nil
+		return Rule{&Worth{Margin: x[0], Stay: seconds(x[2]), Missed: x[4]}, max(time.Second, seconds(x[1])), seconds(x[2]), x[3]}, nil
 	}
 	return Rule{}, fmt.Errorf("unknown rule %q; want %s", text, Rules)
 }
@@ -86,11 +86,15 @@ func (b *Bands) Choose(s *Situation) Change {
 	used := expected / max(capacity, 1e-9)
 	switch {
 	case used > b.High:
-		c := s.best(func(h *HostState, layout int) float64 { return h.Capacity[layout] - h.Capacity[h.Present] })
+		c := s.best(func(host, layout int) float64 {
+			h := &s.Hosts[host]
+			return h.Capacity[layout] - h.Capacity[h.Present]
+		})
 		c.Reason = fmt.Sprintf("%.1f requests/s are expected, %.0f%% of what is answered in time", expected, 100*used)
 		return c
 	case used < b.Low:
-		c := s.best(func(h *HostState, layout int) float64 {
+		c := s.best(func(host, layout int) float64 {
+			h := &s.Hosts[host]
 			if expected > b.High*(capacity-h.Capacity[h.Present]+h.Capacity[layout]) {
 				return 0
 			}
@@ -104,9 +108,22 @@ func (b *Bands) Choose(s *Situation) Change {
 
 // Worth is a [Chooser] that takes the layout with the highest estimated utility, if a request gains more than Margin
 // after the cost of the change: a share of the host's utility until the change ends, spread over the time it stays.
+//
+// What a layout would have earned more is added up. Once that is Missed of what the host earns while it changes, the
+// change is worth its time whatever the load does next: slow engines follow loads that last or come again.
 type Worth struct {
 	Margin float64
 	Stay   time.Duration
+	Missed float64 // 0 adds nothing up
+
+	at     time.Duration
+	missed []missed // by host
+}
+
+// missed is what the layouts of a host would have earned more since it is in the present one.
+type missed struct {
+	present int
+	sums    []float64
 }
 
 const (
@@ -122,17 +139,43 @@ func (w *Worth) Choose(s *Situation) Change {
 	if expected <= 0 {
 		return None("no request is expected")
 	}
-	gain := func(h *HostState, layout int) float64 {
-		cost := lost * h.Takes[layout].Seconds() / (stays * max(1, w.Stay.Seconds())) * s.Worth / float64(len(s.Hosts))
-		return h.Worth[layout] - s.Worth - cost - w.Margin*s.Valued
-	}
-	c := s.best(gain)
+	w.add(s)
+	c := s.best(func(host, layout int) float64 {
+		h, each := &s.Hosts[host], s.Worth/float64(len(s.Hosts))
+		more, takes := h.Worth[layout]-s.Worth-w.Margin*s.Valued, h.Takes[layout].Seconds()
+		if w.Missed > 0 && w.missed[host].sums[layout] >= w.Missed*takes*each {
+			return more
+		}
+		return more - lost*takes/(stays*max(1, w.Stay.Seconds()))*each
+	})
 	if c.Host < 0 {
 		return None(fmt.Sprintf("%.1f requests/s are expected, and no layout earns %.3f more a request", expected, w.Margin))
 	}
 	h := &s.Hosts[c.Host]
 	c.Reason = fmt.Sprintf("%.1f requests/s are expected, of which each gains %.3f", expected, (h.Worth[c.Layout]-s.Worth)/s.Valued)
 	return c
+}
+
+// longest bounds the time between two looks that counts.
+const longest = 5 * time.Second
+
+// add adds up what layouts would have earned more since the last look.
+func (w *Worth) add(s *Situation) {
+	passed := min(s.Now-w.at, longest).Seconds()
+	w.at = s.Now
+	for len(w.missed) < len(s.Hosts) {
+		w.missed = append(w.missed, missed{present: -1})
+	}
+	for i := range s.Hosts {
+		h, m := &s.Hosts[i], &w.missed[i]
+		if m.present != h.Present {
+			m.present, m.sums = h.Present, make([]float64, len(h.Layouts))
+			continue
+		}
+		for layout := range m.sums {
+			m.sums[layout] = max(0, m.sums[layout]+passed*(h.Worth[layout]-s.Worth-w.Margin*s.Valued))
+		}
+	}
 }
 
 // Expected returns the requests per second that are expected of all tasks.
@@ -144,7 +187,7 @@ func (s *Situation) Expected() (sum float64) {
 }
 
 // best returns the change that gains most, of those that are not barred; none if none gains anything.
-func (s *Situation) best(gain func(h *HostState, layout int) float64) Change {
+func (s *Situation) best(gain func(host, layout int) float64) Change {
 	c, most := None(""), 1e-9
 	for i := range s.Hosts {
 		h := &s.Hosts[i]
@@ -155,7 +198,7 @@ func (s *Situation) best(gain func(h *HostState, layout int) float64) Change {
 			if layout == h.Present || h.Barred[layout] != "" {
 				continue
 			}
-			if g := gain(h, layout); g > most {
+			if g := gain(i, layout); g > most {
 				c.Host, c.Layout, most = i, layout, g
 			}
 		}
