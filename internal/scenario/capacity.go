@@ -302,6 +302,20 @@ func (c *checker) layouts(x *placing.Section, at string) {
 	}
 }
 
+// unchanging warns of layouts that are decided where each host has one.
+func (w *warner) unchanging() {
+	if !w.s.Places() {
+		return
+	}
+	t, x := w.s.Table(), Of[placing.Section](w.s)
+	for h := range t.Hosts {
+		if list, err := layouts.List(t, h, w.s.layoutLimits(t, x)); err != nil || len(list) > 1 {
+			return
+		}
+	}
+	w.warn("serving.placement.rule", "each host has one layout, so that nothing can change; want replicas that do not all fit together, such as a size at two shares of memory, or less pinned")
+}
+
 func (s *Scenario) layoutLimits(t *fleet.Table, x *placing.Section) layouts.Limits {
 	places := s.placedReplicas()
 	return layouts.Limits{

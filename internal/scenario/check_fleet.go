@@ -129,10 +129,13 @@ func (c *checker) repeated() {
 		}
 		first[name] = p
 		place := [2]int{p.variant, p.host}
-		if q, again := on[place]; again && c.s.failing {
-			c.judge(hostKey(p), "%q is on %q by line %d already, and failover has one replica of a variant on a host; want another host", c.s.Variants[p.variant].Name, c.s.Hosts[p.host].Name, c.line(hostKey(q)))
+		q, again := on[place]
+		switch {
+		case !again:
+			on[place] = p
+		case c.s.failing && !c.s.Places():
+			c.judge(hostKey(p), "%q is on %q by line %d already, and failover has one replica of a variant on a host; want another host, or serving.placement, which decides on the further ones", c.s.Variants[p.variant].Name, c.s.Hosts[p.host].Name, c.line(hostKey(q)))
 		}
-		on[place] = p
 	}
 }
 

@@ -330,6 +330,6 @@ func (s *Scenario) FailoverOptions() failover.Options {
 	return failover.Options{
 		Policy: failover.Policy(f.Policy), Alpha: f.Alpha, Headroom: float64(f.Headroom) / 100,
 		Heartbeat: f.Heartbeat, Misses: f.Misses, Confirm: f.Confirm, Sweep: f.Sweep, SiteIndependent: f.SiteIndependent,
-		Backups: f.Backups, Loaders: f.Loaders, ReturnAfter: f.ReturnAfter,
+		Backups: f.Backups, Loaders: f.Loaders, ReturnAfter: f.ReturnAfter, Beside: s.Places(),
 	}
 }

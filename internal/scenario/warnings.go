@@ -47,6 +47,7 @@ func InspectText(name string, data []byte, judges ...Judge) (*Scenario, Faults, 
 	w.qualities()
 	w.deadlines()
 	w.placing()
+	w.unchanging()
 	w.gaps()
 	w.starting()
 	w.unused()

@@ -84,6 +84,7 @@ func TestWarnings(t *testing.T) {
 		"a timeout in ms":                 {serving("{timeouts: {idle: 2ms}}"), "serving.timeouts.idle", "seconds"},
 		"a timeout of days":               {serving("{timeouts: {total: 600h}}"), "serving.timeouts.total", "days"},
 		"a budget as a fraction":          {serving("{retries: {budget_percent: 0.2}}"), "serving.retries.budget_percent", "in percent"},
+		"nothing to place":                {serving("{placement: {rule: worth}}"), "serving.placement.rule", "each host has one layout"},
 		"a body of bytes":                 {serving("{max_body: 8}"), "serving.max_body", "8MiB"},
 		"one request at a time":           {[]string{"memory: 80%", "memory: 5240MB", "mean: 32, max: 200}", "mean: 100, max: 200}"}, "replicas[1].memory", "has room for 1 of"},
 	} {

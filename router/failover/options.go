@@ -65,6 +65,8 @@ type Options struct {
 	// ReturnAfter is how long a host that has returned must be well before anything is
 	// placed there or moves back. The default is 2 s.
 	ReturnAfter time.Duration
+	// Beside has replicas be left as they are, unless an order has loaded them: another controller decides on the rest.
+	Beside bool
 	// Term is the number of this run of the controller. Epochs of actions are Term<<32 and a
 	// number that grows, so they never run back from one run to the next.
 	Term uint64

@@ -42,8 +42,8 @@ func (x *Replicas) Act(o Order) error {
 	x.changed = true
 	switch {
 	case o.Verb == control.Unload:
-		if x.release(r, o.Assignment); len(x.held[r]) > 0 || x.claims.OnlySleeps(r) && x.othersHeld(r) || !x.hosts.Driven(r) {
-			// Others need it, or nothing unloads it.
+		if x.release(r, o.Assignment); len(x.held[r]) > 0 || x.claims.OnlySleeps(r) && x.othersHeld(r) || !x.hosts.Driven(r) || x.options.Beside && !x.own[r] {
+			// Others need it, or decide on it, or nothing unloads it.
 			x.end(o, nil)
 			return nil
 		}
@@ -116,6 +116,9 @@ func (x *Replicas) settle(o *order, err error) {
 	} else {
 		x.release(o.replica, o.Assignment)
 	}
+	if err == nil {
+		x.own[o.replica] = o.Verb == control.Load
+	}
 	x.end(o.Order, err)
 	o.number = 0
 }
@@ -183,7 +186,7 @@ func (x *Replicas) shareAll(replica int) {
 func (x *Replicas) reconcileOrders() (news bool) {
 	x.propose()
 	for r := range x.held {
-		if !x.claims.OnlySleeps(r) || len(x.held[r]) > 0 || x.ordered(r) || !x.idle(r) {
+		if x.options.Beside || !x.claims.OnlySleeps(r) || len(x.held[r]) > 0 || x.ordered(r) || !x.idle(r) {
 			continue
 		}
 		x.shareAll(r)

@@ -39,6 +39,7 @@ type Replicas struct {
 	kept    []int           // what is held
 	lost    []bool          // by host: its replicas are out
 	refused []time.Duration // by host, when a connection was refused last
+	own     []bool          // by replica: it was loaded last by an order
 	woken   bool
 	changed bool // something has happened that a state saved before does not have
 	waits   bool // orders wait until they are saved
@@ -60,7 +61,7 @@ func NewReplicas(p *Problem, o Options, t *fleet.Table, h Hosts) (*Replicas, err
 	if !slices.EqualFunc(p.Hosts, t.Hosts, func(a, b fleet.Host) bool { return a.Name == b.Name }) {
 		return nil, errors.New("failover: the hosts are not those of the fleet")
 	}
-	x := &Replicas{table: t, hosts: h, held: make([][]Assignment, len(t.Replicas)), lost: make([]bool, len(t.Hosts)), refused: make([]time.Duration, len(t.Hosts))}
+	x := &Replicas{table: t, hosts: h, held: make([][]Assignment, len(t.Replicas)), own: make([]bool, len(t.Replicas)), lost: make([]bool, len(t.Hosts)), refused: make([]time.Duration, len(t.Hosts))}
 	report := o.Report
 	o.Report = func(s Step) { x.follow(s, report) }
 	o.Ask = h.Ask

@@ -98,18 +98,25 @@ type end struct {
 
 // met reports whether the want has what it is for.
 func (c *Controller) met(o *open) bool {
-	is := func(i int) bool { return c.replicas[i].phase == settled && c.ledger.Placed(i) == o.State }
 	if o.State == fleet.Up {
-		return slices.ContainsFunc(c.at(o), is)
+		return slices.ContainsFunc(c.at(o), func(i int) bool { return c.leaves(o, i) })
 	}
-	return !slices.ContainsFunc(c.at(o), func(i int) bool { return !is(i) })
+	return !slices.ContainsFunc(c.at(o), func(i int) bool { return !c.leaves(o, i) })
+}
+
+// leaves reports whether the want leaves the replica as it is. What is cold is not loaded to sleep if the other
+// replica of its location is loaded, or sleeps.
+func (c *Controller) leaves(o *open, i int) bool {
+	placed := c.ledger.Placed(i)
+	return c.replicas[i].phase == settled && (placed == o.State || placed == fleet.Cold && o.State == fleet.Warm &&
+		slices.ContainsFunc(c.at(o), func(j int) bool { return c.ledger.Placed(j) != fleet.Cold }))
 }
 
 // subject is the replica on which the want acts next.
 func (c *Controller) subject(o *open) int {
 	list := c.at(o)
 	for _, i := range list {
-		if r := &c.replicas[i]; r.phase != settled || o.State != fleet.Up && c.ledger.Placed(i) != o.State {
+		if c.replicas[i].phase != settled || o.State != fleet.Up && c.ledger.Placed(i) != fleet.Cold && !c.leaves(o, i) {
 			return i
 		}
 	}

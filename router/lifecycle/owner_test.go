@@ -146,6 +146,22 @@ func TestHolds(t *testing.T) {
 	w.propose(w.balancing, up(large0))
 }
 
+// A location sleeps once the replica that was up does: the other one, which has no version yet, is not loaded for it.
+func TestALocationSleeps(t *testing.T) {
+	w := newOwner(t, fleet.Up, fleet.Cold)
+	w.versions.TakeTurns(tiny0, small0)
+	w.propose(w.balancing, lifecycle.Want{Replica: tiny0, State: fleet.Warm})
+	w.wake(0)
+	w.acted(1, control.Sleep, tiny0)
+	w.answer(control.Slept, nil)
+	w.wake(0)
+	w.reported(lifecycle.Balancing, fmt.Sprintf("slept %d of 1", tiny0))
+	w.is(small0, fleet.Cold, "")
+	w.propose(w.balancing, up(tiny0))
+	w.wake(0)
+	w.acted(2, control.Wake, tiny0)
+}
+
 // Two replicas that take turns are one location: a load is of the one in turn, either meets a want, and an unload
 // is of both. While the version is changed there, others wait.
 func TestTurns(t *testing.T) {
@@ -207,7 +223,7 @@ func TestRandomWants(t *testing.T) {
 			k := claims[r.rng.IntN(3)]
 			switch r.rng.IntN(6) {
 			case 0, 1:
-				wants := []lifecycle.Want{{Replica: r.rng.IntN(5), State: []fleet.State{fleet.Up, fleet.Cold}[r.rng.IntN(2)]}}
+				wants := []lifecycle.Want{{Replica: r.rng.IntN(5), State: []fleet.State{fleet.Up, fleet.Warm, fleet.Cold}[r.rng.IntN(3)]}}
 				if id, err := k.Propose(wants...); err == nil {
 					left[id] += len(wants)
 				}

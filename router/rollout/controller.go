@@ -52,9 +52,10 @@ type Counts struct {
 // location is what is known of one. Its next replica is the one that gets the new version, which is
 // the active one where the new version replaces the old.
 type location struct {
-	active   int       // index of the replica that answers
-	versions [2]string // by replica, that it has or had last; empty of one that had none
-	base     [2]Count  // by replica, before the version that it has
+	active   int           // index of the replica that answers
+	versions [2]string     // by replica, that it has or had last; empty of one that had none
+	base     [2]Count      // by replica, before the version that it has
+	discards time.Duration // when an old version that sleeps is unloaded next
 	change
 }
 

@@ -96,6 +96,17 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
+// What sleeps does not answer, and is no reason to wait. It is unloaded, so that what it starts with next is new.
+func TestASleepingVersionIsDiscarded(t *testing.T) {
+	w := newSimulation(t, 1, 3, 60, 40, quick())
+	w.state[4] = fleet.Warm // of the third location
+	w.roll(0, "2")
+	w.until(time.Minute, w.settled(0))
+	if s := w.control.Status(0, w.now); w.state[4] != fleet.Cold || s.Counts.Changes != 3 || w.holds[4] != "2" {
+		t.Errorf("%v, version %q next, %+v", w.state[4], w.holds[4], s.Counts)
+	}
+}
+
 // A change begins below the utilisation, and after the bound of staleness whatever it is, or not at
 // all where that is only to be reported.
 func TestUtilisationAndStaleness(t *testing.T) {

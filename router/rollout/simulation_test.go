@@ -54,7 +54,7 @@ func (w *simulation) Act(a control.Action) error {
 			return errors.New("no memory")
 		}
 		w.state[a.Replica] = fleet.Loading
-	case a.Verb == control.Unload && s == fleet.Up:
+	case a.Verb == control.Unload && (s == fleet.Up || s == fleet.Warm):
 		w.state[a.Replica] = fleet.Draining
 	default:
 		return fmt.Errorf("cannot %v what is %v", a.Verb, s)

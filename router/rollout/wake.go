@@ -143,9 +143,14 @@ func (c *Controller) begin(i int, now time.Duration) {
 	for j := range m.locations {
 		p := &m.locations[j]
 		due := p.versions[p.active] != m.wanted || c.left(i, j)
-		if due && p.phase == steady && !m.paused && now >= m.known && !c.left(i, j) && c.fleet.State(c.replica(i, j, p.active)) == fleet.Cold {
-			c.renew(i, j, now)
-			continue
+		if due && p.phase == steady && !m.paused && now >= m.known && !c.left(i, j) {
+			switch c.fleet.State(c.replica(i, j, p.active)) {
+			case fleet.Cold:
+				c.renew(i, j, now)
+				continue
+			case fleet.Warm:
+				c.discard(i, j, now)
+			}
 		}
 		behind = behind || due || p.phase != steady
 		if p.phase == steady && due {
@@ -238,15 +243,31 @@ func (c *Controller) renew(i, j int, now time.Duration) {
 	m.counts.Changes++
 }
 
+// discard unloads the version that sleeps at a location, so that it is not the one that wakes.
+func (c *Controller) discard(i, j int, now time.Duration) {
+	if p := &c.models[i].locations[j]; now >= p.discards {
+		p.discards = now + c.options.RetryAfter
+		if err := c.fleet.Act(control.Action{Verb: control.Unload, Replica: c.replica(i, j, p.active)}); err != nil {
+			c.models[i].reason = err.Error()
+		}
+	}
+}
+
 // least returns at how many of the model's locations something has to answer.
 func (c *Controller) least(i int) int {
 	loaded := 0
 	for j := range c.models[i].locations {
-		if p := &c.models[i].locations[j]; p.phase != steady || c.fleet.State(c.replica(i, j, p.active)) != fleet.Cold {
+		if p := &c.models[i].locations[j]; p.phase != steady || !c.rests(i, j) {
 			loaded++
 		}
 	}
 	return c.models[i].Least(loaded)
+}
+
+// rests reports whether the location is cold or asleep, so that nothing answers there.
+func (c *Controller) rests(i, j int) bool {
+	s := c.fleet.State(c.replica(i, j, c.models[i].locations[j].active))
+	return s == fleet.Cold || s == fleet.Warm
 }
 
 // hold has a replica's next load be of the version, and its answers counted from now on.

@@ -80,14 +80,14 @@ func (c *Controller) uncovered(h int, to []int) int {
 	for t := range c.table.Tasks {
 		answered, stays := false, false
 		for r := range c.table.Replicas {
-			i := &c.table.Replicas[r]
+			i, first := &c.table.Replicas[r], c.claims.First(r)
 			if !c.table.Answers(t, i.Variant) || c.ledger.State(r) != fleet.Up {
 				continue
 			}
 			answered = true
 			x := &c.hosts[i.Host]
-			stays = stays || !c.decided(r) || i.Host == h && (slices.Contains(to, r) || c.handsOver(h, r, to)) ||
-				i.Host != h && (!x.moving || slices.Contains(x.layouts[x.target].Up, r))
+			stays = stays || !c.decided(first) || i.Host == h && (slices.Contains(to, first) || c.handsOver(h, first, to)) ||
+				i.Host != h && (!x.moving || slices.Contains(x.layouts[x.target].Up, first))
 		}
 		if answered && !stays {
 			return t
@@ -117,12 +117,17 @@ func (c *Controller) handsOver(h, r int, to []int) bool {
 // replicas are put to sleep to make room for the rest.
 func (c *Controller) advance(h int, now time.Duration) {
 	x := &c.hosts[h]
-	if !x.moving || len(x.wants) > 0 || now < x.retry {
+	if !x.moving || len(x.wants) > 0 || now < x.retry || c.waits(h) {
 		return
 	}
 	target, up := x.layouts[x.target].Up, c.up(h)
 	starts := slices.DeleteFunc(slices.Clone(target), func(r int) bool { return slices.Contains(up, r) })
 	stops := slices.DeleteFunc(slices.Clone(up), func(r int) bool { return slices.Contains(target, r) })
+	if slices.ContainsFunc(stops, c.claims.Taken) {
+		x.moving = x.former >= 0
+		x.target, x.former, x.reason = x.former, -1, "it went back: a higher rank holds what was to be put to sleep"
+		return
+	}
 	for _, r := range starts {
 		if c.claims.Fits(r) {
 			c.want(h, []int{r}, nil, now)
@@ -139,6 +144,19 @@ func (c *Controller) advance(h int, now time.Duration) {
 			x.setbacks, x.why = 0, ""
 		}
 	}
+}
+
+// waits reports whether the next step of a host's change waits: the host is lost, or something else acts on a replica,
+// such as a change of version.
+func (c *Controller) waits(h int) bool {
+	return c.lost(h) || slices.ContainsFunc(c.table.ReplicasOn(h), func(r int) bool {
+		return c.decided(r) && (c.claims.Rolling(r) || !c.claims.Up(r) && !c.claims.Idle(r))
+	})
+}
+
+// lost reports whether no replica of the host can be reached.
+func (c *Controller) lost(h int) bool {
+	return !slices.ContainsFunc(c.table.ReplicasOn(h), func(r int) bool { return c.ledger.State(r) != fleet.Down })
 }
 
 // exchange stops replicas and starts others in their memory: first those whose variant is not in the layout, or up
@@ -214,7 +232,12 @@ func (c *Controller) ended(e control.Event) {
 	case !ours:
 	case e.Kind == control.ActionFailed || e.Kind == control.Evicted:
 		c.engines.Ordered(c.action(e.Replica, state), errors.New(e.Reason))
-		c.fails(h, e.Reason, e.At)
+		switch {
+		case e.Kind == control.Evicted: // for a higher rank, which may be done soon
+			x.retry, x.why = e.At+Period, e.Reason
+		case !c.lost(h): // else the change goes on once the host is back
+			c.fails(h, e.Reason, e.At)
+		}
 	case state == fleet.Up:
 		c.resting[e.Replica] = Resting{}
 	default:
