@@ -17,7 +17,7 @@ func TestServeEngines(t *testing.T) {
 	if status != http.StatusOK || header.Get("X-Gearshift-Variant") == "" {
 		t.Fatalf("%d %v: %s", status, header, body)
 	}
-	for _, want := range []string{"small, large", "guess: even steps", "guess: 1.3 times", "as the engines report"} {
+	for _, want := range []string{"small, large", "guess: even steps", "guess: 1.2 times", "as the engines report"} {
 		if !strings.Contains(s.log.String(), want) {
 			t.Errorf("does not print %q:\n%s", want, s.log)
 		}

@@ -236,3 +236,31 @@ func (f *fleetOf) contestant(t testing.TB, x *session, rule string) evaluation.C
 	c.Table, c.Declared, c.Forecaster = x.table, now, profile.NewForecaster(now)
 	return evaluation.Contestant{Name: "learned", Decider: f.rule(t, x, rule, now), Fleet: c}
 }
+
+// calibrated plays a rule with the true times, lengths and deadlines, and one task, of the mean quality of all.
+func (f *fleetOf) calibrated(t testing.TB, rule string) evaluation.Contestant {
+	t.Helper()
+	c, err := f.truth.Simulation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Table = f.table(t)
+	for v := range c.Table.Variants {
+		var sum float64
+		for _, task := range f.truth.Table().Tasks {
+			sum += task.Quality[v]
+		}
+		for i := range c.Table.Tasks {
+			c.Table.Tasks[i].Quality[v] = sum / float64(len(c.Table.Tasks))
+		}
+	}
+	maker, err := f.truth.Maker(c.Table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := maker.Parse(rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return evaluation.Contestant{Name: "calibrated, one task, " + made.Name(), Decider: made, Fleet: c}
+}

@@ -18,10 +18,10 @@ type Value struct {
 }
 
 // patience is the guessed deadline, as a multiple of the slowest size's time per token alone.
-const patience = 1.3
+const patience = 1.2
 
 // Probed returns the scenario of a fleet whose models have each answered a probe, and the values in it that
-// the user has not named. A deadline of 0 is 1.3 times the time per token of the slowest size alone:
+// the user has not named. A deadline of 0 is 1.2 times the time per token of the slowest size alone:
 // too long a deadline costs more than one that is too short, as answers past the true one are worth nothing.
 func (f *Fleet) Probed(name string, deadlineMS float64) (doc []byte, values []Value, err error) {
 	slowest := slices.MaxFunc(f.Variants, func(a, b Variant) int { return int(math.Copysign(1, a.StepMS-b.StepMS)) })
