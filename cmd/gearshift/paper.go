@@ -15,6 +15,7 @@ import (
 	"gearshift/internal/reports/besteffort"
 	"gearshift/internal/reports/faillite"
 	"gearshift/internal/reports/mosel"
+	"gearshift/internal/reports/placement"
 	"gearshift/internal/reports/prompts"
 	"gearshift/internal/reports/tail"
 	"gearshift/internal/training"
@@ -23,7 +24,7 @@ import (
 // paperReports are the reports that there are. The first one is also what the command
 // makes without a name.
 func paperReports() []reports.Report {
-	return []reports.Report{besteffort.Report(), mosel.Report(), faillite.HostLoss(), faillite.Report(), tail.Report(), arise.Report(), prompts.Report()}
+	return []reports.Report{besteffort.Report(), mosel.Report(), faillite.HostLoss(), faillite.Report(), tail.Report(), placement.Report(), arise.Report(), prompts.Report()}
 }
 
 func newPaperCommand() *cobra.Command {

@@ -138,6 +138,8 @@ func TestPaperRefusesFlagsWithoutMeaning(t *testing.T) {
 	fail(t, []string{"paper", "--out", out, "--only", "frontier", "--longer", "2"}, "--longer")
 	fail(t, []string{"paper", "--out", out, "--store", "x.db"}, "--store", "without --trained")
 	fail(t, []string{"paper", "arise", "--out", out, "--only", "weather"}, "the sections are settings, clients, kept, ours, losses, frames, difficulty, testbed, analysis, rates, detection")
+	fail(t, []string{"paper", "placement", "--out", out, "--only", "weather"}, "the sections are sweep, bursts, day, others, faults")
+	fail(t, []string{"paper", "placement", "--out", out}, "--scenario titan-rtx-opt", "want serving.placement in it")
 	fail(t, []string{"paper", "prompts", "--out", out, "--only", "weather"}, "the sections are gain, labels, elsewhere, load, strange, learned")
 	fail(t, []string{"paper", "prompts", "--out", out, "--data", write(t, "x.jsonl", "{}")}, "x.jsonl:1")
 	fail(t, []string{"paper", "arise", "--out", out, "--length", "5s"}, "--length: 5s must be 20s or more")
