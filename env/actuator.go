@@ -141,6 +141,7 @@ func (s *Simulator) stop(replica int) {
 	s.laws[p.host].Break(p.engine, s.now, func(id uint64) { s.breakAt(id, s.now) })
 	s.order.fix(p.host)
 	s.marginal.revise(s, p.host)
+	s.difference.lose(p.host)
 }
 
 // proceed goes on with the action under way on a replica, whose time is over. A load may take

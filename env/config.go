@@ -104,8 +104,9 @@ type Config struct {
 	Beside func(*Beside) (Scheduled, error)
 	// Limit truncates an episode after so many decisions. Zero is no limit.
 	Limit int
-	// Marginal fills in [Outcome.Marginal].
-	Marginal bool
+	// Marginal fills in [Outcome.Marginal], as if no other request came, and Difference does with
+	// those that come.
+	Marginal, Difference bool
 	// Check verifies the simulator's invariants after every event.
 	Check bool
 }
@@ -140,7 +141,7 @@ func (c *Config) validate() error {
 	if c.Laws == nil {
 		found.If(len(c.Profiles) != n || len(c.KVTokens) != n, "%d profiles and %d KV sizes for %d replicas", len(c.Profiles), len(c.KVTokens), n)
 	} else {
-		found.If(len(c.Profiles) > 0 || c.Slowdowns != nil || c.Declared != nil || c.Marginal || c.Routers.Number > 1,
+		found.If(len(c.Profiles) > 0 || c.Slowdowns != nil || c.Declared != nil || c.Marginal || c.Difference || c.Routers.Number > 1,
 			"laws of hosts with profiles, slowdowns, marginal rewards or several routers, which are for engines alone")
 		found.If(c.Open != nil && c.Work == nil, "laws of hosts without the work of requests")
 	}
@@ -150,8 +151,9 @@ func (c *Config) validate() error {
 		err := s.Validate()
 		found.If(err != nil && s != (engine.Slowdown{}), "host %d: %w", i, err)
 	}
-	found.If(c.Jobs != nil && (c.Marginal || c.Routers.Number > 1), "jobs with marginal rewards or several routers, which follow requests that are routed alone")
-	found.If(c.Beside != nil && (c.Laws != nil || c.Marginal || c.Routers.Number > 1), "streams under other laws than engines', with marginal rewards or with several routers")
+	found.If(c.Marginal && c.Difference, "marginal rewards and difference rewards, of which a request earns one")
+	found.If(c.Jobs != nil && (c.Marginal || c.Difference || c.Routers.Number > 1), "jobs with marginal rewards or several routers, which follow requests that are routed alone")
+	found.If(c.Beside != nil && (c.Laws != nil || c.Marginal || c.Difference || c.Routers.Number > 1), "streams under other laws than engines', with marginal rewards or with several routers")
 	c.checkControl(&found)
 	c.Prompts.validate(c.Table, &found)
 	found.If(c.Limit < 0, "a limit of %d decisions", c.Limit)

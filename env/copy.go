@@ -75,7 +75,7 @@ func (s *Simulator) copyFrom(o *Simulator, ledgerOf func(decision int) *fleet.Le
 		s.jobs[i].lease = s.jobs[i].lease.On(ledgerOf(s.jobs[i].outcome.Decision))
 	}
 	s.free = append(into.free[:0], o.free...)
-	s.drift, s.marginal, s.routers, s.controllers = nil, nil, nil, nil
+	s.drift, s.marginal, s.difference, s.routers, s.controllers = nil, nil, nil, nil, nil
 	s.engineStates = append(into.engineStates[:0], o.engineStates...)
 	s.down, s.gone = append(into.down[:0], o.down...), append(into.gone[:0], o.gone...)
 	s.ledgers = into.ledgers[:0]

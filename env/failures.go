@@ -104,6 +104,7 @@ func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 	s.turnAll(l.Host)
 	s.order.fix(l.Host)
 	s.marginal.lose(l.Host)
+	s.difference.lose(l.Host)
 	if err == nil && s.check {
 		err = s.checkHost(l.Host)
 	}

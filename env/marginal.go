@@ -1,6 +1,7 @@
 package env
 
 import (
+	"slices"
 	"time"
 
 	"gearshift/env/engine"
@@ -77,4 +78,114 @@ func (x *marginalReward) revise(s *Simulator, host int) {
 	if x != nil {
 		x.worth[host] = x.of(s, host)
 	}
+}
+
+// differenceReward keeps, for each request on an engine, its host as it would be without that
+// request. The same later requests come there, until the request ends. By how much less the
+// requests on the host earn without it, those that come later included, is its reward. That
+// others would be routed elsewhere without it is left out. All methods do nothing on a nil
+// differenceReward.
+type differenceReward struct {
+	hosts  [][]*without
+	free   []*without // their memory
+	earned []float64  // by host, by the requests that have ended
+	rest   marginalReward
+	events []engine.Event
+}
+
+// without is a host as it would be without a request.
+type without struct {
+	host   engine.Host
+	id     uint64        // of the request's sequence
+	began  time.Duration // when the request came
+	before float64       // what the host's requests had earned by then
+	earned float64       // since then, without it
+	first  []firstToken  // that have come since then, without it
+}
+
+type firstToken struct {
+	id uint64
+	at time.Duration
+}
+
+// newDifferenceReward returns nil unless the configuration asks for differences: each request in
+// flight costs a simulation of its host.
+func newDifferenceReward(c *Config) *differenceReward {
+	if !c.Difference {
+		return nil
+	}
+	return &differenceReward{hosts: make([][]*without, len(c.Table.Hosts)), earned: make([]float64, len(c.Table.Hosts))}
+}
+
+// begin puts a sequence, which the simulated host gets next, on the hosts without earlier ones.
+func (x *differenceReward) begin(s *Simulator, at location, q engine.Sequence) {
+	if x == nil {
+		return
+	}
+	for _, w := range x.hosts[at.host] {
+		x.run(s, w, s.now)
+		w.host.Submit(at.engine, q, s.now)
+	}
+	w := new(without)
+	if n := len(x.free); n > 0 {
+		w, x.free = x.free[n-1], x.free[:n-1]
+	}
+	w.host.CopyFrom(s.hosts[at.host])
+	w.id, w.began, w.before, w.earned, w.first = q.ID, s.now, x.earned[at.host], 0, w.first[:0]
+	x.hosts[at.host] = append(x.hosts[at.host], w)
+}
+
+// end fills in the reward of the request of a sequence that has ended on the host. Where the host
+// was lost or revised in between, that is its own utility.
+func (x *differenceReward) end(s *Simulator, host int, id uint64, o *Outcome) {
+	if x == nil {
+		return
+	}
+	o.Marginal = o.Utility
+	x.earned[host] += o.Utility
+	i := slices.IndexFunc(x.hosts[host], func(w *without) bool { return w.id == id })
+	if i < 0 {
+		return
+	}
+	w := x.hosts[host][i]
+	x.run(s, w, o.Finished)
+	x.run(s, w, idle) // none comes any more, on either
+	o.Marginal = x.earned[host] + x.rest.of(s, host) - w.before - w.earned
+	x.hosts[host] = slices.Delete(x.hosts[host], i, i+1)
+	x.free = append(x.free, w)
+}
+
+// lose forgets what a host would be: it is lost, or its requests have broken.
+func (x *differenceReward) lose(host int) {
+	if x != nil {
+		x.free, x.hosts[host] = append(x.free, x.hosts[host]...), x.hosts[host][:0]
+	}
+}
+
+// run processes the events of a host without a request up to and including time until.
+func (x *differenceReward) run(s *Simulator, w *without, until time.Duration) {
+	for at, ok := w.host.Next(); ok && at <= until; at, ok = w.host.Next() {
+		x.events = w.host.Step(x.events[:0])
+		for _, e := range x.events {
+			switch e.Kind {
+			case engine.FirstToken:
+				w.first = append(w.first, firstToken{e.ID, e.At})
+			case engine.Finished:
+				w.earned += w.utility(s, e)
+			}
+		}
+	}
+}
+
+// utility returns what the request of a sequence earns that has ended without the other.
+func (w *without) utility(s *Simulator, e engine.Event) float64 {
+	o := s.jobs[e.ID].outcome
+	o.Finished = e.At
+	if i := slices.IndexFunc(w.first, func(f firstToken) bool { return f.id == e.ID }); i >= 0 {
+		o.FirstToken, w.first[i] = w.first[i].at, w.first[len(w.first)-1]
+		w.first = w.first[:len(w.first)-1]
+	} else if o.FirstToken == 0 || o.FirstToken > w.began { // under a law without tokens
+		o.FirstToken = e.At
+	}
+	return s.utility(&o)
 }

@@ -24,7 +24,8 @@ type Outcome struct {
 	Utility      float64
 	// Marginal is by how much the request changed what all requests on its host would earn
 	// if no other came: its own utility, less what it took from the others. It is zero
-	// unless [Config.Marginal] is set.
+	// unless [Config.Marginal] is set. With [Config.Difference] those that came until its
+	// end count too.
 	Marginal float64
 	Met      bool // its deadlines held
 	// Failed is whether its replica was lost or stopped before the end. FirstToken, where
@@ -78,6 +79,7 @@ type Simulator struct {
 
 	drift            *driftFeed                                                     // may be nil
 	marginal         *marginalReward                                                // may be nil
+	difference       *differenceReward                                              // may be nil
 	routers          *routerReplicas                                                // may be nil
 	work             func(r fleet.Request, outputTokens, replica int) time.Duration // under other laws than engines'
 	follower         Follower                                                       // of requests that no ledger counts, or beside those that are routed; may be nil
@@ -129,7 +131,7 @@ func NewSimulator(c *Config) (*Simulator, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	s := &Simulator{table: c.Table, locations: make([]location, len(c.Table.Replicas)), check: c.Check, prompts: c.Prompts, marginal: newMarginalReward(c), losses: byStart(c.Losses), loadWork: c.LoadWork, period: c.Period}
+	s := &Simulator{table: c.Table, locations: make([]location, len(c.Table.Replicas)), check: c.Check, prompts: c.Prompts, marginal: newMarginalReward(c), difference: newDifferenceReward(c), losses: byStart(c.Losses), loadWork: c.LoadWork, period: c.Period}
 	for h := range c.Table.Hosts {
 		for i, r := range c.Table.ReplicasOn(h) {
 			s.locations[r] = location{h, i}
@@ -229,7 +231,7 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 		return fmt.Errorf("request of %d prompt and %d output tokens can never fit the KV cache of replica %s",
 			q.PromptTokens, q.OutputTokens, s.table.Replicas[replica].Name)
 	}
-	if n := len(s.free); n > 0 {
+	if n := len(s.free); n > 0 && s.difference == nil { // of which a sequence may end later
 		q.ID, s.free = s.free[n-1], s.free[:n-1]
 	} else {
 		q.ID = uint64(len(s.jobs))
@@ -252,6 +254,7 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 		return nil
 	}
 	s.drift.place(q.ID, &s.jobs[q.ID].outcome, now)
+	s.difference.begin(s, p, q)
 	s.laws[p.host].Submit(p.engine, q, now)
 	s.marginal.begin(s, p.host, &s.jobs[q.ID].outcome)
 	s.order.fix(p.host)
@@ -312,7 +315,7 @@ func (s *Simulator) hostOf(o *Outcome) int {
 func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, error) {
 	host, last := s.laws[h], s.now
 	observed := s.source != nil || s.shared || s.hosts != nil && s.hosts[h].Observe != nil
-	alone := s.hosts != nil && !observed && !s.check && s.drift == nil && s.marginal == nil // nobody looks at it between its events
+	alone := s.hosts != nil && !observed && !s.check && s.drift == nil && s.marginal == nil && s.difference == nil // nobody looks at it between its events
 	for at, ok := host.Next(); ok && at <= until; at, ok = host.Next() {
 		if s.check && at < last {
 			return dst, fmt.Errorf("time runs back from %v to %v", last, at)
@@ -381,6 +384,7 @@ func (s *Simulator) end(e engine.Event) (Outcome, error) {
 	j.lease.Settle(task.Shortfall(s.routed(o)))
 	o.Met = o.Deadlines(task).Met(o.Took())
 	s.marginal.end(s.locations[o.Replica].host, o.Utility)
+	s.difference.end(s, s.locations[o.Replica].host, e.ID, o)
 	return *o, nil
 }
 

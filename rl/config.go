@@ -62,6 +62,10 @@ type Config struct {
 	// changes what all requests earn, instead of that request's own utility. So the harm to
 	// the requests before it counts too. The sum over all decisions is the same.
 	MarginalRewards bool `yaml:"marginal_rewards,omitempty" json:"marginal_rewards,omitempty"`
+	// DifferenceRewards makes the environment reward a decision by how much less all requests
+	// would earn without its request, those that came until its end included, less the most
+	// that it could earn itself. That is all that a decision is worth: nothing is bootstrapped.
+	DifferenceRewards bool `yaml:"difference_rewards,omitempty" json:"difference_rewards,omitempty"`
 	// WeightAverage is the decay, per gradient step, of the exponential average
 	// of the online weights that is validated and returned. 0: the weights
 	// themselves are.
@@ -202,6 +206,9 @@ func (c *Config) Validate() error {
 // validateReturns checks what the values that are learnt depend on.
 func (c *Config) validateReturns(f *faults) {
 	c.Discount.validate(f)
+	if c.DifferenceRewards && (c.MarginalRewards || c.NStep > 1) {
+		f.add("difference_rewards", "are all that a decision is worth; want no marginal_rewards and no n_step")
+	}
 	f.atLeast("n_step", c.NStep, 0)
 	if c.NStepTime != 0 {
 		f.positive("n_step_s", c.NStepTime)

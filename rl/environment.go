@@ -17,10 +17,15 @@ type environment struct {
 	answer      Step      // to the latest one
 }
 
-// take holds the transition that an action begins; step is to follow.
-func (w *environment) take(action int32) {
-	w.joiner.begin(w.observation, action)
+// take holds the transition that an action begins; the environment's step is to follow.
+func (t *trainer) take(w *environment, action int32) {
 	w.episode.Actions = append(w.episode.Actions, action)
+	if t.run.Rows.Taken {
+		t.run.Rows.Row(t.row, w.observation, int(action))
+		w.joiner.begin(t.row, 0) // the one action of a row
+		return
+	}
+	w.joiner.begin(w.observation, action)
 }
 
 // step carries out the action taken.
@@ -60,10 +65,14 @@ func (t *trainer) store(w *environment, replay *Replay) error {
 	}
 	s := &w.answer
 	discount := t.run.Config.Discount.Factor(s.Elapsed)
-	if s.Terminated {
+	if s.Terminated || t.run.Config.DifferenceRewards {
 		discount = 0
 	}
-	w.joiner.end(s.Observation, float32(discount), w.over())
+	next := s.Observation
+	if t.run.Rows.Taken {
+		next = t.row // any, for it counts nothing
+	}
+	w.joiner.end(next, float32(discount), w.over())
 	for _, c := range s.Completed {
 		if err := w.joiner.complete(c, replay); err != nil {
 			return fmt.Errorf("%w: %w", ErrEnvironment, err)

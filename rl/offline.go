@@ -103,7 +103,7 @@ func newOffline(o Offline) (*offline, error) {
 	if err != nil {
 		return nil, err
 	}
-	inputs := o.Rows.dim(o.Learner.Act())
+	inputs := o.Rows.kept(o.Learner.Act())
 	r := &offline{
 		trainer: t, o: o, recorded: o.Config.newReplay(inputs),
 		recording: &environment{env: o.Recording, joiner: newJoiner(inputs, o.Config.NStep, o.Config.leastDiscount())},
@@ -145,7 +145,7 @@ func (r *offline) play(ctx context.Context) error {
 			if a < 0 || a >= actions {
 				return fmt.Errorf("%w: action %d of %d", ErrEnvironment, a, actions)
 			}
-			w.take(int32(a))
+			r.take(w, int32(a))
 			w.step()
 			if err := r.store(w, r.recorded); err != nil {
 				return err
@@ -168,7 +168,7 @@ func (r *offline) explore(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w.take(r.choose(w.observation, r.o.Epsilon))
+		r.take(w, r.choose(w.observation, r.o.Epsilon))
 		w.step()
 		if err := r.store(w, r.replay); err != nil {
 			return err

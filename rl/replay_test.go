@@ -308,7 +308,7 @@ func TestTruncationBootstrapsTerminationDoesNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			w.take(0)
+			tr.take(w, 0)
 			w.step()
 			if err := tr.store(w, tr.replay); err != nil {
 				t.Fatal(err)

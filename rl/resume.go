@@ -102,7 +102,7 @@ func (t *trainer) replayEpisode(w *environment, e Episode) error {
 		if a < 0 || int(a) >= len(t.values) {
 			return fmt.Errorf("action %d of the episode is %d, of %d", i, a, len(t.values))
 		}
-		w.take(a)
+		t.take(w, a)
 		w.step()
 		if err := t.store(w, nil); err != nil {
 			return err

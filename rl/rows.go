@@ -16,7 +16,13 @@ import (
 //
 // The zero value is the usual division, which is none: the observation is the
 // network's input, and each output is an action's value.
-type Rows struct{ Shared, Own, Count int }
+type Rows struct {
+	Shared, Own, Count int
+	// Taken has replay keep, of each observation, only the row that was taken, so that a
+	// transition costs the same with any number of actions. It is for rewards that are all
+	// that a decision is worth ([Config.DifferenceRewards]): what follows is not kept.
+	Taken bool
+}
 
 // Inputs is what the network sees at once.
 func (r Rows) Inputs() int { return r.Shared + r.Own }
@@ -33,6 +39,14 @@ func (r Rows) Row(dst, observation []float32, action int) {
 // Open reports whether the action may be taken.
 func (r Rows) Open(observation []float32, action int) bool {
 	return observation[r.Shared+action*r.Own] != 0
+}
+
+// kept is the length of what replay keeps of an observation.
+func (r Rows) kept(network *nn.MLP) int {
+	if r.Taken {
+		return r.Inputs()
+	}
+	return r.dim(network)
 }
 
 // dim is the length of the network's observations, actions how many it values.
@@ -57,6 +71,8 @@ func (r Rows) check(c *Config, network *nn.MLP) error {
 		return nil
 	case r.Own < 1 || network.Inputs() != r.Inputs() || network.Outputs() != 1:
 		return fmt.Errorf("the network maps %d inputs to %d outputs, rows of %d are to be mapped to 1", network.Inputs(), network.Outputs(), r.Inputs())
+	case r.Taken && !c.DifferenceRewards:
+		return fmt.Errorf("only the rows taken are kept; want difference rewards")
 	case c.AdviceMargin != 0:
 		return fmt.Errorf("observations of rows advise no action; want an advice margin of 0, not %v", c.AdviceMargin)
 	}

@@ -53,7 +53,7 @@ func newTrainer(r Run) (*trainer, error) {
 	if err := r.Rows.check(&r.Config, network); err != nil {
 		return nil, err
 	}
-	inputs := r.Rows.dim(network)
+	inputs := r.Rows.kept(network)
 	t := &trainer{
 		run:         r,
 		reportEvery: r.ReportEvery,
@@ -97,7 +97,7 @@ func (t *trainer) passed(every int) bool { return t.p.Decisions%every < len(t.en
 // decide takes the environment's next decision, ε-greedy on the online network.
 func (t *trainer) decide(w *environment) {
 	t.note(w.observation)
-	w.take(t.choose(w.observation, t.run.Config.Epsilon.At(t.p.Decisions, t.run.Config.Decisions)))
+	t.take(w, t.choose(w.observation, t.run.Config.Epsilon.At(t.p.Decisions, t.run.Config.Decisions)))
 	t.p.Decisions++
 }
 

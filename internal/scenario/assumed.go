@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"regexp"
@@ -8,9 +10,11 @@ import (
 	"strings"
 
 	"gearshift/env/evaluation"
+	"gearshift/rl"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
 	"gearshift/router/policy"
+	"gearshift/router/profile"
 	"gearshift/workloads"
 )
 
@@ -303,4 +307,73 @@ func shortfallIn(window int) observation.Feature {
 		}
 	}
 	return f
+}
+
+// Preset returns the training preset of the name.
+func (s *Scenario) Preset(name string) (Preset, error) {
+	p, ok := s.Training.Presets[name]
+	if !ok {
+		return p, fmt.Errorf("scenario %s has no preset %q; it has %s", s.Name, name,
+			strings.Join(slices.Sorted(maps.Keys(s.Training.Presets)), ", "))
+	}
+	if s.choosesReplicas(&p) {
+		p = s.byRows(p)
+	}
+	return p, nil
+}
+
+// choosesReplicas reports whether policies of a preset, which says nothing of that, choose replicas and not
+// sizes: where the presets are assumed, replicas of a size differ, or no rule advises policies, and nothing
+// but utility counts.
+func (s *Scenario) choosesReplicas(p *Preset) bool {
+	_, asks, _ := s.rule()
+	usual := s.assumed.presets && p.general() && len(p.Candidate) == 0 && s.Training.Objective == evaluation.MeanUtility
+	_, streams := s.Streams()
+	alone := !asks && !s.Serving.Server.Affinity.On() && !s.plans && !s.failing && !streams
+	return usual && alone && (s.unequal() || !s.advised())
+}
+
+// unequal reports whether hosts differ in their replicas, or in the speed of these.
+func (s *Scenario) unequal() bool {
+	on := make([]map[int]*profile.Profile, len(s.Hosts)) // by host and variant
+	profiles := s.Profiles()
+	for i, p := range s.placedReplicas() {
+		if on[p.host] == nil {
+			on[p.host] = map[int]*profile.Profile{}
+		}
+		on[p.host][p.variant] = profiles[i]
+	}
+	return slices.ContainsFunc(on, func(h map[int]*profile.Profile) bool { return !maps.Equal(h, on[0]) })
+}
+
+// byRows returns the preset for policies that value the replicas one by one, from what is expected of the
+// request there. A decision's reward has all that it is worth. One network learns from as many decisions as
+// all would, since each takes a forward pass for every replica when it decides.
+func (s *Scenario) byRows(p Preset) Preset {
+	if n := p.Members; n > 1 {
+		p.Members, p.Environments = 1, 4 // a step of which takes longer than one of the network
+		p.Decisions, p.ValidateEvery, p.CheckpointEvery = n*p.Decisions, n*p.ValidateEvery, n*p.CheckpointEvery
+	}
+	p.AdviceMargin, p.Dueling, p.CentreRewards, p.DifferenceRewards = 0, false, false, true
+	p.Epsilon = rl.Epsilon{Start: 0.1, End: 0.02, Share: 0.5} // expectations are a good beginning
+	p.Replay = min(p.Replay, 200_000)
+	p.Observation = []observation.Feature{{Kind: observation.TaskOneHot}}
+	rate := s.FleetRate()
+	for _, f := range s.assumedObservation(rate) {
+		switch f.Kind {
+		case observation.InFlight, observation.KVUse, observation.Pace, observation.Harm:
+			p.Observation = append(p.Observation, f)
+		}
+	}
+	n := 1 + len(fleet.RateHorizons)
+	perHost := Round(max(rate/2.5, 0.01)/float64(len(s.Hosts)), 2)
+	p.Observation = append(p.Observation, observation.Feature{Kind: observation.HostRate, Scale: slices.Repeat([]float64{perHost}, n)},
+		observation.Feature{Kind: observation.LogHostRate, Scale: slices.Repeat([]float64{1}, n)})
+	p.Candidate = []observation.Feature{
+		{Kind: observation.Estimates}, {Kind: observation.VariantOneHot},
+		{Kind: observation.Quality, Scale: []float64{1}}, {Kind: observation.Gain, Scale: []float64{0.5}},
+		{Kind: observation.LogInFlight, Scale: []float64{3}}, {Kind: observation.KVUse, Scale: []float64{1}},
+		{Kind: observation.Harm, Scale: []float64{1}},
+	}
+	return p
 }

@@ -220,3 +220,36 @@ func TestNamesOfFiles(t *testing.T) {
 		}
 	}
 }
+
+// Where the file leaves the presets out, they are for policies that choose replicas where hosts differ, or
+// where no rule advises policies.
+func TestAssumedPresetsChooseReplicas(t *testing.T) {
+	const larger = "replicas:\n  - {variant: large, hosts: [gpu1], memory: 80%}\n"
+	hosts := []string{"  - {name: gpu0, memory: 8GiB}\n", "  - {name: gpu0, memory: 8GiB}\n  - {name: gpu1, memory: 8GiB}\n", "replicas:\n", larger}
+	unequal := strings.NewReplacer(hosts...).Replace(least(t))
+	for what, c := range map[string]struct {
+		text   string
+		places bool
+	}{
+		"hosts differ":                {unequal, true},
+		"all hosts alike":             {least(t), false},
+		"no advice":                   {least(t, "training: {observation: [{kind: task-one-hot}]}\n"), true},
+		"near the peak":               {unequal + "training: {objective: near-peak}\n", false},
+		"engines are asked":           {unequal + "serving: {balancer: prequal}\n", false},
+		"presets of another scenario": {unequal + "training: {presets_from: titan-rtx-opt}\n", false},
+	} {
+		s := parse(t, c.text)
+		for _, name := range []string{"quick", "default"} {
+			p, err := s.Preset(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Validate(); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			if got := s.Trained(p).Spec().Places(); got != c.places || p.DifferenceRewards != c.places {
+				t.Errorf("%s: preset %s chooses replicas: %v, want %v", what, name, got, c.places)
+			}
+		}
+	}
+}

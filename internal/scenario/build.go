@@ -2,9 +2,7 @@ package scenario
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
@@ -293,16 +291,6 @@ func (s *Scenario) Measures() bool {
 		features = slices.Concat(features, p.Observation, p.Candidate)
 	}
 	return !s.alone && slices.ContainsFunc(features, func(f observation.Feature) bool { return f.Kind == observation.HostBusy })
-}
-
-// Preset returns the training preset of the name.
-func (s *Scenario) Preset(name string) (Preset, error) {
-	p, ok := s.Training.Presets[name]
-	if !ok {
-		return p, fmt.Errorf("scenario %s has no preset %q; it has %s", s.Name, name,
-			strings.Join(slices.Sorted(maps.Keys(s.Training.Presets)), ", "))
-	}
-	return p, nil
 }
 
 // Trained returns the scenario as the preset trains on it: with its observation and

@@ -116,8 +116,10 @@ func (w *warner) warn(key, format string, args ...any) {
 func (w *warner) rewards() {
 	by := w.s.Training.Objective
 	for name, p := range sorted(w.s.Training.Presets) {
-		if p.MarginalRewards && by != evaluation.MeanUtility {
-			w.warn(child(child("training.presets", name), "marginal_rewards"), "true, and training.objective is %s: marginal rewards are of utility, so that train refuses the preset; want false, or the objective utility", by)
+		for key, on := range map[string]bool{"marginal": p.MarginalRewards, "difference": p.DifferenceRewards} {
+			if on && by != evaluation.MeanUtility {
+				w.warn(child(child("training.presets", name), key+"_rewards"), "true, and training.objective is %s: %s rewards are of utility, so that train refuses the preset; want false, or the objective utility", by, key)
+			}
 		}
 	}
 }

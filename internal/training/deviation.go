@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"gearshift/checkpoints"
@@ -52,7 +53,11 @@ func (r *run) network(ctx context.Context) (*nn.MLP, error) {
 	}
 	r.meta.AdviceMargin, r.meta.Caution = 0, 0
 	if r.config.AdviceMargin == 0 {
-		return nn.Mean(networks...)
+		mean, err := nn.Mean(networks...)
+		if short, loss := r.meta.Spec.PriorInputs(); err == nil && r.config.DifferenceRewards && short >= 0 {
+			return r.mixed(ctx, mean, short, loss)
+		}
+		return mean, err
 	}
 	judge, progress := r.judge.Closer(), r.judge.Progress
 	judge.Progress = nil // of each deviation; they are counted themselves
@@ -121,4 +126,32 @@ func surelyHigher(runs func(context.Context, *nn.MLP, policy.Trust) ([]float64, 
 		best = over.Mean
 		return true, nil
 	}
+}
+
+// mixed returns what validates best of the network and its mixtures with what it began with. Where rewards
+// are noisy compared with the differences between replicas, a part of what is learnt is better than all.
+func (r *run) mixed(ctx context.Context, network *nn.MLP, inputs ...int) (chosen *nn.MLP, err error) {
+	judge, progress := r.judge.Closer(), r.judge.Progress
+	judge.Progress = nil // of each share; they are counted themselves
+	better, shares := higher(judge.Score), []float32{1, 0.5, 0.25, 0}
+	for i, share := range shares {
+		mixture := network
+		if share < 1 {
+			if mixture, err = network.Mixed(share, inputs...); err != nil {
+				return nil, err
+			}
+		}
+		best, err := better(ctx, mixture, policy.Trust{})
+		if err != nil {
+			return nil, err
+		}
+		if best {
+			chosen = mixture
+			r.learnt = fmt.Sprintf("of what was learnt, %.0f %% validates best; the rest is what it began with\n", 100*share)
+		}
+		if progress != nil {
+			progress(i+1, len(shares))
+		}
+	}
+	return chosen, nil
 }

@@ -21,6 +21,7 @@ type Environment struct {
 	knownShare          float64          // of the episodes
 	places              bool             // actions are replicas, not variants
 	marginal            bool             // rewards are; see [rl.Config.MarginalRewards]
+	difference          bool             // likewise, [rl.Config.DifferenceRewards]
 	credit              *evaluation.Credit
 	strata              []int // of the episode's decisions
 	completed           []rl.Completion
@@ -60,7 +61,7 @@ func newEnvironment(s *scenario.Scenario, spec observation.Spec, c *rl.Config, o
 	if err != nil {
 		return nil, err
 	}
-	config.Limit, config.Marginal, config.Open = c.Episode, c.MarginalRewards, open
+	config.Limit, config.Marginal, config.Difference, config.Open = c.Episode, c.MarginalRewards, c.DifferenceRewards, open
 	if err := s.Disturb(&config); err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func NewEnvironmentOn(s *scenario.Scenario, spec observation.Spec, config env.Co
 		return nil, err
 	}
 	t := &Environment{
-		knownShare: knownShare, places: spec.Places(), marginal: config.Marginal,
+		knownShare: knownShare, places: spec.Places(), marginal: config.Marginal, difference: config.Difference,
 		credit: evaluation.NewCredit(s.Training.Objective),
 	}
 	if t.estimating, err = env.New(config); err != nil {
@@ -92,7 +93,10 @@ func NewEnvironmentOn(s *scenario.Scenario, spec observation.Spec, config env.Co
 
 // earned returns the reward of the decision on that request.
 func (t *Environment) earned(o *env.Outcome) float64 {
-	if t.marginal {
+	switch {
+	case t.difference:
+		return o.Marginal - t.View().Table.Tasks[o.Request.Task].Peak()
+	case t.marginal:
 		return o.Marginal
 	}
 	return o.Utility

@@ -98,6 +98,9 @@ func newLogRun(o Options, presetGiven bool) (*logRun, error) {
 	if r.run, err = newRunOn(o, s); err != nil {
 		return nil, err
 	}
+	if r.config.DifferenceRewards {
+		return nil, fmt.Errorf("--from %q: preset %s has difference_rewards, and no log has what would have been without a request; train on the log's arrivals, without --from", o.From, r.meta.Preset)
+	}
 	if r.read, err = policies.ReadLogs(s, o.FromLog); err != nil {
 		return nil, err
 	}

@@ -152,8 +152,15 @@ func (r *run) newLearner(seed uint64) (learner, rl.Rows, error) {
 		l, err := dqn.New(r.config, spec.Dim(), len(spec.Variants), rng)
 		return l, rl.Rows{}, err
 	}
-	rows := rl.Rows{Shared: spec.Dim(), Own: spec.Own(), Count: len(r.scenario.Table().Replicas)}
-	l, err := dqn.NewRows(r.config, rows, rng)
+	rows := rl.Rows{Shared: spec.Dim(), Own: spec.Own(), Count: len(r.scenario.Table().Replicas), Taken: r.config.DifferenceRewards}
+	if !rows.Taken {
+		l, err := dqn.NewRows(r.config, rows, rng)
+		return l, rows, err
+	}
+	l, err := dqn.New(r.config, rows.Inputs(), 1, rng)
+	if short, loss := spec.PriorInputs(); err == nil && short >= 0 {
+		err = l.StartFrom(l.Act().Clone().Carrying(short, loss))
+	}
 	return l, rows, err
 }
 

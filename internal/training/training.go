@@ -68,6 +68,7 @@ type run struct {
 	traffic  *policies.Traffic // that it trains on; nil: the scenario's load
 	notes    []string          // on the traffic
 	meta     checkpoints.Meta
+	learnt   string             // a line on how much of what was learnt is used; empty: all
 	ended    *checkpoints.Entry // what a run with nothing left to do has stored
 }
 
@@ -305,6 +306,7 @@ func (r *run) finish(ctx context.Context, stdout io.Writer) error {
 	}
 	ref := checkpoints.Ref{Name: r.options.Name, Version: version}
 	fmt.Fprintf(stdout, "stored policy %s in %s after %d decisions (sha256 %s)\n", ref, r.store.Path, r.meta.Decisions, checkpoints.Digest(data))
+	fmt.Fprint(stdout, r.learnt)
 	policies.TellRemoved(stdout, ref.Name, removed, policies.TooOld)
 	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s%s\n", r.options.Scenario, r.store.Path, ref, r.traffic.EvalFlags())
 	fmt.Fprintf(stdout, "serve it:    gearshift serve --scenario %s --store %s --policy %s\n", r.options.Scenario, r.store.Path, ref)
@@ -357,13 +359,17 @@ func (o *Options) keepObjective(ref string, start checkpoints.Meta) error {
 	return nil
 }
 
-// rewardable refuses marginal rewards by another objective than utility: what the others on
+// rewardable refuses marginal and difference rewards by another objective than utility: what the others on
 // a host lose is known in utility alone.
 func rewardable(name string, p scenario.Preset, by evaluation.Objective) error {
-	if !p.MarginalRewards || by == evaluation.MeanUtility {
+	key, kind := "marginal_rewards", "marginal"
+	if p.DifferenceRewards {
+		key, kind = "difference_rewards", "difference"
+	}
+	if !p.MarginalRewards && !p.DifferenceRewards || by == evaluation.MeanUtility {
 		return nil
 	}
-	return fmt.Errorf("training.presets.%s.marginal_rewards is true and training.objective, or --objective, is %s: marginal rewards are of utility; want marginal_rewards: false, or the objective utility", name, by)
+	return fmt.Errorf("training.presets.%s.%s is true and training.objective, or --objective, is %s: %s rewards are of utility; want %[2]s: false, or the objective utility", name, key, by, kind)
 }
 
 // objectiveOf returns what a stored policy or run was trained for, in a word.

@@ -41,9 +41,30 @@ func best(m *nn.MLP, rows rl.Rows, observation []float32) int {
 	return best
 }
 
+// takenRun is marketRun where rewards are all that a decision is worth, and replay keeps the rows taken.
+func takenRun(t testing.TB, cfg rl.Config) rl.Run {
+	t.Helper()
+	cfg.DifferenceRewards = true
+	r := marketRun(t, cfg, &rltest.Market{Size: 4})
+	r.Rows.Taken = true
+	l, err := New(cfg, r.Rows.Inputs(), 1, rand.New(rl.Weights.PCG(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Learner = l
+	return r
+}
+
 // What is learnt with four goods chooses well among four, and among nine.
 func TestRowsLearnTheMarket(t *testing.T) {
-	result, err := rl.Train(t.Context(), marketRun(t, rltest.Config(), &rltest.Market{Size: 4}), nil)
+	learnsTheMarket(t, marketRun(t, rltest.Config(), &rltest.Market{Size: 4}))
+}
+
+func TestRowsTakenLearnTheMarket(t *testing.T) { learnsTheMarket(t, takenRun(t, rltest.Config())) }
+
+func learnsTheMarket(t *testing.T, r rl.Run) {
+	t.Helper()
+	result, err := rl.Train(t.Context(), r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +93,7 @@ func TestRowsResumeIsBitEqual(t *testing.T) {
 	cfg.Decisions = 600
 	cfg.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}
 	resumes(t, func(t *testing.T) rl.Run { return marketRun(t, cfg, &rltest.Market{Size: 4}) })
+	resumes(t, func(t *testing.T) rl.Run { return takenRun(t, cfg) })
 }
 
 // rowBatch draws a batch in which half of the next rows are closed.
@@ -177,6 +199,11 @@ func TestRowsRefuseWhatTheyWouldMisread(t *testing.T) {
 		t.Error("a run of other rows than the learner's begins")
 	}
 	cfg := rltest.Config()
+	r = takenRun(t, cfg)
+	r.Config.DifferenceRewards = false
+	if _, err := rl.Train(t.Context(), r, nil); err == nil {
+		t.Error("a run keeps only the rows taken, and what follows counts")
+	}
 	cfg.AdviceMargin = 0.1
 	if _, err := rl.Train(t.Context(), marketRun(t, cfg, &rltest.Market{Size: 4}), nil); err == nil {
 		t.Error("a run of rows begins that is to heed advice")

@@ -125,15 +125,18 @@ func (m *MLP) Favouring(weight float32, actions int) (*MLP, error) {
 	return f, nil
 }
 
+// mixedUnits is how many units [MLP.Mixed] adds to a hidden layer for two inputs.
+const mixedUnits = 2
+
 // Split is the inverse of [Stack] and [Mean]: n networks of the hidden sizes, for so many
-// actions. What Favouring has added is left out.
+// actions. What Favouring and Mixed, of two inputs, have added is left out.
 func (m *MLP) Split(n int, hidden []int, actions int) ([]*MLP, error) {
 	sizes := append(append([]int{m.Inputs()}, hidden...), actions)
 	stacked := m.Outputs() == n*actions
 	fits := len(m.Sizes) == len(sizes) && (stacked || m.Outputs() == actions)
 	for i := 0; fits && i < len(hidden); i++ {
 		favouring := m.Sizes[i+1] - n*hidden[i] // units that it has added
-		fits = favouring == 0 || favouring == actions
+		fits = favouring == 0 || favouring == actions || actions == 1 && favouring == mixedUnits
 	}
 	if !fits || !m.apart(n, sizes, stacked) {
 		return nil, fmt.Errorf("layers %v are not those of %d networks of hidden layers %v", m.Sizes, n, hidden)

@@ -3,6 +3,7 @@ package observation
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gearshift/router/fleet"
 )
@@ -24,10 +25,53 @@ const (
 	// Neighbours is the requests in flight on the same host, on smaller variants
 	// and on larger ones ÷ a scale each.
 	Neighbours Kind = "neighbours"
+	// Estimates are the numbers of an [Estimate], in its order. They take no scale.
+	Estimates Kind = "estimates"
 )
 
+// Estimate is what is expected of a request on a replica that is available.
+type Estimate struct {
+	Short     float64 // by how much weight × quality × InTime is less than the task's peak
+	Loss      float64 // utility that the requests on the host lose by it
+	InTime    float64 // probability that it keeps its deadline
+	TokenTime float64 // time per output token ÷ the deadline
+	Wait      float64 // time to the first token ÷ what the deadline allows an answer of mean length
+	Alone     float64 // TokenTime if the host were idle
+	Duty      float64 // share of a step in which the replica loads its host's GPU
+	Beside    float64 // that of the host's other replicas
+	KVPeak    float64 // share of the KV cache that its batch will fill; 0 if its size is unknown
+}
+
+// PriorInputs returns which of a network's inputs are the Short and the Loss of a replica, −1 and −1
+// without [Estimates].
+func (s Spec) PriorInputs() (short, loss int) {
+	at := s.Dim() + 1
+	for _, f := range s.Candidate {
+		if f.Kind == Estimates {
+			return at, at + 1
+		}
+		at += s.candidateWidth(f.Kind)
+	}
+	return -1, -1
+}
+
+// estimateWidth is how many numbers an [Estimate] has.
+const estimateWidth = 9
+
+// Estimator estimates how a request would fare on each available replica that the view is of, by replica. It
+// is pure. Match explains why it cannot for t.
+type Estimator interface {
+	Estimate(dst []Estimate, v *fleet.View, r *fleet.Request)
+	Match(t *fleet.Table) error
+}
+
+// Estimates reports whether the observation needs an [Estimator].
+func (s Spec) Estimates() bool {
+	return slices.ContainsFunc(s.Candidate, func(f Feature) bool { return f.Kind == Estimates })
+}
+
 // CandidateKinds lists all that a candidate's features may be.
-var CandidateKinds = []Kind{VariantOneHot, Quality, Gain, PredictedQuality, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, NewVersion, HostBusy, Neighbours}
+var CandidateKinds = []Kind{VariantOneHot, Quality, Gain, PredictedQuality, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, NewVersion, HostBusy, Neighbours, Estimates}
 
 // Places reports whether a policy with this Spec chooses a replica rather than a
 // variant: it has candidates.
@@ -65,6 +109,8 @@ func (s Spec) candidateWidth(k Kind) int {
 		return len(s.Variants)
 	case Neighbours:
 		return 2
+	case Estimates:
+		return estimateWidth
 	default:
 		return 1
 	}
@@ -72,7 +118,7 @@ func (s Spec) candidateWidth(k Kind) int {
 
 func (s Spec) validateCandidate(f Feature) error {
 	switch f.Kind {
-	case VariantOneHot, NewVersion:
+	case VariantOneHot, NewVersion, Estimates:
 		return checkScales(f, 0)
 	case Quality, Gain, PredictedQuality, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, HostBusy, Neighbours:
 		return checkScales(f, s.candidateWidth(f.Kind))
@@ -103,9 +149,42 @@ func (s Spec) boundTo() (tasks, variants bool) {
 	return tasks, variants
 }
 
-// EncodeCandidate writes the replica's own numbers into dst, whose length is the
+// EstimateBy sets what makes the [Estimates] of the Spec.
+func (e *Encoder) EstimateBy(by Estimator) error {
+	e.estimator = by
+	return by.Match(e.table)
+}
+
+// Candidates encode the replicas of a view for a request. They hold memory until they are closed.
+type Candidates struct {
+	encoder   *Encoder
+	view      *fleet.View
+	request   *fleet.Request
+	estimates *[]Estimate // by replica
+}
+
+// Candidates begin to encode the replicas.
+func (e *Encoder) Candidates(v *fleet.View, r *fleet.Request) Candidates {
+	c := Candidates{encoder: e, view: v, request: r}
+	if e.estimator != nil {
+		c.estimates = e.estimates.Get().(*[]Estimate)
+		clear(*c.estimates)
+		e.estimator.Estimate(*c.estimates, v, r)
+	}
+	return c
+}
+
+// Close gives their memory back.
+func (c *Candidates) Close() {
+	if c.estimates != nil {
+		c.encoder.estimates.Put(c.estimates)
+	}
+}
+
+// Encode writes the replica's own numbers into dst, whose length is the
 // Spec's Own. Every number lies in [0, Bound]. It allocates nothing.
-func (e *Encoder) EncodeCandidate(dst []float32, v *fleet.View, r *fleet.Request, replica int) {
+func (c *Candidates) Encode(dst []float32, replica int) {
+	e, v, r := c.encoder, c.view, c.request
 	task, variant := &v.Table.Tasks[r.Task], v.Table.Replicas[replica].Variant
 	w := writer{dst: dst}
 	w.put(indicator(v.Available(replica)))
@@ -142,7 +221,15 @@ func (e *Encoder) EncodeCandidate(dst []float32, v *fleet.View, r *fleet.Request
 			smaller, larger := neighbours(v, replica)
 			w.put(float64(smaller) / f.Scale[0])
 			w.put(float64(larger) / f.Scale[1])
+		case Estimates:
+			w.estimate(&(*c.estimates)[replica])
 		}
+	}
+}
+
+func (w *writer) estimate(x *Estimate) {
+	for _, n := range [estimateWidth]float64{x.Short, x.Loss, x.InTime, x.TokenTime, x.Wait, x.Alone, x.Duty, x.Beside, x.KVPeak} {
+		w.put(n)
 	}
 }
 

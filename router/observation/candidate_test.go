@@ -159,7 +159,8 @@ func TestCandidateFaults(t *testing.T) {
 	}
 	for _, kind := range observation.CandidateKinds {
 		known := kind == observation.NewVersion || kind == observation.HostBusy || // TestEncodeCandidateFacts
-			kind == observation.PredictedQuality // TestEncodePredictions
+			kind == observation.PredictedQuality || // TestEncodePredictions
+			kind == observation.Estimates // TestEncodeEstimates
 		if !known && !slices.ContainsFunc(candidates(), func(f observation.Feature) bool { return f.Kind == kind }) {
 			t.Errorf("%s is not tested", kind)
 		}
@@ -177,5 +178,47 @@ func TestHashWithCandidates(t *testing.T) {
 	with, err := observation.NewSpec(table, paper(), candidates()...)
 	if err != nil || with.Hash() == plain.Hash() {
 		t.Errorf("a Spec with candidates has the same hash (%v)", err)
+	}
+}
+
+// estimating estimates the same for each replica that is available.
+type estimating observation.Estimate
+
+func (estimating) Match(*fleet.Table) error { return nil }
+
+func (e estimating) Estimate(dst []observation.Estimate, v *fleet.View, _ *fleet.Request) {
+	for i := range dst {
+		if v.Available(i) {
+			dst[i] = observation.Estimate(e)
+		}
+	}
+}
+
+func TestEncodeEstimates(t *testing.T) {
+	table := conformance.Fleet(0)
+	s, err := observation.NewSpec(table, []observation.Feature{hostRate()},
+		observation.Feature{Kind: observation.VariantOneHot}, observation.Feature{Kind: observation.Estimates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if short, loss := s.PriorInputs(); short != 3+1+3 || loss != short+1 || !s.Estimates() {
+		t.Errorf("inputs %d and %d", short, loss)
+	}
+	e, err := observation.NewEncoder(s, table, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.EstimateBy(estimating{Short: 0.1, Loss: 0.2, InTime: 0.3, TokenTime: 0.4, Wait: 50, Alone: 0.6, Duty: 0.7, Beside: 0.8, KVPeak: 0.9}); err != nil {
+		t.Fatal(err)
+	}
+	v, r, got := loaded(table), new(fleet.Request), make([]float32, e.Dim())
+	e.Encode(got, v, r)
+	for replica, want := range map[int][]float32{0: {1, 1, 0, 0, 0.1, 0.2, 0.3, 0.4, observation.Bound, 0.6, 0.7, 0.8, 0.9}, 11: {0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}} {
+		if own := got[3+replica*13:][:13]; !slices.Equal(own, want) {
+			t.Errorf("replica %d: %v, want %v", replica, own, want)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { e.Encode(got, v, r) }); n != 0 {
+		t.Errorf("Encode allocates %v times", n)
 	}
 }

@@ -27,6 +27,10 @@ type Encoder struct {
 	dim      int
 	predicts bool
 	plain    sync.Pool // of requests, for advice without a prediction
+
+	table     *fleet.Table
+	estimator Estimator // nil without [Estimates]
+	estimates sync.Pool // of estimates, by replica
 }
 
 // NewEncoder checks the Spec against the fleet; see [Spec.Match]. The advisor is
@@ -40,6 +44,8 @@ func NewEncoder(s Spec, t *fleet.Table, advisor Advisor) (*Encoder, error) {
 	}
 	e := &Encoder{spec: s, advisor: advisor, dim: s.Dim() + len(t.Replicas)*s.Own(), predicts: s.Predicts()}
 	e.plain.New = func() any { return new(fleet.Request) }
+	e.table = t
+	e.estimates.New = func() any { list := make([]Estimate, len(t.Replicas)); return &list }
 	return e, nil
 }
 
@@ -67,9 +73,11 @@ func (e *Encoder) Encode(dst []float32, v *fleet.View, r *fleet.Request) {
 	}
 	own := e.spec.Own()
 	rows := dst[e.spec.Dim():]
+	c := e.Candidates(v, r)
 	for i := range v.Table.Replicas {
-		e.EncodeCandidate(rows[i*own:(i+1)*own], v, r, i)
+		c.Encode(rows[i*own:(i+1)*own], i)
 	}
+	c.Close()
 }
 
 // EncodeFeatures writes the part that the Features make, the Spec's Dim numbers.

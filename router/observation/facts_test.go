@@ -120,12 +120,14 @@ func TestEncodeCandidateFacts(t *testing.T) {
 	}
 	v, r, got := changing(table), new(fleet.Request), make([]float32, s.Own())
 	for replica, want := range map[int][]float32{0: {1, 1, 1.5}, 3: {1, 0, 1}, 4: {1, 1, 1}, 9: {0, 1, 0.25}, 10: {1, 0, 0.25}} {
-		if e.EncodeCandidate(got, v, r, replica); !slices.Equal(got, want) {
+		rows := e.Candidates(v, r)
+		if rows.Encode(got, replica); !slices.Equal(got, want) {
 			t.Errorf("replica %d: %v, want %v", replica, got, want)
 		}
 	}
-	if n := testing.AllocsPerRun(100, func() { e.EncodeCandidate(got, v, r, 4) }); n != 0 {
-		t.Errorf("EncodeCandidate allocates %v times", n)
+	rows := e.Candidates(v, r)
+	if n := testing.AllocsPerRun(100, func() { rows.Encode(got, 4) }); n != 0 {
+		t.Errorf("Encode allocates %v times", n)
 	}
 }
 

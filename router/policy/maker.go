@@ -18,17 +18,26 @@ type Maker struct {
 	Balancer Balancer
 }
 
-// Encoder makes the encoder of s, with the rule whose advice it contains.
+// Encoder makes the encoder of s, with the rule whose advice it contains, and what estimates
+// how requests would fare.
 func (m *Maker) Encoder(s observation.Spec) (*observation.Encoder, error) {
-	ref := s.Advice()
-	if ref == "" {
-		return observation.NewEncoder(s, m.Table, nil)
+	var advisor observation.Advisor
+	if ref := s.Advice(); ref != "" {
+		rule, err := m.Parse(ref)
+		if err != nil {
+			return nil, err
+		}
+		advisor = rule
 	}
-	rule, err := m.Parse(ref)
+	e, err := observation.NewEncoder(s, m.Table, advisor)
+	if err != nil || !s.Estimates() {
+		return e, err
+	}
+	rule, err := m.Parse(Untuned)
 	if err != nil {
 		return nil, err
 	}
-	return observation.NewEncoder(s, m.Table, rule)
+	return e, e.EstimateBy(rule.(observation.Estimator))
 }
 
 // Lengths is what a rule expects of a request whose output length it cannot

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"gearshift/router/fleet"
+	"gearshift/router/nn"
 	"gearshift/router/observation"
 )
 
@@ -39,6 +40,9 @@ func (m *Maker) Placing(name string, s observation.Spec, net ValueFunction) (*Pl
 		return nil, fmt.Errorf("cannot load policy %q: the network maps %d inputs to %d outputs, its observation has %d numbers for a replica, to be mapped to 1",
 			name, net.Inputs(), net.Outputs(), s.Inputs())
 	}
+	if m, ok := net.(*nn.MLP); ok {
+		net = m.Banded()
+	}
 	return &Placing{name: name, encoder: encoder, net: net, shared: s.Dim(), sizes: len(s.Variants)}, nil
 }
 
@@ -69,12 +73,14 @@ func (p *Placing) Place(v *fleet.View, r *fleet.Request, scratch []float32) int 
 	in := p.net.Inputs()
 	x, value, rest := scratch[:in], scratch[in:in+1], scratch[in+1:]
 	p.encoder.EncodeFeatures(x[:p.shared], v, r)
+	rows := p.encoder.Candidates(v, r)
+	defer rows.Close()
 	best, highest := -1, float32(0)
 	for _, i := range v.Replicas() {
 		if !v.Available(i) {
 			continue
 		}
-		p.encoder.EncodeCandidate(x[p.shared:], v, r, i)
+		rows.Encode(x[p.shared:], i)
 		p.net.Forward(value, x, rest)
 		if !finite(value[0]) {
 			return -1
@@ -96,12 +102,14 @@ func (p *Placing) Explain(v *fleet.View, r *fleet.Request, scratch []float32) (v
 		values[m] = float32(math.NaN())
 	}
 	p.encoder.EncodeFeatures(x[:p.shared], v, r)
+	rows := p.encoder.Candidates(v, r)
+	defer rows.Close()
 	why = byValue
 	for _, i := range v.Replicas() {
 		if !v.Available(i) {
 			continue
 		}
-		p.encoder.EncodeCandidate(x[p.shared:], v, r, i)
+		rows.Encode(x[p.shared:], i)
 		p.net.Forward(value, x, rest[:len(rest)-p.sizes])
 		if !finite(value[0]) {
 			why = damaged

@@ -160,13 +160,21 @@ func (p *Universal) join(v *fleet.View, r *fleet.Request, on []occupancy, k int)
 
 // earns returns the utility that the request is expected to earn.
 func (p *Universal) earns(v *fleet.View, r *fleet.Request, on []occupancy, j *joining) float64 {
-	s, task, deadline := &on[j.k], &v.Table.Tasks[r.Task], p.tasks[r.Task].deadline
+	return v.Table.Tasks[r.Task].Weight * v.Table.Quality(r, on[j.k].variant) * p.chance(v, r, on, j).inTime
+}
+
+// chance is a request's probability to be in time, and what that follows from, in ms.
+type chance struct{ inTime, time, wait, deadline float64 }
+
+func (p *Universal) chance(v *fleet.View, r *fleet.Request, on []occupancy, j *joining) chance {
+	s, c := &on[j.k], chance{deadline: p.tasks[r.Task].deadline}
 	if r.Deadline > 0 {
-		deadline = due(task, r)
+		c.deadline = due(&v.Table.Tasks[r.Task], r)
 	}
-	time := p.pressed(v, r, s.replica, s.batch, j.time, j.neighbours)
-	wait := j.prompt*(1+queued*j.prompts) + j.step/2 + p.waits(v, s, j.batch, j.time)
-	return task.Weight * v.Table.Quality(r, s.variant) * p.inTime(s, time, wait, j.output, deadline)
+	c.time = p.pressed(v, r, s.replica, s.batch, j.time, j.neighbours)
+	c.wait = j.prompt*(1+queued*j.prompts) + j.step/2 + p.waits(v, s, j.batch, j.time)
+	c.inTime = p.inTime(s, c.time, c.wait, j.output, c.deadline)
+	return c
 }
 
 // lost returns the utility that the requests on the host are expected to lose by the request.
