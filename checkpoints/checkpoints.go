@@ -85,9 +85,9 @@ type Meta struct {
 
 // Placement describes what a policy of placement observes.
 type Placement struct {
-	Version int     `json:"version"` // of the encoding
-	Inputs  int     `json:"inputs"`
-	Margin  float64 `json:"margin"` // what a change must be worth
+	Version int `json:"version"` // of what it observes
+	Inputs  int `json:"inputs"`
+	Outputs int `json:"outputs"`
 }
 
 // Jobs describes what a policy of jobs observes, and the plan that is its advice.

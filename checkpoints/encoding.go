@@ -2,6 +2,7 @@ package checkpoints
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -136,7 +137,7 @@ func check(c *Checkpoint) error {
 		inputs, outputs = j.Inputs, j.Actions
 	}
 	if p := c.Meta.Placement; p != nil {
-		inputs, outputs = p.Inputs, 1
+		inputs, outputs = p.Inputs, cmp.Or(p.Outputs, 1) // version 1 had one
 	}
 	switch {
 	case c.Network == nil || len(c.Network.Sizes) < 2:

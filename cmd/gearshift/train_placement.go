@@ -16,7 +16,6 @@ import (
 	"gearshift/internal/training"
 	"gearshift/internal/training/placements"
 	"gearshift/internal/training/policies"
-	"gearshift/rl"
 )
 
 // trainPlacement trains a policy that decides which sizes are loaded, and stores it.
@@ -41,29 +40,27 @@ func trainPlacement(c *cobra.Command, o *training.Options) error {
 	if err := store.Writable(); err != nil {
 		return err
 	}
-	p := placements.Options{Scenario: s, Laws: placements.Laws(), Seed: o.Seed, Decisions: placements.Usual}
+	p := placements.Options{Scenario: s, Seed: o.Seed, Episodes: placements.Usual, Report: output.Counting(c.ErrOrStderr(), "episodes")}
 	if c.Flags().Changed("preset") && o.Preset == "quick" {
-		p.Decisions = placements.Quick
+		p.Episodes = placements.Quick
 	}
 	if o.Steps > 0 {
-		p.Decisions = o.Steps
+		p.Episodes = o.Steps
 	}
-	count := output.Counting(c.ErrOrStderr(), "decisions")
-	p.Report = func(r rl.Report) { count(r.Decisions, r.Total) }
-	t, err := placements.Train(c.Context(), p)
+	network, err := placements.Train(c.Context(), p)
 	if err != nil {
 		return err
 	}
-	gains, err := t.Compare(c.Context(), p)
+	gains, err := placements.Compare(c.Context(), network, p)
 	if err != nil {
 		return err
 	}
-	ref, err := t.Store(store, o.Name, p, gains, time.Now())
+	ref, err := placements.Store(store, o.Name, network, p, gains, time.Now())
 	if err != nil {
 		return err
 	}
 	out := c.OutOrStdout()
-	fmt.Fprintf(out, "stored policy %s in %s after %d decisions\n", ref, o.Store, p.Decisions)
+	fmt.Fprintf(out, "stored policy %s in %s after %d episodes\n", ref, o.Store, p.Episodes)
 	for _, g := range gains {
 		fmt.Fprintf(out, "on held-out seeds a request gains %+.4f (%.4f to %.4f) over %s\n", g.By.Mean, g.By.Lo, g.By.Hi, g.Over)
 	}

@@ -247,8 +247,7 @@ func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 			line("trained", "for jobs, on %s, seed %d, %d decisions", m.Scenario, m.Seed, m.Decisions)
 			line("plan", "%s, %s", policies.Foresight(m.Jobs), adviceOf(m.AdviceMargin))
 		} else if m.Placement != nil {
-			line("trained", "for placement, on %s (%.12s), seed %d, %d decisions", m.Scenario, m.ScenarioHash, m.Seed, m.Decisions)
-			line("margin", "%g", m.Placement.Margin)
+			line("trained", "for placement, on %s (%.12s), seed %d, %d episodes", m.Scenario, m.ScenarioHash, m.Seed, m.Decisions)
 		} else {
 			line("trained", "on %s (%.12s), preset %s, seed %d, %d decisions", m.Scenario, m.ScenarioHash, m.Preset, m.Seed, m.Decisions)
 			line("objective", "%s", cmp.Or(m.Objective, evaluation.MeanUtility.String()))

@@ -1,80 +1,92 @@
 package placements
 
 import (
+	"cmp"
 	"context"
+	"math/rand/v2"
 	"runtime"
-	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"gearshift/router/placement/layouts"
 	"gearshift/workloads"
 )
 
-// judge plays validation episodes, each under a law of its own, and keeps what they earn with layouts that stay.
+const (
+	// usualRequests and usualLength end an episode.
+	usualRequests = 3000
+	usualLength   = 20 * time.Minute
+	// knownShare is the share of the episodes in which the rate is known, as in steady loads.
+	knownShare  = 0.2
+	knownStream = 0x6b6e6f776e // of random numbers
+)
+
+// judge plays episodes, each of which is the same whoever decides.
 type judge struct {
-	players sync.Pool // of *environment
-	loads   *loads
-	base    []float64
-	first   int // number of the first seed
+	idle chan *players
+	loads
 }
 
+// players hold a simulation for each law, and one with the rate known.
+type players [][2]*simulation
+
+// decider makes what decides in an episode.
+type decider func() (layouts.Rule, error)
+
 func newJudge(o Options) (*judge, error) {
-	e, err := o.environment()
-	if err != nil {
-		return nil, err
-	}
-	j := &judge{loads: e.loads, base: make([]float64, o.validation())}
-	j.players.New = func() any {
-		e, err := o.environment()
-		if err != nil {
-			panic(err) // the first could be made
+	l, n := &o.Scenario.Training.Load, runtime.GOMAXPROCS(0)
+	j := &judge{make(chan *players, n), loads{l.MinRate, l.MaxRate, usualRequests, cmp.Or(o.length, usualLength)}}
+	for range n {
+		var p players
+		for _, law := range Laws() {
+			var pair [2]*simulation
+			for known := range pair {
+				var err error
+				if pair[known], err = newSimulation(law.On(o.Scenario), &j.loads, known == 1); err != nil {
+					return nil, err
+				}
+			}
+			p = append(p, pair)
 		}
-		return e
+		j.idle <- &p
 	}
-	j.players.Put(e)
 	return j, nil
 }
 
-// score returns what is gained per second by choosers over layouts that stay, in the mean over the episodes.
-func (j *judge) score(ctx context.Context, with maker) (float64, error) {
-	gains, err := j.gains(ctx, with)
-	sum := 0.0
-	for _, x := range gains {
-		sum += x
-	}
-	return sum / float64(len(j.base)), err
-}
-
-// gains returns what is gained in each episode.
-func (j *judge) gains(ctx context.Context, with maker) ([]float64, error) {
-	gains := make([]float64, len(j.base))
+// play returns what a request earns in the mean, by decider, in each of n episodes. Laws take turns.
+func (j *judge) play(ctx context.Context, domain workloads.Domain, first uint64, n int, deciders ...decider) ([][]float64, error) {
+	earned := make([][]float64, len(deciders))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range gains {
-		group.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			e := j.players.Get().(*environment)
-			defer j.players.Put(e)
-			seed := workloads.Seed(workloads.Validation, uint64(j.first+i))
-			w := e.choose(seed)
-			if j.base[i] == 0 {
-				if err := w.play(seed, fixed, e.base.fresh()); err != nil {
+	group.SetLimit(cap(j.idle))
+	for k, decide := range deciders {
+		earned[k] = make([]float64, n)
+		for i := range n {
+			group.Go(func() error {
+				if err := ctx.Err(); err != nil {
 					return err
 				}
-				j.base[i] = e.base.weighed(j.loads.draw(seed))
-			}
-			r, err := with()
-			if err != nil {
+				p := <-j.idle
+				defer func() { j.idle <- p }()
+				r, err := decide()
+				if err != nil {
+					return err
+				}
+				number := first + uint64(i)
+				seed := workloads.Seed(domain, number)
+				earned[k][i], err = p.of(seed, number).play(seed, r)
 				return err
-			}
-			if err := w.play(seed, r, e.base.fresh()); err != nil {
-				return err
-			}
-			gains[i] = (e.base.weighed(j.loads.draw(seed)) - j.base[i]) / j.loads.length.Seconds()
-			return nil
-		})
+			})
+		}
 	}
-	return gains, group.Wait()
+	return earned, group.Wait()
+}
+
+// of returns the simulation of an episode.
+func (p players) of(seed, number uint64) *simulation {
+	pair := p[number%uint64(len(p))]
+	if rand.New(rand.NewPCG(seed, knownStream)).Float64() < knownShare {
+		return pair[1]
+	}
+	return pair[0]
 }

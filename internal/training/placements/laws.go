@@ -36,6 +36,16 @@ func Laws() []Law {
 func (l *Law) On(s *scenario.Scenario) *scenario.Scenario {
 	x := *s
 	x.Weights = slices.Clone(s.Weights)
+	if len(x.Weights) == 0 { // then each variant has a model of its own
+		x.Variants = slices.Clone(s.Variants)
+		for i := range x.Variants {
+			x.Weights = append(x.Weights, scenario.Model{Name: x.Variants[i].Name})
+			x.Variants[i].Model = x.Variants[i].Name
+		}
+		for r, p := range s.Profiles() {
+			x.Weights[s.Table().Replicas[r].Variant].Memory = scenario.Bytes(p.WeightBytes)
+		}
+	}
 	for i := range x.Weights {
 		m := &x.Weights[i]
 		part := min(1, max(0, (float64(m.Memory)-smallModel)/(largeModel-smallModel)))

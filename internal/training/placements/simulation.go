@@ -56,35 +56,32 @@ func routing(s *scenario.Scenario) string {
 	return "task-aware"
 }
 
-// play plays an episode. Ended is called with each request's end, and ends the episode early by returning false.
-func (w *simulation) play(seed uint64, r layouts.Rule, ended func(*env.Outcome) bool) error {
+// play plays an episode, and returns what a request earns in the mean.
+func (w *simulation) play(seed uint64, r layouts.Rule) (float64, error) {
 	w.rule = r
 	if _, err := w.env.Reset(seed); errors.Is(err, env.ErrNoRequest) {
-		return nil
+		return 0, nil
 	} else if err != nil {
-		return err
+		return 0, err
 	}
+	earned, requests := 0.0, 0
 	for {
 		step, err := evaluation.Route(w.env, w.decider, w.scratch)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		for i := range step.Info.Outcomes {
-			if !ended(&step.Info.Outcomes[i]) {
-				return nil
-			}
+			earned += step.Info.Outcomes[i].Utility
 		}
+		requests += len(step.Info.Outcomes)
 		if step.Terminated || step.Truncated {
-			return nil
+			return earned / float64(max(1, requests)), nil
 		}
 	}
 }
 
-// none is a chooser that changes nothing.
-type none struct{}
+// stays is a chooser that changes nothing.
+type stays struct{}
 
 // Choose implements [layouts.Chooser].
-func (none) Choose(*layouts.Situation) layouts.Change { return layouts.None("") }
-
-// fixed leaves all as it is.
-var fixed = layouts.By(none{})
+func (stays) Choose(*layouts.Situation) layouts.Change { return layouts.None("") }

@@ -1,16 +1,13 @@
 package placements
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
+	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
-	"gearshift/rl"
-	"gearshift/rl/dqn"
+	"gearshift/internal/training/policies"
 	"gearshift/router/nn"
 	"gearshift/router/placement/layouts"
 	"gearshift/workloads"
@@ -18,134 +15,79 @@ import (
 
 // Options say what is trained.
 type Options struct {
-	Scenario  *scenario.Scenario
-	Laws      []Law // of episodes; none is the scenario's own
-	Seed      uint64
-	Decisions int
-	// Validation counts the episodes that choose the network and its margin; 0 is 20.
-	Validation int
-	Report     func(rl.Report) // may be nil
+	Scenario *scenario.Scenario
+	Seed     uint64
+	// Episodes counts those that are played, Usual or Quick for a first look.
+	Episodes int
+	Report   func(done, total int) // may be nil
+
+	length time.Duration // of episodes; 0 is usualLength
 }
 
-// The usual numbers: decisions that a policy learns from, those of a first look, and episodes.
 const (
-	Usual, Quick    = 200_000, 40_000
-	usualValidation = 20
+	Usual, Quick = 14_400, 3_600
+	// same is the number of episodes that all networks of a generation play.
+	same = 15
+	// judged is the number of episodes that choose the best rule, and that then compare it with the policy.
+	judged = 200
+	// heldOut is the number of the first episode that compares.
+	heldOut = 1000
 )
 
-// Length is the duration of an episode.
-const Length = 10 * time.Minute
-
-// knownShare is the share of the episodes in which the rate is known, as in steady loads.
-const knownShare = 0.3
-
-// Trained holds the result of a run.
-type Trained struct {
-	Network *nn.MLP
-	Margin  float64 // what a change must be worth
-	// Score compares the policy, and Rule the best rule, with layouts that stay, on validation seeds: the gain
-	// per second, in shares of a request's utility; see [evenness].
-	Score, Rule float64
-	Best        string // of the rules
-	Config      rl.Config
-}
-
-// config returns the training preset.
-func config(decisions int) rl.Config {
-	return rl.Config{
-		Decisions: decisions, Hidden: []int{64, 64}, Batch: 128, TrainEvery: 4,
-		LearningRate: 1e-3, FinalLearningRate: 1e-4, FinalShare: 0.4,
-		Discount: rl.Discount{TimeConstant: 60}, NStep: 8, NStepTime: 30, TargetRate: 0.005,
-		Epsilon: rl.Epsilon{Start: 0.3, End: 0.03, Share: 0.5},
-		Replay:  min(decisions, 200_000), Warmup: min(1000, decisions/10), Environments: 4,
-		Huber: 1, ClipNorm: 10, WeightAverage: 0.999,
-		Episode: 1 << 20, ValidateEvery: max(1, decisions/6), CheckpointEvery: decisions,
-	}
-}
-
-// Train trains a policy. The same options make the same policy.
-func Train(ctx context.Context, o Options) (*Trained, error) {
-	c := config(o.Decisions)
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("cannot train: %w", err)
-	}
+// Train trains a policy: a search over the parameters of its network, in which all networks of a generation meet the
+// same requests, so that they differ by their changes alone. The same options make the same policy.
+func Train(ctx context.Context, o Options) (*nn.MLP, error) {
 	j, err := newJudge(o)
 	if err != nil {
 		return nil, err
 	}
-	envs := make([]rl.Env, c.Environments)
-	adapters := make([]*environment, c.Environments)
-	for i := range envs {
-		if adapters[i], err = o.environment(); err != nil {
-			return nil, err
+	s := newSearch((layouts.LearnedInputs+1)*layouts.LearnedOutputs, o.Seed)
+	for done := 0; done < o.Episodes; done += population * same {
+		var deciders []decider
+		for _, x := range s.draw() {
+			deciders = append(deciders, learned(network(x)))
 		}
-		envs[i] = adapters[i]
-	}
-	seed := func(n uint64) uint64 { return workloads.Seed(workloads.Training, o.Seed<<32|n&(1<<32-1)) }
-	adapters[0].Reset(seed(0)) // which shows how many rows there are
-	if adapters[0].err != nil {
-		return nil, fmt.Errorf("cannot train: %w", adapters[0].err)
-	}
-	rows := rl.Rows{Shared: layouts.Shared, Own: layouts.Own, Count: adapters[0].encoder.Rows()}
-	learner, err := dqn.NewRows(c, rows, rand.New(rl.Weights.PCG(o.Seed)))
-	if err != nil {
-		return nil, err
-	}
-	result, err := rl.Train(ctx, rl.Run{
-		Config: c, Seed: o.Seed, Envs: envs, Learner: learner, Rows: rows, EpisodeSeed: seed,
-		Validate: func(m *nn.MLP) (float64, error) { return j.score(ctx, learned(m, 0)) },
-		Report:   o.Report, ReportEvery: max(1, o.Decisions/12),
-	}, nil)
-	for _, e := range adapters {
-		if e.stop != nil {
-			e.stop()
+		earned, err := j.play(ctx, workloads.Training, o.Seed<<32|uint64(done), same, deciders...)
+		if err != nil {
+			return nil, fmt.Errorf("cannot train: %w", err)
 		}
-		err = errors.Join(err, e.err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	t := &Trained{Network: result.Network, Config: c}
-	return t, t.choose(ctx, j)
-}
-
-// environment makes one for a learner.
-func (o *Options) environment() (*environment, error) {
-	s := o.Scenario
-	e := &environment{loads: newLoads(s), known: knownShare}
-	for _, on := range o.scenarios() {
-		var pair [2]*simulation
-		for k := range pair {
-			w, err := newSimulation(on, e.loads, k == 1)
-			if err != nil {
-				return nil, err
-			}
-			pair[k] = w
+		sums := make([]float64, len(earned))
+		for k := range earned {
+			sums[k] = sum(earned[k])
 		}
-		e.simulations = append(e.simulations, pair)
+		s.learn(sums)
+		if o.Report != nil {
+			o.Report(min(done+population*same, o.Episodes), o.Episodes)
+		}
 	}
-	return e, nil
+	return network(s.mean), nil
 }
 
-// scenarios returns the scenario under each law.
-func (o *Options) scenarios() []*scenario.Scenario {
-	if len(o.Laws) == 0 {
-		return []*scenario.Scenario{o.Scenario}
+func sum(list []float64) (sum float64) {
+	for _, x := range list {
+		sum += x
 	}
-	var list []*scenario.Scenario
-	for i := range o.Laws {
-		list = append(list, o.Laws[i].On(o.Scenario))
-	}
-	return list
+	return sum
 }
 
-func newLoads(s *scenario.Scenario) *loads {
-	l := &s.Training.Load
-	return &loads{least: l.MinRate, most: l.MaxRate, length: Length}
+// network returns the one of these parameters.
+func network(parameters []float64) *nn.MLP {
+	m, _ := nn.New(layouts.LearnedInputs, layouts.LearnedOutputs) // sizes that make one
+	for i, x := range parameters {
+		if n := len(m.Weights[0]); i < n {
+			m.Weights[0][i] = float32(x)
+		} else {
+			m.Biases[0][i-n] = float32(x)
+		}
+	}
+	return m
 }
 
-// margins are those among which validation chooses.
-var margins = []float64{0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4}
+func learned(m *nn.MLP) decider {
+	return func() (layouts.Rule, error) { return layouts.NewLearned(m) }
+}
+
+func fixed() (layouts.Rule, error) { return layouts.By(stays{}), nil }
 
 // rules are those that a policy has to beat.
 var rules = []string{
@@ -153,42 +95,36 @@ var rules = []string{
 	"bands:0.3,0.27,20,10", "bands:0.3,0.2,60,30", "bands:0.4,0.3,30,10",
 }
 
-// choose gives the network its margin, and compares it with the best rule.
-func (t *Trained) choose(ctx context.Context, j *judge) error {
-	for i, margin := range margins {
-		score, err := j.score(ctx, learned(t.Network, margin))
-		if err != nil {
-			return err
-		}
-		if i == 0 || score > t.Score {
-			t.Score, t.Margin = score, margin
-		}
+// Compare returns what a policy gains over layouts that stay and over the best rule, which other episodes choose.
+func Compare(ctx context.Context, m *nn.MLP, o Options) ([]policies.PlacementGain, error) {
+	j, err := newJudge(o)
+	if err != nil {
+		return nil, err
 	}
+	var deciders []decider
 	for _, text := range rules {
-		score, err := j.score(ctx, func() (layouts.Rule, error) { return layouts.Parse(text) })
-		if err != nil {
-			return err
-		}
-		if t.Best == "" || score > t.Rule {
-			t.Rule, t.Best = score, text
+		deciders = append(deciders, func() (layouts.Rule, error) { return layouts.Parse(text) })
+	}
+	earned, err := j.play(ctx, workloads.Validation, 0, judged, deciders...)
+	if err != nil {
+		return nil, err
+	}
+	best := 0
+	for k := range earned {
+		if sum(earned[k]) > sum(earned[best]) {
+			best = k
 		}
 	}
-	return nil
-}
-
-// maker makes a chooser for an episode.
-type maker func() (layouts.Rule, error)
-
-func learned(m *nn.MLP, margin float64) maker {
-	m = m.Clone()
-	return func() (layouts.Rule, error) {
-		l, err := layouts.NewLearned(m, margin)
-		if err != nil {
-			return layouts.Rule{}, err
-		}
-		return l.Rule(), nil
+	if earned, err = j.play(ctx, workloads.Validation, heldOut, judged, learned(m), fixed, deciders[best]); err != nil {
+		return nil, err
 	}
+	var gains []policies.PlacementGain
+	for k, over := range []string{"layouts that stay", rules[best]} {
+		by, err := evaluation.Paired(earned[0], earned[k+1])
+		if err != nil {
+			return nil, err
+		}
+		gains = append(gains, policies.PlacementGain{Over: over, By: by})
+	}
+	return gains, nil
 }
-
-// validation returns how many episodes validate.
-func (o *Options) validation() int { return cmp.Or(o.Validation, usualValidation) }

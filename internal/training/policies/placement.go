@@ -32,15 +32,15 @@ func (s *Source) Placement(ref string) (func() layouts.Rule, checkpoints.Entry, 
 	switch {
 	case p == nil:
 		return nil, entry, errors.New("it routes requests; gearshift train --placement makes a policy that decides which sizes are loaded")
-	case p.Version != layouts.EncodingVersion:
-		return nil, entry, fmt.Errorf("it observes version %d of what is known of layouts, this gearshift version %d; train it again", p.Version, layouts.EncodingVersion)
+	case p.Version != layouts.LearnedVersion:
+		return nil, entry, fmt.Errorf("it observes version %d of what is known of layouts, this gearshift version %d; train it again", p.Version, layouts.LearnedVersion)
 	}
-	if _, err := layouts.NewLearned(c.Network, p.Margin); err != nil {
+	if _, err := layouts.NewLearned(c.Network); err != nil {
 		return nil, entry, err
 	}
 	return func() layouts.Rule {
-		l, _ := layouts.NewLearned(c.Network, p.Margin) // as before
-		return l.Rule()
+		r, _ := layouts.NewLearned(c.Network) // as before
+		return r
 	}, entry, nil
 }
 

@@ -18,13 +18,13 @@ import (
 // placing stores a policy of placement that observes a version and gained so much, and returns its source.
 func placing(t *testing.T, version int, gains ...PlacementGain) *Source {
 	t.Helper()
-	m, err := nn.New(layouts.Shared+layouts.Own, 4, 1)
+	m, err := nn.New(layouts.LearnedInputs, layouts.LearnedOutputs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Randomise(rand.New(rand.NewPCG(1, 1)))
 	c := &checkpoints.Checkpoint{Network: m}
-	c.Meta.Placement = &checkpoints.Placement{Version: version, Inputs: layouts.Shared + layouts.Own}
+	c.Meta.Placement = &checkpoints.Placement{Version: version, Inputs: layouts.LearnedInputs, Outputs: layouts.LearnedOutputs}
 	c.Meta.SpecHash = c.Meta.Spec.Hash()
 	if c.Meta.Evaluation, err = json.Marshal(gains); err != nil {
 		t.Fatal(err)
@@ -37,10 +37,10 @@ func placing(t *testing.T, version int, gains ...PlacementGain) *Source {
 }
 
 func TestPlacementPoliciesAreOfThisVersion(t *testing.T) {
-	if _, _, err := placing(t, layouts.EncodingVersion).Placement("gears@1"); err != nil {
+	if _, _, err := placing(t, layouts.LearnedVersion).Placement("gears@1"); err != nil {
 		t.Error(err)
 	}
-	_, _, err := placing(t, layouts.EncodingVersion+1).Placement("gears@1")
+	_, _, err := placing(t, layouts.LearnedVersion+1).Placement("gears@1")
 	if err == nil || !strings.Contains(err.Error(), "train it again") {
 		t.Errorf("a policy of another version: %v", err)
 	}
@@ -57,7 +57,7 @@ func TestPlacementIsAdmittedForItsGains(t *testing.T) {
 		{[]PlacementGain{{"layouts that stay", surely}, {"worth", perhaps}}, "over worth"},
 		{[]PlacementGain{{"layouts that stay", surely}, {"worth", surely}}, ""},
 	} {
-		s := placing(t, layouts.EncodingVersion, test.gains...)
+		s := placing(t, layouts.LearnedVersion, test.gains...)
 		_, entry, err := s.Store.Get(checkpoints.Ref{Name: "gears", Version: 1})
 		if err != nil {
 			t.Fatal(err)

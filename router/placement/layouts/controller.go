@@ -73,6 +73,7 @@ type Controller struct {
 	failed    int
 	sets      []int // of Worth, to be reused
 	rates     []float64
+	scratch   []float64
 	shares    []float64 // for which capacities are known
 }
 
@@ -111,6 +112,7 @@ func New(o Options, l *fleet.Ledger, b *signals.Busy, e lifecycle.Engines) (*Con
 		forecast: newForecast(l, o.Horizon, o.Shares, o.Tokens), resting: make([]Resting, len(t.Replicas)),
 	}
 	c.situation = Situation{Table: t, Horizon: o.Horizon, Loads: c.forecast.loads, Hosts: make([]HostState, len(t.Hosts)), Held: make([]int, len(t.Variants))}
+	c.situation.Gain = c.gain
 	for h := range t.Hosts {
 		list, err := List(t, h, o.Limits)
 		if err != nil {
@@ -124,7 +126,7 @@ func New(o Options, l *fleet.Ledger, b *signals.Busy, e lifecycle.Engines) (*Con
 		c.hosts = append(c.hosts, x)
 		c.situation.Hosts[h] = HostState{
 			Layouts: list, Present: -1, Worth: make([]float64, n), Capacity: make([]float64, n), Quality: make([]float64, n),
-			Takes: make([]time.Duration, n), Barred: make([]string, n),
+			Takes: make([]time.Duration, n), First: make([]time.Duration, n), Barred: make([]string, n),
 		}
 	}
 	for i := range t.Replicas {
@@ -279,7 +281,7 @@ func (c *Controller) lookAt(h int, now time.Duration) {
 	for i := range x.layouts {
 		c.sets[h] = x.sets[i]
 		out.Worth[i] = c.estimator.Worth(c.sets, c.rates)
-		out.Takes[i] = c.takes(x.layouts[i].Up)
+		out.Takes[i], out.First[i] = c.takes(x.layouts[i].Up)
 		if out.Barred[i] = bar; bar == "" && i != x.target {
 			out.Barred[i] = c.barredFrom(h, i)
 		}
@@ -299,14 +301,17 @@ func modelTime(t *fleet.Table, replica int, wake bool) time.Duration {
 	return t.Models[k].Load + t.Models[k].FirstAnswer
 }
 
-// takes returns how long it takes until all of these are up.
-func (c *Controller) takes(up []int) (longest time.Duration) {
+// takes returns how long it takes until all of these are up and have answered, and the longest first answer.
+func (c *Controller) takes(up []int) (longest, first time.Duration) {
 	for _, r := range up {
 		if next := c.claims.Next(r); !c.claims.Up(r) {
 			longest = max(longest, c.options.Takes(next, c.ledger.Placed(next) == fleet.Warm))
+			if k := c.table.ModelOf(c.table.Replicas[next].Variant); k >= 0 {
+				first = max(first, c.table.Models[k].FirstAnswer)
+			}
 		}
 	}
-	return longest
+	return longest, first
 }
 
 const (
@@ -317,10 +322,7 @@ const (
 // quantise rounds the forecast loads, and estimates capacities for them.
 func (c *Controller) quantise() {
 	sum := c.situation.Expected()
-	rounded := 0.0
-	if sum > 0 {
-		rounded = math.Exp(math.Round(math.Log(sum*c.options.headroom())/rateStep) * rateStep)
-	}
+	rounded := round(sum * c.options.headroom())
 	c.situation.Valued = rounded
 	shares := c.rates[:0]
 	for i := range c.situation.Loads {
@@ -339,4 +341,26 @@ func (c *Controller) quantise() {
 		shares[i] *= rounded
 	}
 	c.rates = shares
+}
+
+// round rounds a load.
+func round(load float64) float64 {
+	if load <= 0 {
+		return 0
+	}
+	return math.Exp(math.Round(math.Log(load)/rateStep) * rateStep)
+}
+
+// gain is the [Situation]'s.
+func (c *Controller) gain(host, layout int, load float64) float64 {
+	load = max(round(load), 1e-9)
+	c.scratch = c.scratch[:0]
+	for _, share := range c.shares {
+		c.scratch = append(c.scratch, share*load)
+	}
+	is, set := c.estimator.Worth(c.sets, c.scratch), c.sets[host]
+	c.sets[host] = c.hosts[host].sets[layout]
+	would := c.estimator.Worth(c.sets, c.scratch)
+	c.sets[host] = set
+	return (would - is) / load
 }

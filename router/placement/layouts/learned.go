@@ -2,67 +2,69 @@ package layouts
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"gearshift/router/nn"
 )
 
-// The times of a [Learned], and the headroom of the estimate that it sees, for [Rule].
+// LearnedVersion numbers what a [Learned] observes. A network of another version decides nothing.
+const LearnedVersion = 2
+
+// LearnedInputs counts the numbers that the network of a [Learned] maps to LearnedOutputs, a load and a margin for
+// changes to more capacity and for those to less.
 const (
-	LearnedHorizon  = 4 * time.Second
-	LearnedStay     = 5 * time.Second
-	LearnedHeadroom = 1.2
+	LearnedInputs  = 9
+	LearnedOutputs = 4
 )
 
-// Learned is a [Chooser] that takes the change which a network values most, if that is worth more than to stay by a
-// margin. Once it has seen a situation, it allocates nothing.
+// LearnedHorizon is the time over which a [Learned] expects loads, and LearnedStay the least for which a layout stays.
+const (
+	LearnedHorizon = 4 * time.Second
+	LearnedStay    = 5 * time.Second
+)
+
+// averages are the times over which a [Learned] averages loads, besides its horizon, from the shortest.
+var averages = [...]time.Duration{12 * time.Second, 40 * time.Second, 2 * time.Minute}
+
+// Learned is [Worth] with parameters that follow the situation: for each change, a network says at which load layouts
+// are valued, and what a request must gain. A network of zeros is the rule. What it sees has no unit, so that it fits
+// any fleet. It allocates nothing.
 type Learned struct {
-	network     *nn.MLP
-	margin      float32
-	encoder     *Encoder
-	observation []float32
-	row         []float32
-	scratch     []float32
+	network  *nn.MLP
+	averages [len(averages)]float64
+	spread   float64 // mean square of the logarithm of the load as a share of its longest average
+	last     time.Duration
+	in       [LearnedInputs]float32
+	out      [LearnedOutputs]float32
+	scratch  []float32
 }
 
-// NewLearned returns a chooser by a network that maps the numbers of a row of an [Encoder] to its value.
-func NewLearned(network *nn.MLP, margin float64) (*Learned, error) {
-	if network.Inputs() != Shared+Own || network.Outputs() != 1 {
-		return nil, fmt.Errorf("the network maps %d inputs to %d outputs; want %d to 1", network.Inputs(), network.Outputs(), Shared+Own)
+// NewLearned returns a [Learned] by a network, with its times.
+func NewLearned(network *nn.MLP) (Rule, error) {
+	if network.Inputs() != LearnedInputs || network.Outputs() != LearnedOutputs {
+		return Rule{}, fmt.Errorf("the network maps %d inputs to %d outputs; want %d to %d", network.Inputs(), network.Outputs(), LearnedInputs, LearnedOutputs)
 	}
-	if !(margin >= 0) {
-		return nil, fmt.Errorf("the margin is %v; want a number from 0", margin)
-	}
-	return &Learned{network: network, margin: float32(margin), row: make([]float32, Shared+Own), scratch: make([]float32, network.Scratch())}, nil
+	l := &Learned{network: network, scratch: make([]float32, network.Scratch())}
+	return By(l), nil
 }
-
-// Rule returns the chooser with its times.
-func (l *Learned) Rule() Rule { return By(l) }
 
 // By returns a rule of the chooser with the times of a [Learned].
-func By(c Chooser) Rule { return Rule{c, LearnedHorizon, LearnedStay, LearnedHeadroom} }
+func By(c Chooser) Rule { return Rule{c, LearnedHorizon, LearnedStay, headroom} }
 
 // Choose implements [Chooser].
 func (l *Learned) Choose(s *Situation) Change {
-	if l.encoder == nil {
-		l.encoder = NewEncoder(s)
-		l.observation = make([]float32, l.encoder.Dim())
+	expected := s.Expected()
+	if expected <= 0 {
+		return None("no request is expected")
 	}
-	l.encoder.Encode(l.observation, s)
-	if !l.encoder.Due() {
-		return None("nothing is to be decided now")
-	}
-	best, most := 0, l.value(0)+l.margin
-	for row := 1; row < l.encoder.Rows(); row++ {
-		if l.observation[Shared+row*Own] == 0 {
-			continue
-		}
-		if v := l.value(row); v > most {
-			best, most = row, v
-		}
-	}
-	l.encoder.Decided(best)
-	c := l.encoder.Change(best)
+	l.follow(expected, s.Now)
+	each := s.Worth / float64(len(s.Hosts)) / s.Valued
+	c := s.best(func(host, layout int) float64 {
+		h := &s.Hosts[host]
+		load, factor := l.judge(s, h, layout, expected)
+		return s.Gain(host, layout, load) - factor*(margin+each*cost(h.Takes[layout], LearnedStay))
+	})
 	c.Reason = "the policy values this layout most"
 	if c.Host < 0 {
 		c.Reason = "the policy values no other layout more"
@@ -70,11 +72,52 @@ func (l *Learned) Choose(s *Situation) Change {
 	return c
 }
 
-// value returns what the network values a row at.
-func (l *Learned) value(row int) float32 {
-	copy(l.row, l.observation[:Shared])
-	copy(l.row[Shared:], l.observation[Shared+row*Own:][:Own])
-	var out [1]float32
-	l.network.Forward(out[:], l.row, l.scratch)
-	return out[0]
+// follow follows the load.
+func (l *Learned) follow(rate float64, now time.Duration) {
+	if l.averages[0] == 0 {
+		for i := range l.averages {
+			l.averages[i] = rate
+		}
+	}
+	keep := func(over time.Duration) float64 { return math.Exp(-(now - l.last).Seconds() / over.Seconds()) }
+	for i, over := range averages {
+		l.averages[i] = rate + keep(over)*(l.averages[i]-rate)
+	}
+	off := ratio(rate, l.averages[len(averages)-1])
+	l.spread = off*off + keep(2*averages[len(averages)-1])*(l.spread-off*off)
+	l.last = now
+}
+
+// ratio returns the logarithm of how much more one rate is than another, of those that matter.
+func ratio(a, b float64) float64 { return math.Log((a + 0.1) / (b + 0.1)) }
+
+// judge returns the load at which a change is valued, and the factor of what a request must gain by it.
+func (l *Learned) judge(s *Situation, h *HostState, layout int, expected float64) (load, factor float64) {
+	capacity := 0.0
+	for i := range s.Hosts {
+		if x := &s.Hosts[i]; x.Present >= 0 {
+			capacity += x.Capacity[x.Present]
+		}
+	}
+	for i, x := range [LearnedInputs]float64{
+		ratio(l.averages[0], expected), ratio(l.averages[1], expected), ratio(l.averages[len(averages)-1], expected), math.Sqrt(l.spread),
+		ratio(expected, capacity), h.Busy - 0.5,
+		math.Log1p(h.Takes[layout].Seconds()) - 1.5, math.Log1p(h.First[layout].Seconds()) - 0.5, math.Log1p((s.Now-h.Since).Seconds())/2 - 2,
+	} {
+		l.in[i] = bounded(x, 3)
+	}
+	l.network.Forward(l.out[:], l.in[:], l.scratch)
+	out := l.out[:2]
+	if h.Capacity[layout] > h.Capacity[h.Present] {
+		out = l.out[2:]
+	}
+	return headroom * expected * math.Exp(float64(bounded(float64(out[0]), 4))), math.Exp(float64(bounded(float64(out[1]), 4)))
+}
+
+// bounded returns a number within a bound on either side.
+func bounded(x, bound float64) float32 {
+	if !(x < bound) { // also what is no number
+		x = bound
+	}
+	return float32(max(-bound, x))
 }

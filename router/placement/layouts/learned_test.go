@@ -10,124 +10,97 @@ import (
 	"gearshift/router/placement/layouts"
 )
 
-// situation returns one of three hosts with two layouts each: small sizes and large ones.
-func situation(t *testing.T) *layouts.Situation {
+// situation returns one of three hosts with two layouts each, at a load. From 20 requests/s on the second gains.
+func situation(t *testing.T, rate float64) *layouts.Situation {
 	t.Helper()
+	gain := func(load float64) float64 { return 0.01 * (load - 20) / (load + 1) }
+	valued := 1.2 * rate
 	s := &layouts.Situation{
-		Now: time.Minute, Table: table(t, 3, three), Loads: []layouts.Load{{Rate: 20, Forecast: 24}}, Horizon: 10 * time.Second,
-		Held: make([]int, 3), Worth: 18,
+		Now: time.Minute, Table: table(t, 3, three), Loads: []layouts.Load{{Rate: rate, Forecast: rate}}, Horizon: 10 * time.Second,
+		Held: make([]int, 3), Worth: 0.8 * valued, Valued: valued,
+		Gain: func(_, _ int, load float64) float64 { return gain(load) },
 	}
 	for h := range 3 {
 		list, err := layouts.List(s.Table, h, layouts.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = list[:2]
 		s.Hosts = append(s.Hosts, layouts.HostState{
-			Busy: 0.5 + 0.1*float64(h), Layouts: list, Worth: []float64{18, 19}, Capacity: []float64{8, 16}, Quality: []float64{1, 0.9},
-			Takes: []time.Duration{0, 2 * time.Second}, Barred: make([]string, 2),
+			Layouts: list[:2], Worth: []float64{s.Worth, s.Worth + valued*gain(valued)}, Capacity: []float64{8, 16}, Quality: []float64{1, 0.9},
+			Takes: []time.Duration{0, 2 * time.Second}, First: make([]time.Duration, 2), Barred: make([]string, 2),
 		})
 	}
 	return s
 }
 
-func network(t *testing.T, seed uint64) *nn.MLP {
+func network(t *testing.T) *nn.MLP {
 	t.Helper()
-	m, err := nn.New(layouts.Shared+layouts.Own, 8, 1)
+	m, err := nn.New(layouts.LearnedInputs, layouts.LearnedOutputs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Randomise(rand.New(rand.NewPCG(seed, 0)))
 	return m
 }
 
-// Hosts that are alike share a row, which stands for the least busy of those that may change.
-func TestHostsThatAreAlikeShareARow(t *testing.T) {
-	s := situation(t)
-	e := layouts.NewEncoder(s)
-	if e.Rows() != 3 {
-		t.Fatalf("%d rows, want 3: to stay, and each of two layouts to the other", e.Rows())
+func chooser(t *testing.T, m *nn.MLP) layouts.Chooser {
+	t.Helper()
+	r, err := layouts.NewLearned(m)
+	if err != nil {
+		t.Fatal(err)
 	}
-	x := make([]float32, e.Dim())
-	e.Encode(x, s)
-	if c := e.Change(1); c.Host != 0 || c.Layout != 1 {
-		t.Errorf("row 1 stands for host %d in layout %d, want the least busy, 0, in 1", c.Host, c.Layout)
-	}
-	if c := e.Change(2); c.Host >= 0 {
-		t.Errorf("row 2 stands for host %d, and no host is in the layout", c.Host)
-	}
-	s.Hosts[0].Barred[1], s.Hosts[1].Moving = "it stays", true
-	e.Encode(x, s)
-	if c := e.Change(1); c.Host != 2 {
-		t.Errorf("row 1 stands for host %d, want the one that may change, 2", c.Host)
-	}
-	s.Hosts[2].Barred[1] = "it stays"
-	e.Encode(x, s)
-	if e.Due() || x[layouts.Shared+layouts.Own] != 0 {
-		t.Error("a row is open although no host may change")
-	}
-	for i, v := range x {
-		if !(math.Abs(float64(v)) <= 1.5) {
-			t.Errorf("number %d is %v, above the bound", i, v)
-		}
-	}
+	return r.Chooser
 }
 
-// Without load, capacity or worth the numbers are bounded all the same.
-func TestNumbersAreBounded(t *testing.T) {
-	s := situation(t)
-	s.Worth, s.Loads[0] = 0, layouts.Load{}
-	for h := range s.Hosts {
-		clear(s.Hosts[h].Worth)
-		clear(s.Hosts[h].Capacity)
-		clear(s.Hosts[h].Quality)
+// A policy that has learnt nothing decides like the rule.
+func TestLearnedBeginsAsTheRule(t *testing.T) {
+	rule, err := layouts.Parse("worth:0.003,4,5,1.2,0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	e := layouts.NewEncoder(s)
-	x := make([]float32, e.Dim())
-	e.Encode(x, s)
-	s.Loads[0] = layouts.Load{Rate: 1e9, Forecast: 1e9}
-	s.Now += time.Second
-	e.Encode(x, s)
-	for i, v := range x {
-		if !(math.Abs(float64(v)) <= 1.5) {
-			t.Errorf("number %d is %v, above the bound", i, v)
-		}
-	}
-}
-
-// A change is made where it is worth more than to stay by the margin.
-func TestLearnedHasAMargin(t *testing.T) {
 	changed := 0
-	for seed := range uint64(20) {
-		m := network(t, seed)
-		l, err := layouts.NewLearned(m, 0)
-		if err != nil {
-			t.Fatal(err)
+	for rate := 0.5; rate < 60; rate += 0.5 {
+		got, want := chooser(t, network(t)).Choose(situation(t, rate)), rule.Choose(situation(t, rate))
+		if got.Host != want.Host || got.Layout != want.Layout {
+			t.Errorf("at %v requests/s host %d changes to %d, by the rule %d to %d", rate, got.Host, got.Layout, want.Host, want.Layout)
 		}
-		firm, err := layouts.NewLearned(m, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c := l.Choose(situation(t)); c.Host >= 0 {
+		if got.Host >= 0 {
 			changed++
 		}
-		if c := firm.Choose(situation(t)); c.Host >= 0 {
-			t.Fatalf("host %d changes, which is not worth 100", c.Host)
-		}
 	}
-	if changed == 0 || changed == 20 {
-		t.Errorf("%d of 20 networks change something", changed)
+	if changed == 0 || changed == 119 {
+		t.Errorf("%d of 119 situations are changed", changed)
+	}
+}
+
+// What it learns moves the load at which it changes, and any numbers give a decision.
+func TestLearnedFollowsItsNetwork(t *testing.T) {
+	lowest := func(factor float64) (rate float64) {
+		m := network(t)
+		m.Biases[0][2] = float32(math.Log(factor)) // the load of changes to more capacity
+		for rate = 0.5; rate < 60; rate += 0.5 {
+			if chooser(t, m).Choose(situation(t, rate)).Host >= 0 {
+				break
+			}
+		}
+		return rate
+	}
+	if a, b, c := lowest(0.8), lowest(1), lowest(2); !(a > b && b > c) {
+		t.Errorf("a load of 0.8, 1 and 2 times the rule's is changed from %v, %v and %v requests/s on", a, b, c)
+	}
+	for seed := range uint64(50) {
+		m := network(t)
+		m.Randomise(rand.New(rand.NewPCG(seed, 0)))
+		s := situation(t, math.Exp(float64(seed)-25))
+		s.Hosts[0].Busy = math.NaN()
+		if c := chooser(t, m).Choose(s); c.Host >= 0 && c.Layout != 1 {
+			t.Errorf("host %d gets layout %d", c.Host, c.Layout)
+		}
 	}
 }
 
 func TestLearnedAllocatesNothing(t *testing.T) {
-	l, err := layouts.NewLearned(network(t, 1), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := situation(t)
-	l.Choose(s)
-	if n := testing.AllocsPerRun(100, func() { s.Now += time.Second; l.Choose(s) }); n > 0 {
+	c, s := chooser(t, network(t)), situation(t, 10)
+	if n := testing.AllocsPerRun(100, func() { s.Now += time.Second; c.Choose(s) }); n > 0 {
 		t.Errorf("a choice allocates %v times", n)
 	}
 }
@@ -137,10 +110,7 @@ func TestLearnedRefusesOtherNetworks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := layouts.NewLearned(m, 0); err == nil {
+	if _, err := layouts.NewLearned(m); err == nil {
 		t.Error("a network of 3 inputs is taken")
-	}
-	if _, err := layouts.NewLearned(network(t, 1), math.NaN()); err == nil {
-		t.Error("a margin that is no number is taken")
 	}
 }

@@ -56,7 +56,7 @@ func Parse(text string) (Rule, error) {
 		}
 		return Rule{&Bands{High: x[0], Low: x[1]}, max(time.Second, seconds(x[3])), seconds(x[2]), 1}, nil
 	case "worth":
-		x, err := with(0.003, 10, 10, 1.2, 0.02)
+		x, err := with(margin, 10, 10, headroom, 0.02)
 		if err != nil {
 			return Rule{}, err
 		}
@@ -126,6 +126,9 @@ type missed struct {
 	sums    []float64
 }
 
+// margin and headroom are the defaults of [Worth].
+const margin, headroom = 0.003, 1.2
+
 const (
 	// stays is the time that a layout is assumed to stay, as a multiple of its least time.
 	stays = 10
@@ -146,7 +149,7 @@ func (w *Worth) Choose(s *Situation) Change {
 		if w.Missed > 0 && w.missed[host].sums[layout] >= w.Missed*takes*each {
 			return more
 		}
-		return more - lost*takes/(stays*max(1, w.Stay.Seconds()))*each
+		return more - cost(h.Takes[layout], w.Stay)*each
 	})
 	if c.Host < 0 {
 		return None(fmt.Sprintf("%.1f requests/s are expected, and no layout earns %.3f more a request", expected, w.Margin))
@@ -154,6 +157,11 @@ func (w *Worth) Choose(s *Situation) Change {
 	h := &s.Hosts[c.Host]
 	c.Reason = fmt.Sprintf("%.1f requests/s are expected, of which each gains %.3f", expected, (h.Worth[c.Layout]-s.Worth)/s.Valued)
 	return c
+}
+
+// cost returns what a change costs, as a share of what the host earns in the time for which layouts stay.
+func cost(takes, stay time.Duration) float64 {
+	return lost * takes.Seconds() / (stays * max(1, stay.Seconds()))
 }
 
 // longest bounds the time between two looks that counts.

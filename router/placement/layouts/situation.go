@@ -40,6 +40,8 @@ type Situation struct {
 	// Worth is the utility per second of the fleet as it is, by a fluid estimate for Valued requests per second: the
 	// forecast and some headroom.
 	Worth, Valued float64
+	// Gain returns the utility that a request gains with the host in another layout, at a load of all tasks.
+	Gain func(host, layout int, load float64) float64
 }
 
 // HostState describes a host of the table. Layouts, Worth, Capacity, Quality, Takes and Barred have an
@@ -61,6 +63,8 @@ type HostState struct {
 	Capacity, Quality []float64
 	// Takes is the time that a change to the layout takes, without that of requests that have to end first.
 	Takes []time.Duration
+	// First is the part of Takes in which a replica of the layout is up and works on its first answer.
+	First []time.Duration
 	// Barred explains why a change to the layout is refused now; empty if it is not.
 	Barred []string
 }
