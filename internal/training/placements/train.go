@@ -25,7 +25,7 @@ type Options struct {
 }
 
 const (
-	Usual, Quick = 14_400, 3_600
+	Usual, Quick = 6_000, 1_920
 	// same is the number of episodes that all networks of a generation play.
 	same = 15
 	// judged is the number of episodes that choose the best rule, and that then compare it with the policy.
