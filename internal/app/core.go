@@ -58,7 +58,7 @@ func NewCore(s *scenario.Scenario, rule string, log *slog.Logger) (x Core, err e
 		balancer = x.tiers
 	}
 	var spare router.Policy
-	if p, err := rules.Parse(policy.Untuned); err == nil { // else the fallback decides
+	if p, err := rules.Parse(policy.Cautious); err == nil { // else the fallback decides
 		spare = p
 	}
 	x.Core, err = joined(s, table, fallback, spare, balancer, log)

@@ -7,6 +7,7 @@ import (
 	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/internal/scenario"
+	"gearshift/router/policy"
 	"gearshift/workloads"
 )
 
@@ -73,6 +74,16 @@ func TestSlowGPUsAreNoticed(t *testing.T) {
 	}
 	if with, without := utility(true), utility(false); with < without+0.05 {
 		t.Errorf("utility %.3f where it is noticed, %.3f where not", with, without)
+	}
+}
+
+// The rule that decides while forecasts are in doubt loses little by engines that are slower than forecast.
+func TestTheCautiousRuleBearsSlowGPUs(t *testing.T) {
+	s := load(t, "titan-rtx-opt")
+	s.Serving.Server.Drift.Correct = false
+	utility := func(rule string) float64 { return played(t, s, rule, 2000, 2, "u1+gpu:x1.25")[0].Utility.Mean }
+	if cautious, untuned := utility(policy.Cautious), utility(policy.Untuned); cautious < 0.86 || cautious < untuned+0.05 {
+		t.Errorf("utility %.3f, by the rule without caution %.3f", cautious, untuned)
 	}
 }
 

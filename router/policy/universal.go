@@ -42,9 +42,12 @@ type Universal struct {
 	named
 }
 
-// Untuned names the rule that decides where none is tuned for the fleet, and while a learned policy is
-// doubted: of all rules with their defaults it loses the least where engines are slower than their profiles say.
+// Untuned names the rule that decides where none is tuned for the fleet.
 const Untuned = "universal"
+
+// Cautious names the rule that decides while a learned policy is doubted, since forecasts are off by a tenth
+// or more: the least spread of its own is a tenth.
+const Cautious = "universal:0.1,0.1"
 
 // expected describes a task's requests before they come.
 type expected struct {

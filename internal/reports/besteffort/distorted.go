@@ -103,6 +103,7 @@ func (p *paper) distorted(ctx context.Context, d distortion, name, hard string) 
 		{"policy, fine-tuned and corrected by drift", tuned, p.scenario, true}, {"policy, profile refitted", hard, refit, false},
 		{"rule as it is", rule, p.scenario, false}, {"rule, corrected by drift", rule, p.scenario, true},
 		{"rule, profile refitted", rule, refit, false}, {"rule universal as it is", policy.Untuned, p.scenario, false},
+		{"cautious rule as it is", policy.Cautious, p.scenario, false},
 	}
 	listed := len(entrants)
 	for _, ref := range policies.OpponentRefs(p.scenario, evaluation.MeanUtility) {

@@ -68,7 +68,7 @@ func Contestant(s *scenario.Scenario, source *Source, ref string, warn func(stri
 		if err != nil {
 			return evaluation.Contestant{}, fmt.Errorf("cannot evaluate policy %s: %w", entry.Ref(), err)
 		}
-		spare, err := maker.Parse(policy.Untuned)
+		spare, err := maker.Parse(policy.Cautious)
 		if err != nil { // not of this fleet
 			spare, err = maker.Parse(s.BestRuleFor(aim))
 		}
