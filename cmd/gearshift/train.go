@@ -101,7 +101,7 @@ func newTrainCommand() *cobra.Command {
 	f.StringVar(&o.Preset, "preset", "default", "training preset of the scenario: quick, default, paper, or your own")
 	cli.ObjectiveFlag(f, &by, "objective", "what to train and judge for, an `OBJECTIVE`: "+evaluation.ObjectiveForms+" (default: the scenario's training.objective, or utility)")
 	f.Uint64Var(&o.Seed, "seed", 1, "of everything random in the run")
-	f.IntVar(&o.Steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset). With --from-log: gradient steps (0: ten passes over the log)")
+	f.IntVar(&o.Steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset). With --from-log: gradient steps (0: ten passes over the log). With --placement: episodes")
 	f.StringVar(&o.Name, "name", "", "of the policy and the run (default: the scenario's name)")
 	f.StringVar(&o.From, "from", "", "stored policy, `NAME[@VERSION]`, to fine-tune: begin with its weights, and explore as little as at a run's end")
 	cli.FromLogFlag(c, &o.FromLog, "`FILE…` of logged requests to fine-tune on, with --from; without it, their arrivals are trained on as a trace's")

@@ -28,8 +28,8 @@ const (
 var averages = [...]time.Duration{12 * time.Second, 40 * time.Second, 2 * time.Minute}
 
 // Learned is [Worth] with parameters that follow the situation: for each change, a network says at which load layouts
-// are valued, and what a request must gain. A network of zeros is the rule. What it sees has no unit, so that it fits
-// any fleet. It allocates nothing.
+// are valued, and what a request must gain. A network of zeros decides like the rule with nothing missed. What it sees
+// has no unit, so that it fits any fleet. It allocates nothing.
 type Learned struct {
 	network  *nn.MLP
 	averages [len(averages)]float64
