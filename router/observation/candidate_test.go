@@ -2,6 +2,7 @@ package observation_test
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -184,7 +185,12 @@ func TestHashWithCandidates(t *testing.T) {
 // estimating estimates the same for each replica that is available.
 type estimating observation.Estimate
 
-func (estimating) Match(*fleet.Table) error { return nil }
+func (estimating) Match(t *fleet.Table) error {
+	if len(t.Replicas) != 12 {
+		return errors.New("another fleet")
+	}
+	return nil
+}
 
 func (e estimating) Estimate(dst []observation.Estimate, v *fleet.View, _ *fleet.Request) {
 	for i := range dst {
@@ -210,6 +216,16 @@ func TestEncodeEstimates(t *testing.T) {
 	}
 	if err := e.EstimateBy(estimating{Short: 0.1, Loss: 0.2, InTime: 0.3, TokenTime: 0.4, Wait: 50, Alone: 0.6, Duty: 0.7, Beside: 0.8, KVPeak: 0.9}); err != nil {
 		t.Fatal(err)
+	}
+	if err := e.Match(table); err != nil {
+		t.Error(err)
+	}
+	other, err := fleet.NewTable(table.Tasks, table.Variants, table.Hosts[:1], table.Replicas[:3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Match(other); err == nil {
+		t.Error("a fleet that the estimator does not know is accepted")
 	}
 	v, r, got := loaded(table), new(fleet.Request), make([]float32, e.Dim())
 	e.Encode(got, v, r)

@@ -55,6 +55,9 @@ func (e *Encoder) Match(t *fleet.Table) error {
 	if err == nil && e.advisor != nil {
 		err = e.advisor.Match(t)
 	}
+	if err == nil && e.estimator != nil {
+		err = e.estimator.Match(t)
+	}
 	return err
 }
 
