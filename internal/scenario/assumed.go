@@ -355,6 +355,7 @@ func (s *Scenario) byRows(p Preset) Preset {
 		p.Decisions, p.ValidateEvery, p.CheckpointEvery = n*p.Decisions, n*p.ValidateEvery, n*p.CheckpointEvery
 	}
 	p.AdviceMargin, p.Dueling, p.CentreRewards, p.DifferenceRewards = 0, false, false, true
+	untuned, _ := policy.Canonical(policy.Untuned)            // with its numbers: a policy keeps to those it learnt with
 	p.Epsilon = rl.Epsilon{Start: 0.1, End: 0.02, Share: 0.5} // expectations are a good beginning
 	p.Replay = min(p.Replay, 200_000)
 	p.Observation = []observation.Feature{{Kind: observation.TaskOneHot}}
@@ -370,7 +371,7 @@ func (s *Scenario) byRows(p Preset) Preset {
 	p.Observation = append(p.Observation, observation.Feature{Kind: observation.HostRate, Scale: slices.Repeat([]float64{perHost}, n)},
 		observation.Feature{Kind: observation.LogHostRate, Scale: slices.Repeat([]float64{1}, n)})
 	p.Candidate = []observation.Feature{
-		{Kind: observation.Estimates}, {Kind: observation.VariantOneHot},
+		{Kind: observation.Estimates, Rule: untuned}, {Kind: observation.VariantOneHot},
 		{Kind: observation.Quality, Scale: []float64{1}}, {Kind: observation.Gain, Scale: []float64{0.5}},
 		{Kind: observation.LogInFlight, Scale: []float64{3}}, {Kind: observation.KVUse, Scale: []float64{1}},
 		{Kind: observation.Harm, Scale: []float64{1}},

@@ -3,7 +3,6 @@ package observation
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"gearshift/router/fleet"
 )
@@ -65,9 +64,14 @@ type Estimator interface {
 	Match(t *fleet.Table) error
 }
 
-// Estimates reports whether the observation needs an [Estimator].
-func (s Spec) Estimates() bool {
-	return slices.ContainsFunc(s.Candidate, func(f Feature) bool { return f.Kind == Estimates })
+// EstimateRule refers to the rule that makes the [Estimates] of the observation; empty if it has none.
+func (s Spec) EstimateRule() string {
+	for _, f := range s.Candidate {
+		if f.Kind == Estimates {
+			return f.Rule
+		}
+	}
+	return ""
 }
 
 // CandidateKinds lists all that a candidate's features may be.
@@ -117,6 +121,12 @@ func (s Spec) candidateWidth(k Kind) int {
 }
 
 func (s Spec) validateCandidate(f Feature) error {
+	switch {
+	case f.Kind == Estimates && f.Rule == "":
+		return fmt.Errorf("%s needs a rule to estimate by, such as universal", f.Kind)
+	case f.Kind != Estimates && f.Rule != "":
+		return fmt.Errorf("%s takes no rule", f.Kind)
+	}
 	switch f.Kind {
 	case VariantOneHot, NewVersion, Estimates:
 		return checkScales(f, 0)

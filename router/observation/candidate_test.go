@@ -203,11 +203,11 @@ func (e estimating) Estimate(dst []observation.Estimate, v *fleet.View, _ *fleet
 func TestEncodeEstimates(t *testing.T) {
 	table := conformance.Fleet(0)
 	s, err := observation.NewSpec(table, []observation.Feature{hostRate()},
-		observation.Feature{Kind: observation.VariantOneHot}, observation.Feature{Kind: observation.Estimates})
+		observation.Feature{Kind: observation.VariantOneHot}, observation.Feature{Kind: observation.Estimates, Rule: "universal"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if short, loss := s.PriorInputs(); short != 3+1+3 || loss != short+1 || !s.Estimates() {
+	if short, loss := s.PriorInputs(); short != 3+1+3 || loss != short+1 || s.EstimateRule() != "universal" {
 		t.Errorf("inputs %d and %d", short, loss)
 	}
 	e, err := observation.NewEncoder(s, table, nil)

@@ -108,7 +108,7 @@ const Version = 1
 type Feature struct {
 	Kind  Kind      `json:"kind" yaml:"kind"`
 	Scale []float64 `json:"scale,omitempty" yaml:"scale,omitempty,flow"`
-	// Rule refers to the rule whose choice [Advice] encodes.
+	// Rule refers to the rule whose choice [Advice] encodes, or that makes [Estimates].
 	Rule string `json:"rule,omitempty" yaml:"rule,omitempty"`
 	// Requests are how many of the latest requests each number of [Shortfall] is of.
 	Requests []int `json:"requests,omitempty" yaml:"requests,omitempty,flow"`

@@ -57,7 +57,7 @@ func rows(t testing.TB, table *fleet.Table, networks int) *policy.Placing {
 		{Kind: observation.Pace, Scale: three}, {Kind: observation.Harm, Scale: three},
 		{Kind: observation.HostRate, Scale: three}, {Kind: observation.LogHostRate, Scale: three},
 	},
-		observation.Feature{Kind: observation.Estimates}, observation.Feature{Kind: observation.VariantOneHot},
+		observation.Feature{Kind: observation.Estimates, Rule: "universal"}, observation.Feature{Kind: observation.VariantOneHot},
 		observation.Feature{Kind: observation.Quality, Scale: one}, observation.Feature{Kind: observation.Gain, Scale: one},
 		observation.Feature{Kind: observation.LogInFlight, Scale: one}, observation.Feature{Kind: observation.KVUse, Scale: one},
 		observation.Feature{Kind: observation.Harm, Scale: one})

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
 	"gearshift/router/profile"
@@ -30,14 +32,19 @@ func (m *Maker) Encoder(s observation.Spec) (*observation.Encoder, error) {
 		advisor = rule
 	}
 	e, err := observation.NewEncoder(s, m.Table, advisor)
-	if err != nil || !s.Estimates() {
+	ref := s.EstimateRule()
+	if err != nil || ref == "" {
 		return e, err
 	}
-	rule, err := m.Parse(Untuned)
+	rule, err := m.Parse(ref)
 	if err != nil {
 		return nil, err
 	}
-	return e, e.EstimateBy(rule.(observation.Estimator))
+	estimator, ok := rule.(observation.Estimator)
+	if !ok {
+		return nil, fmt.Errorf("the rule %s makes no estimates; want universal, with its parameters", ref)
+	}
+	return e, e.EstimateBy(estimator)
 }
 
 // Lengths is what a rule expects of a request whose output length it cannot

@@ -252,10 +252,21 @@ func (p *Universal) inTime(s *occupancy, time, wait, output, deadline float64) f
 	time -= gone * more
 	x := (1 - time/deadline) / spread
 	wait -= time
-	e := math.Exp(-min(20, max(-20, x)))
-	quick := 1 / (1 + e)
-	if wait > 0 {
-		return quick * math.Exp(-wait/(deadline*spread*(max(0, x-20)+math.Log1p(1/e))*output))
+	switch room := deadline * spread * output; {
+	case x > 20 && wait > 0:
+		return math.Exp(-wait / (room * x))
+	case x > 20:
+		return 1
+	case x < -20 && wait > 0:
+		return 0
+	case x < -20:
+		return 1 - math.Exp(-wait/(room*x))
+	default:
+		e := math.Exp(-x)
+		quick := 1 / (1 + e)
+		if wait > 0 {
+			return quick * math.Exp(-wait/(room*math.Log1p(1/e)))
+		}
+		return 1 - (1-quick)*math.Exp(wait/(room*math.Log1p(e)))
 	}
-	return 1 - (1-quick)*math.Exp(wait/(deadline*spread*(max(0, -x-20)+math.Log1p(e))*output))
 }
