@@ -102,8 +102,11 @@ func shortRow(x evaluation.Result, r *evaluation.Report) []string {
 	for _, o := range r.Objectives() {
 		row = append(row, fmt.Sprintf("%.3f", x.By(o).Value.Mean))
 	}
-	if x.Served != nil {
+	switch {
+	case x.Served != nil:
 		row = append(row, fmt.Sprintf("%.1f%%", 100*x.Served.RefusedShare()))
+	case r.AsServed(): // a size alone, which nothing controls
+		row = append(row, "–")
 	}
 	var share []string
 	for _, v := range r.Variants {

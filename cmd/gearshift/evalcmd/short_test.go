@@ -9,6 +9,17 @@ import (
 	"gearshift/router/fleet"
 )
 
+// A size that is evaluated alone has none of the controllers of the scenario: it refuses nothing.
+func TestTheShortReportOfSizesAloneAmongOthers(t *testing.T) {
+	r := evaluation.Report{Headlines: []string{"u1"}, Variants: []fleet.Variant{{Name: "small"}}, Results: []evaluation.Result{
+		{Policy: "slackfit", Workload: "u1", Served: &evaluation.Served{}}, {Policy: "static:small", Workload: "u1", Rule: true},
+	}}
+	var b strings.Builder
+	if err := writeShort(&b, &r); err != nil || !strings.Contains(b.String(), "–        0.0%") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
 // Whatever the names are, and however many sizes there are, the short report fits.
 func TestTheShortReportFits(t *testing.T) {
 	result := func(policy, workload string, rule bool, runs ...float64) evaluation.Result {

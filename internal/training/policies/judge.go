@@ -225,11 +225,13 @@ func (j *Judge) compare(ctx context.Context, network *nn.MLP, trust policy.Trust
 
 // OpponentRefs returns references to the rules that a policy of the scenario must beat, in
 // training, in an evaluation and to be promoted: those that the scenario lists for what the
-// policy was trained for, the plain ones, and each static size.
+// policy was trained for, the one that would route in its place, the plain ones, and each static size.
 func OpponentRefs(s *scenario.Scenario, o evaluation.Objective) []string {
 	refs := s.RulesFor(o)
 	if !o.IsZero() { // whose advice policies follow
 		refs = append(refs, s.BestRuleFor(o))
+	} else if !slices.Contains(refs, s.Serving.Fallback) {
+		refs = append(refs, s.Serving.Fallback)
 	}
 	for _, v := range s.Variants {
 		refs = append(refs, "static:"+v.Name)
