@@ -98,7 +98,7 @@ func newTrainCommand() *cobra.Command {
 	f := c.Flags()
 	cli.ScenarioFlag(c, &o.Scenario)
 	cli.StoreFlag(c, &o.Store)
-	f.StringVar(&o.Preset, "preset", "default", "training preset of the scenario: quick, default, paper, or your own")
+	f.StringVar(&o.Preset, "preset", "default", "training preset of the scenario: quick, default, paper, or your own. With --placement: quick or default")
 	cli.ObjectiveFlag(f, &by, "objective", "what to train and judge for, an `OBJECTIVE`: "+evaluation.ObjectiveForms+" (default: the scenario's training.objective, or utility)")
 	f.Uint64Var(&o.Seed, "seed", 1, "of everything random in the run")
 	f.IntVar(&o.Steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset). With --from-log: gradient steps (0: ten passes over the log). With --placement: episodes")

@@ -29,6 +29,10 @@ func trainPlacement(c *cobra.Command, o *training.Options) error {
 	if err := policies.CheckName(o.Name); err != nil {
 		return err
 	}
+	episodes, ok := map[string]int{"quick": placements.Quick, "default": placements.Usual}[o.Preset]
+	if !ok {
+		return fmt.Errorf("--preset %s is unknown with --placement; want quick or default", o.Preset)
+	}
 	s, err := scenario.Load(o.Scenario)
 	if err != nil {
 		return err
@@ -40,10 +44,7 @@ func trainPlacement(c *cobra.Command, o *training.Options) error {
 	if err := store.Writable(); err != nil {
 		return err
 	}
-	p := placements.Options{Scenario: s, Seed: o.Seed, Episodes: placements.Usual, Report: output.Counting(c.ErrOrStderr(), "episodes")}
-	if c.Flags().Changed("preset") && o.Preset == "quick" {
-		p.Episodes = placements.Quick
-	}
+	p := placements.Options{Scenario: s, Seed: o.Seed, Episodes: episodes, Report: output.Counting(c.ErrOrStderr(), "episodes")}
 	if o.Steps > 0 {
 		p.Episodes = o.Steps
 	}

@@ -297,3 +297,9 @@ func TestLengthsWithoutMaxEndNoSimulation(t *testing.T) {
 		}
 	}
 }
+
+// Training for placement has two presets of its own.
+func TestPlacementRefusesOtherPresets(t *testing.T) {
+	fail(t, []string{"train", "--placement", "--name", "gears", "--preset", "nope", "--scenario", "tiny", "--store", storePath(t)},
+		"--preset nope is unknown with --placement; want quick or default")
+}

@@ -36,9 +36,12 @@ func newPolicyPromote(store func() *checkpoints.Store) *cobra.Command {
 	c := &cobra.Command{
 		Use: "promote NAME[@VERSION] | RULE", Short: "Put a version, or a rule, in production: serve routes by it",
 		Long: `Put a version in production, so that serve routes by it. Its stored evaluation must
-beat the best of the scenario's rules on held-out seeds, by the objective that it was trained
-for: the 95 % interval of the difference must lie above zero. --force promotes it regardless, and keeps the reason.
-NAME alone is its newest version.
+beat the best of the scenario's rules on held-out seeds, by its training objective:
+the 95 % interval of the difference must lie above zero. --force promotes it regardless, and
+keeps the reason. NAME alone is its newest version.
+
+A policy that decides which sizes are loaded is only checked, and production stays as it is:
+name it in the scenario, as serving.placement.policy.
 
 A rule needs no evaluation: policies are compared with rules. It is stored as a version of
 its kind, such as slackfit@1. --scenario checks that it fits a scenario; without it the check
@@ -77,8 +80,19 @@ func (o *promotion) run(c *cobra.Command, store *checkpoints.Store, ref string) 
 	if err != nil {
 		return err
 	}
+	gate := func() error { return policies.Admit(entry, policies.PromotionIn(store.Path), c.ErrOrStderr()) }
+	if entry.Meta.Placement != nil && !o.force { // the scenario names it: production is what routes
+		if err := gate(); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(c.OutOrStdout(), "%s passes; name it in the scenario: serving.placement.policy: %s\n", entry.Ref(), entry.Ref())
+		return err
+	}
+	if err := policies.Routes(entry); err != nil {
+		return fmt.Errorf("cannot promote %s: %w", entry.Ref(), err)
+	}
 	if entry.Rule == "" && !o.force {
-		if err := policies.Admit(entry, policies.PromotionIn(store.Path), c.ErrOrStderr()); err != nil {
+		if err := gate(); err != nil {
 			return err
 		}
 	}

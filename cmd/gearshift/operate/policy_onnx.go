@@ -41,6 +41,9 @@ known of the policy in its metadata, so that import brings it back as it was.`,
 			if err != nil {
 				return err
 			}
+			if err := exportable(policy.Meta); err != nil {
+				return fmt.Errorf("cannot export %s: %w", entry.Ref(), err)
+			}
 			data, err := checkpoints.EncodeONNX(policy)
 			if err == nil {
 				err = output.Install(path, data, force)
@@ -55,6 +58,14 @@ known of the policy in its metadata, so that import brings it back as it was.`,
 	c.Flags().StringVar(&path, "onnx", "", "`FILE` to write")
 	c.Flags().BoolVar(&force, "force", false, "replace the file if there is one")
 	return c
+}
+
+// exportable returns an error for a policy of placement: import could not judge it as train did.
+func exportable(m checkpoints.Meta) error {
+	if m.Placement != nil {
+		return errors.New("policies of placement are not exported as ONNX; gearshift store backup copies them with their store")
+	}
+	return nil
 }
 
 // importOptions are the flags of policy import.
@@ -134,6 +145,9 @@ func (o *importOptions) read(ctx context.Context, path string, stdin io.Reader, 
 // trusted key has signed it, and is made again otherwise: anyone can write a file.
 func (o *importOptions) exported(ctx context.Context, model *checkpoints.ONNXModel, s *scenario.Scenario, stderr io.Writer) (*checkpoints.Checkpoint, error) {
 	c := &checkpoints.Checkpoint{Meta: *model.Meta, Network: model.Network}
+	if err := exportable(c.Meta); err != nil {
+		return nil, err
+	}
 	if _, err := policies.Objective(c.Meta); err != nil {
 		return nil, err
 	}

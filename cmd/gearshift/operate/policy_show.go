@@ -93,6 +93,8 @@ func summaries(entries []checkpoints.Entry) []summary {
 		}
 		if v, ok := policies.StoredVerdict(e); ok {
 			x.Verdict, x.Word = &v, v.Word()
+		} else if g, ok := policies.LeastGain(e); ok {
+			x.Word = g.Word()
 		}
 		list = append(list, x)
 	}
@@ -117,6 +119,8 @@ func listShort(w io.Writer, entries []checkpoints.Entry) error {
 			if !v.Objective.IsZero() {
 				compared += fmt.Sprintf(" (%s)", v.Objective)
 			}
+		} else if g, ok := policies.LeastGain(e); ok {
+			compared = fmt.Sprintf("%s: %s (placement)", evaluation.Signed(g.By), g.Word())
 		} else if e.Rule == "" {
 			compared = "not compared"
 		}

@@ -32,6 +32,9 @@ func TestPoliciesOfJobs(t *testing.T) {
 		if err != nil || !slices.Equal(n.Cautions, modality.Always(3)) || n.Weights.Parameters() != network.Parameters() || entry.Ref().String() != "inputs@1" {
 			t.Errorf("%s: %+v, %v, %v", ref, n, entry.Ref(), err)
 		}
+		if err := Routes(entry); err == nil || !strings.Contains(err.Error(), "routes no requests") {
+			t.Errorf("%s would be in production: %v", ref, err)
+		}
 	}
 	for ref, want := range map[string]string{
 		"inputs@2":     "has no version 2",

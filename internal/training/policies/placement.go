@@ -1,9 +1,11 @@
 package policies
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
@@ -28,12 +30,11 @@ func (s *Source) Placement(ref string) (func() layouts.Rule, checkpoints.Entry, 
 	if err != nil {
 		return nil, entry, err
 	}
-	p := c.Meta.Placement
-	switch {
-	case p == nil:
+	if c.Meta.Placement == nil {
 		return nil, entry, errors.New("it routes requests; gearshift train --placement makes a policy that decides which sizes are loaded")
-	case p.Version != layouts.LearnedVersion:
-		return nil, entry, fmt.Errorf("it observes version %d of what is known of layouts, this gearshift version %d; train it again", p.Version, layouts.LearnedVersion)
+	}
+	if err := sameObservation(c.Meta.Placement); err != nil {
+		return nil, entry, err
 	}
 	if _, err := layouts.NewLearned(c.Network); err != nil {
 		return nil, entry, err
@@ -42,6 +43,14 @@ func (s *Source) Placement(ref string) (func() layouts.Rule, checkpoints.Entry, 
 		r, _ := layouts.NewLearned(c.Network) // as before
 		return r
 	}, entry, nil
+}
+
+// sameObservation returns an error unless a policy of placement observes what this version of the program does.
+func sameObservation(p *checkpoints.Placement) error {
+	if p.Version != layouts.LearnedVersion {
+		return fmt.Errorf("it observes version %d of what is known of layouts, this gearshift version %d; train it again", p.Version, layouts.LearnedVersion)
+	}
+	return nil
 }
 
 // Placing prepares what decides about layouts in simulations of the scenario: the policy of ref, of the flag
@@ -80,18 +89,32 @@ func PlacementGains(entry checkpoints.Entry) (gains []PlacementGain) {
 	return gains
 }
 
-// admitPlacement returns an error unless a policy of placement gains over all that it was compared with, by more than
-// chance.
-func admitPlacement(entry checkpoints.Entry) error {
+// LeastGain returns the comparison of a stored policy of placement that decides whether it is admitted: the one whose
+// interval begins lowest. It returns false if there is no comparison that this version can read.
+func LeastGain(entry checkpoints.Entry) (PlacementGain, bool) {
 	gains := PlacementGains(entry)
 	if len(gains) == 0 {
-		return fmt.Errorf("cannot promote %s: it has no stored comparison with rules that place; train it again with this version, or give --force and a --reason", entry.Ref())
+		return PlacementGain{}, false
 	}
-	for _, g := range gains {
-		if g.By.Lo <= 0 {
-			return fmt.Errorf("cannot promote %s: on held-out seeds it gains %.4f (%.4f to %.4f) over %s, which is not more than chance; train longer, keep the rule, or give --force and a --reason",
-				entry.Ref(), g.By.Mean, g.By.Lo, g.By.Hi, g.Over)
-		}
+	return slices.MinFunc(gains, func(a, b PlacementGain) int { return cmp.Compare(a.By.Lo, b.By.Lo) }), true
+}
+
+// Word returns the gain in the words of [evaluation.Verdict].
+func (g PlacementGain) Word() string { return evaluation.Verdict{Margin: g.By}.Word() }
+
+// admitPlacement returns an error unless a policy of placement gains over all that it was compared with, by more than
+// chance, and this version of the program can use it.
+func admitPlacement(entry checkpoints.Entry) error {
+	if err := sameObservation(entry.Meta.Placement); err != nil {
+		return fmt.Errorf("%s is refused: %w", entry.Ref(), err)
+	}
+	g, ok := LeastGain(entry)
+	if !ok {
+		return fmt.Errorf("%s is refused: it has no stored comparison with rules that place; train it again with this version", entry.Ref())
+	}
+	if g.By.Lo <= 0 {
+		return fmt.Errorf("%s is refused: on held-out seeds it gains %.4f (%.4f to %.4f) over %s, which is not more than chance; train longer, or keep the rule",
+			entry.Ref(), g.By.Mean, g.By.Lo, g.By.Hi, g.Over)
 	}
 	return nil
 }

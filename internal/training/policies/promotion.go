@@ -38,7 +38,7 @@ func evaluationOf(entry checkpoints.Entry) (s Evaluation, err error) {
 	return s, nil
 }
 
-// Admit returns an error unless a policy may go into production: its stored evaluation must be
+// Admit returns an error unless a policy may go into production or, for one of placement, into a scenario: its stored evaluation must be
 // better than the best rule by more than chance. If it is not, Admit writes the comparison to w,
 // and the error has the command that promotes the rule.
 func Admit(entry checkpoints.Entry, promote Promotion, w io.Writer) error {

@@ -44,11 +44,8 @@ func (s *Source) Stored(ref string, m *policy.Maker) (policy.Network, checkpoint
 	if err != nil {
 		return nil, entry, err
 	}
-	if c.Meta.Jobs != nil {
-		return nil, entry, fmt.Errorf("policy %q decides which inputs jobs use, and routes no requests; gearshift train makes one that does", entry.Ref().String())
-	}
-	if c.Meta.Placement != nil {
-		return nil, entry, fmt.Errorf("policy %q decides which sizes are loaded, and routes no requests; want it as serving.placement.policy", entry.Ref().String())
+	if err := Routes(entry); err != nil {
+		return nil, entry, err
 	}
 	network, err := s.Values(c.Network)
 	if err != nil {
@@ -56,6 +53,17 @@ func (s *Source) Stored(ref string, m *policy.Maker) (policy.Network, checkpoint
 	}
 	p, err := m.Network(entry.Ref().String(), c.Meta.Spec, network, Trust(c.Meta))
 	return p, entry, err
+}
+
+// Routes returns an error unless a stored policy routes requests, so that it can be the one in production.
+func Routes(entry checkpoints.Entry) error {
+	switch {
+	case entry.Meta.Jobs != nil:
+		return fmt.Errorf("policy %q decides which inputs jobs use, and routes no requests; gearshift train makes one that does", entry.Ref().String())
+	case entry.Meta.Placement != nil:
+		return fmt.Errorf("policy %q decides which sizes are loaded, and routes no requests; want it as serving.placement.policy", entry.Ref().String())
+	}
+	return nil
 }
 
 // Rule returns the rule that a reference to a stored version stands for; false if the version
