@@ -206,8 +206,11 @@ func (c *Config) Validate() error {
 // validateReturns checks what the values that are learnt depend on.
 func (c *Config) validateReturns(f *faults) {
 	c.Discount.validate(f)
-	if c.DifferenceRewards && (c.MarginalRewards || c.NStep > 1) {
-		f.add("difference_rewards", "are all that a decision is worth; want no marginal_rewards and no n_step")
+	if c.DifferenceRewards && c.MarginalRewards {
+		f.add("difference_rewards", "are all that a decision is worth; want no marginal_rewards")
+	}
+	if c.DifferenceRewards && c.NStep > 1 {
+		f.add("difference_rewards", "are all that a decision is worth; want no n_step")
 	}
 	f.atLeast("n_step", c.NStep, 0)
 	if c.NStepTime != 0 {

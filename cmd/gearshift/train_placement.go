@@ -40,6 +40,9 @@ func trainPlacement(c *cobra.Command, o *training.Options) error {
 	if !s.Places() {
 		return fmt.Errorf("--placement: nothing decides about layouts in %s; want serving.placement in it", s.Name)
 	}
+	if err := s.Unchanging(); err != nil {
+		return fmt.Errorf("--placement: %s: %w", s.Name, err)
+	}
 	store := &checkpoints.Store{Path: o.Store}
 	if err := store.Writable(); err != nil {
 		return err

@@ -240,6 +240,8 @@ func TestTrainRefuses(t *testing.T) {
 	store := storePath(t)
 	tiny := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", store}
 	with := func(flags ...string) []string { return append(append([]string{}, tiny...), flags...) }
+	one := edited(t, "titan-rtx-opt", "\nserving:\n", "\nserving:\n  placement: {rule: worth}\n")
+	fail(t, []string{"train", "--scenario", one, "--placement", "--name", "gears", "--store", store}, "each host has one layout, so that there is nothing to decide")
 	fail(t, []string{"train", "--scenario", "nowhere"}, "nowhere", "titan-rtx-opt")
 	fail(t, []string{"train", "--scenario", "tiny", "--preset", "fast"}, `"fast"`, "quick")
 	fail(t, with("--resume"), "resume", "store")

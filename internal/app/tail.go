@@ -63,6 +63,9 @@ func (x *assembly) newPlacement(l *fleet.Ledger, b *signals.Busy) (*control.Plac
 	if !on {
 		return nil, nil
 	}
+	if err := s.Unchanging(); err != nil {
+		log.Warn("layouts stay as they are", "key", "serving.placement", "why", err)
+	}
 	return control.NewPlacement(control.PlacementOptions{Ledger: l, Busy: b, Layouts: o, Rule: rule, AtOnce: s.Serving.Backend == scenario.Simulated, Log: log})
 }
 

@@ -3,6 +3,7 @@ package scenario_test
 import (
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -252,4 +253,20 @@ func TestAssumedPresetsChooseReplicas(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCandidatesWithTheAssumedObservation: a preset whose policies choose replicas sees the assumed observation without
+// its advice, which is of variants; the other presets keep it.
+func TestCandidatesWithTheAssumedObservation(t *testing.T) {
+	s := parse(t, minimal(t, "  observation:\n    - {kind: advice, rule: slackfit}\n    - {kind: task-one-hot}\n    - {kind: in-flight, scale: [10, 5]}\n", "",
+		"      decisions: 6000\n", "      decisions: 6000\n      candidate: [{kind: estimates, rule: universal}]\n"))
+	p, err := s.Preset("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, seen := s.Training.Observation, s.Trained(p).Training.Observation
+	if len(all) < 2 || all[0].Kind != observation.Advice || !reflect.DeepEqual(seen, all[1:]) {
+		t.Errorf("with candidates %v, want all after the advice of %v", seen, all)
+	}
+	s.Trained(p).Spec() // which panics where the features do not go together
 }

@@ -294,12 +294,17 @@ func (s *Scenario) Measures() bool {
 }
 
 // Trained returns the scenario as the preset trains on it: with its observation and
-// load, where it has its own, its candidates, and what its objective adds.
+// load, where it has its own, its candidates, and what its objective adds. With candidates, the
+// observation that is assumed gives no advice, which is of variants.
 func (s *Scenario) Trained(p Preset) *Scenario {
 	trained := *s
 	trained.Training.Candidate = p.Candidate
-	if len(p.Observation) > 0 {
+	switch {
+	case len(p.Observation) > 0:
 		trained.Training.Observation, trained.assumed.observation = p.Observation, false
+	case len(p.Candidate) > 0 && s.assumed.observation:
+		trained.Training.Observation = slices.DeleteFunc(slices.Clone(s.Training.Observation), func(f observation.Feature) bool { return f.Kind == observation.Advice })
+		trained.assumed.observation = false
 	}
 	if p.Load != (workloads.Load{}) {
 		trained.Training.Load = p.Load

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"math"
 	"math/bits"
 	"slices"
@@ -304,16 +305,23 @@ func (c *checker) layouts(x *placing.Section, at string) {
 
 // unchanging warns of layouts that are decided where each host has one.
 func (w *warner) unchanging() {
-	if !w.s.Places() {
-		return
+	if err := w.s.Unchanging(); err != nil {
+		w.warn("serving.placement.rule", "%v", err)
 	}
-	t, x := w.s.Table(), Of[placing.Section](w.s)
+}
+
+// Unchanging returns an error where layouts are decided and each host has one.
+func (s *Scenario) Unchanging() error {
+	if !s.Places() {
+		return nil
+	}
+	t, x := s.Table(), Of[placing.Section](s)
 	for h := range t.Hosts {
-		if list, err := layouts.List(t, h, w.s.layoutLimits(t, x)); err != nil || len(list) > 1 {
-			return
+		if list, err := layouts.List(t, h, s.layoutLimits(t, x)); err != nil || len(list) > 1 {
+			return nil
 		}
 	}
-	w.warn("serving.placement.rule", "each host has one layout, so that nothing can change; want replicas that do not all fit together, such as a size at two shares of memory, or less pinned")
+	return errors.New("each host has one layout, so that there is nothing to decide; want replicas that do not all fit together, such as a size at two shares of memory, or less pinned")
 }
 
 func (s *Scenario) layoutLimits(t *fleet.Table, x *placing.Section) layouts.Limits {
@@ -321,7 +329,8 @@ func (s *Scenario) layoutLimits(t *fleet.Table, x *placing.Section) layouts.Limi
 	return layouts.Limits{
 		Decided: func(r int) bool { return !places[r].second && places[r].worker == 0 },
 		Pinned: func(r int) bool {
-			return slices.Contains(x.Pinned, t.Replicas[r].Name) || slices.Contains(x.Pinned, t.Variants[t.Replicas[r].Variant].Name)
+			name := t.Replicas[r].Name
+			return slices.ContainsFunc([]string{name, nameOf(name), t.Variants[t.Replicas[r].Variant].Name}, func(of string) bool { return slices.Contains(x.Pinned, of) })
 		},
 	}
 }

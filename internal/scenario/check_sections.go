@@ -282,7 +282,9 @@ func (c *checker) endpoint(key string, e Endpoint) {
 func (c *checker) rules() {
 	c.advice("training.observation", c.s.Training.Observation)
 	for name, preset := range sorted(c.s.Training.Presets) {
-		c.advice(child(child("training.presets", name), "observation"), preset.Observation)
+		key := child("training.presets", name)
+		c.advice(child(key, "observation"), preset.Observation)
+		c.estimates(child(key, "candidate"), preset.Candidate)
 	}
 	if c.s.NamesFallback() {
 		c.rule("serving.fallback", c.s.Serving.Fallback)
@@ -322,6 +324,21 @@ func (c *checker) advice(key string, features []observation.Feature) {
 		if f.Kind == observation.Advice && f.Rule != "" {
 			c.rule(child(item(key, i), "rule"), f.Rule)
 		}
+	}
+}
+
+// estimates checks the rules that candidates are estimated by: those that choose alone make no estimates.
+func (c *checker) estimates(key string, candidate []observation.Feature) {
+	for i, f := range candidate {
+		if f.Kind != observation.Estimates || f.Rule == "" {
+			continue
+		}
+		at := child(item(key, i), "rule")
+		if kind, _, _ := strings.Cut(f.Rule, ":"); kind != policy.Untuned {
+			c.judge(at, "%q makes no estimates; want universal, with its parameters", f.Rule)
+			continue
+		}
+		c.rule(at, f.Rule)
 	}
 }
 

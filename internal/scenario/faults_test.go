@@ -88,6 +88,10 @@ func TestOneFaultAtATime(t *testing.T) {
 		{"      decisions: 6000\n", "      decisions: 6000\n      observation: [{kind: task-one-hot}]\n      candidate: [{kind: variant-one-hot}]\n      dueling: true\n", "training.presets.quick.dueling: has no meaning with candidates, whose network has one output; want false, or no candidate"},
 		{"      decisions: 6000\n", "      decisions: 6000\n      observation: [{kind: task-one-hot}]\n      candidate: [{kind: variant-one-hot}]\n      advice_margin: 0.1\n", "training.presets.quick.candidate: advice is of variants, candidates are replicas; want no advice feature and no advice_margin, or no candidate"},
 		{"      decisions: 6000\n", "      decisions: 6000\n      candidate: [{kind: variant-one-hot}]\n", "training.presets.quick.candidate: advice is of variants, candidates are replicas; want no advice feature and no advice_margin, or no candidate"},
+		{"      decisions: 6000\n", "      decisions: 6000\n      observation: [{kind: task-one-hot}]\n      candidate: [{kind: estimates, rule: slackfit}]\n", `training.presets.quick.candidate[0].rule: "slackfit" makes no estimates; want universal, with its parameters`},
+		{"      decisions: 6000\n", "      decisions: 6000\n      observation: [{kind: task-one-hot}]\n      candidate: [{kind: estimates, rule: nope}]\n", `training.presets.quick.candidate[0].rule: "nope" makes no estimates; want universal, with its parameters`},
+		{"      decisions: 6000\n", "      decisions: 6000\n      observation: [{kind: task-one-hot}]\n      candidate: [{kind: estimates, rule: 'universal:1,2,3,4,5,6,7,8,9'}]\n", "training.presets.quick.candidate[0].rule: cannot use policy \"universal:1,2,3,4,5,6,7,8,9\": 9 numbers are too many; want universal:s,n,o,u,b"},
+		{"      decisions: 6000\n", "      decisions: 6000\n      difference_rewards: true\n      marginal_rewards: true\n", "training.presets.quick.difference_rewards: are all that a decision is worth; want no marginal_rewards"},
 		{"name: chat", "name: &x [*x]", "tasks[0].name: want text, found a list"},
 	} {
 		_, err := scenario.Parse("test.yaml", []byte(minimal(t, c.old, c.new)))

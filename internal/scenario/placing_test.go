@@ -61,6 +61,7 @@ func TestFaultsOfPlacement(t *testing.T) {
 	for section, want := range map[string]string{
 		"  placement: {rule: most}\n":                                           `serving.placement.rule: unknown rule "most"; want bands:`,
 		"  placement: {rule: worth, pinned: [opt-6.8b]}\n":                      `serving.placement.pinned[0]: unknown replica or variant "opt-6.8b"`,
+		"  placement: {rule: worth, pinned: [opt-1.3b-larg]}\n":                 `unknown replica or variant "opt-1.3b-larg"; did you mean "opt-1.3b-large"?`,
 		"  placement: {rule: worth, hours: [8-20]}\n":                           `serving.placement.hours[0]: "8-20" is not a part of the day; want one such as 08:00-20:00`,
 		"  placement: {rule: worth, hours: ['08:00-20:00, 22:00-23:00']}\n":     `serving.placement.hours[0]: "08:00-20:00, 22:00-23:00" is not a part of the day; want one such as 08:00-20:00`,
 		"  placement: {rule: worth, hours: ['08:00-08:00']}\n":                  `serving.placement.hours[0]: "08:00-08:00" begins when it ends; want one such as 08:00-20:00`,
@@ -83,6 +84,24 @@ func TestFaultsOfPlacement(t *testing.T) {
 	}
 	if _, err := scenario.Parse("s.yaml", []byte(shifting(t, "  placement: {rule: 'bands:0.5,0.3', pinned: [opt-125m], hours: ['08:00-20:00', '22:00-24:00'], stay_s: 30}\n"))); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPinnedByTheNameOfAnEntry: the name of an entry of replicas pins each of its replicas, and no other of the variant.
+func TestPinnedByTheNameOfAnEntry(t *testing.T) {
+	text := shifting(t, "  placement: {rule: worth, pinned: [opt-1.3b-large]}\n")
+	text = strings.NewReplacer("75%, state: warm}", "75%}", "memory: 75%}", "memory: 75%, state: warm}", "memory: 20%}", "memory: 20%, state: warm}").Replace(text)
+	s := parse(t, text)
+	table := s.Table()
+	o, ok := s.Placing(table)
+	if !ok {
+		t.Fatal("nothing decides")
+	}
+	for r := range table.Replicas {
+		name := table.Replicas[r].Name
+		if want := strings.HasPrefix(name, "opt-1.3b-large@"); o.Pinned(r) != want {
+			t.Errorf("%s is pinned: %v, want %v", name, !want, want)
+		}
 	}
 }
 

@@ -276,6 +276,9 @@ func (c *checker) placement(x *placing.Section) {
 		if p.host >= 0 {
 			known = append(known, s.replicaName(p))
 		}
+		if name := s.Replicas[p.placement].Name; name != "" && p.nth == 0 {
+			known = append(known, name)
+		}
 	}
 	for i, name := range x.Pinned {
 		c.judgeIf(!slices.Contains(known, name), item(child(key, "pinned"), i), "unknown replica or variant %q; %s", name, hint(name, known))

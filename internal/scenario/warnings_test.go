@@ -104,6 +104,23 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// TestOneLayout: a fleet whose hosts have one layout each is warned of, and one with two shares of a size is not.
+func TestOneLayout(t *testing.T) {
+	const second = "  - {name: opt-1.3b-large, variant: opt-1.3b, hosts: [gpu0, gpu1, gpu2, gpu3], memory: 75%, state: warm}\n"
+	two := shifting(t, "  placement: {rule: worth}\n")
+	if err := parse(t, two).Unchanging(); err != nil {
+		t.Errorf("two shares: %v", err)
+	}
+	one := strings.Replace(two, second, "", 1)
+	err := parse(t, one).Unchanging()
+	if err == nil || !strings.HasPrefix(err.Error(), "each host has one layout, so that there is nothing to decide; want ") {
+		t.Errorf("one share: %v", err)
+	}
+	if w := warned(t, one); len(w) != 1 || w[0].Key != "serving.placement.rule" || w[0].Line == 0 || w[0].Message != err.Error() {
+		t.Errorf("%v, want one warning: %v", w, err)
+	}
+}
+
 // TestACheckGrowsWithTheFile: twice the applications take about twice the work, by what is allocated.
 func TestACheckGrowsWithTheFile(t *testing.T) {
 	work := func(applications int) float64 {

@@ -17,7 +17,7 @@ type Section struct {
 	Rule string `yaml:"rule"`
 	// Policy names a stored policy that decides in place of the rule, which is then the fallback.
 	Policy string `yaml:"policy,omitempty"`
-	// Pinned lists replicas and variants that are part of every layout of their hosts.
+	// Pinned lists replicas, entries of replicas by their names, and variants that are part of every layout of their hosts.
 	Pinned []string `yaml:"pinned,flow,omitempty"`
 	// MovesPerMinute bounds the changes that begin within a minute; zero sets no bound.
 	MovesPerMinute int `yaml:"moves_per_minute"`
