@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
@@ -66,16 +67,20 @@ func Placing(s *scenario.Scenario, store *checkpoints.Store, ref string) error {
 	if !s.Places() {
 		return fmt.Errorf("%s %s: nothing decides about layouts in %s; want serving.placement in it", source, ref, s.Name)
 	}
-	if r, err := layouts.Parse(ref); err == nil {
+	_, fault := layouts.Parse(ref)
+	if fault == nil {
 		s.Chooser = func() layouts.Rule {
-			r, _ = layouts.Parse(ref) // rules may have a state
+			r, _ := layouts.Parse(ref) // rules may have a state
 			return r
 		}
 		return nil
 	}
+	if kind, _, _ := strings.Cut(ref, ":"); kind == "worth" || kind == "bands" {
+		return fmt.Errorf("%s %s: %w", source, ref, fault)
+	}
 	choose, _, err := (&Source{Store: store}).Placement(ref)
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", source, ref, err)
+		return fmt.Errorf("%s %s: no rule (want %s), and no stored policy: %w", source, ref, layouts.Rules, err)
 	}
 	s.Chooser = choose
 	return nil
