@@ -77,6 +77,8 @@ func ofEach(t *testing.T, kinds []observation.Kind, check func(observation.Featu
 		switch kind {
 		case observation.Advice:
 			f.Rule = "least-work"
+		case observation.Estimates:
+			f.Rule = "universal"
 		case observation.Shortfall:
 			f.Requests = []int{1, 4, 19, fleet.RecentRequests}
 		}
