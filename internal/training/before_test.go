@@ -23,7 +23,7 @@ func TestAPolicyForUtilityIsAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "fd2af4f0bd189e494b37748f04d8c88df35bf4df923bbac49af064f5b68b2f3f"
+	const want = "afcd4debbd6ef3472506dee7f88b8562838ae26e39a4c58dc1719d817488652d"
 	if entry.Digest != want {
 		t.Errorf("sha256 %s, want %s", entry.Digest, want)
 	}
