@@ -60,7 +60,7 @@ func TestDifferenceIsThatOfARunWithoutTheRequest(t *testing.T) {
 			harmful++
 		}
 		if o.Marginal = 0; !reflect.DeepEqual(o, all[i]) {
-			t.Errorf("request %d ends as %+v, and as %+v where nobody asks", i, o, all[i])
+			t.Errorf("request %d ends as %+v, and as %+v without being asked for it", i, o, all[i])
 		}
 	}
 	if harmful == 0 {

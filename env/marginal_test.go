@@ -45,7 +45,7 @@ func TestMarginalsAddUp(t *testing.T) {
 			harmful++
 		}
 		if o.Marginal = 0; !reflect.DeepEqual(o, before[i]) {
-			t.Fatalf("decision %d ends as %+v, and as %+v where nobody asks", i, o, before[i])
+			t.Fatalf("decision %d ends as %+v, and as %+v without being asked for it", i, o, before[i])
 		}
 	}
 	if math.Abs(utility-marginal) > 1e-9 || utility == 0 {

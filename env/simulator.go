@@ -24,8 +24,7 @@ type Outcome struct {
 	Utility      float64
 	// Marginal is by how much the request changed what all requests on its host would earn
 	// if no other came: its own utility, less what it took from the others. It is zero
-	// unless [Config.Marginal] is set. With [Config.Difference] those that came until its
-	// end count too.
+	// unless [Config.Marginal] is set; by [Config.Difference] later ones count until its end.
 	Marginal float64
 	Met      bool // its deadlines held
 	// Failed is whether its replica was lost or stopped before the end. FirstToken, where

@@ -67,7 +67,7 @@ func TestPlacementForReal(t *testing.T) {
 	}
 }
 
-// placementRun is what an arm answered in a round, and the router's changes.
+// placementRun counts what an arm answered in a round, and the router's changes.
 type placementRun struct {
 	loadgen.ReplayReport
 	changes, failed int

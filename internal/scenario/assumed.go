@@ -355,7 +355,6 @@ func (s *Scenario) byRows(p Preset) Preset {
 		p.Decisions, p.ValidateEvery, p.CheckpointEvery = n*p.Decisions, n*p.ValidateEvery, n*p.CheckpointEvery
 	}
 	p.AdviceMargin, p.Dueling, p.CentreRewards, p.DifferenceRewards = 0, false, false, true
-	untuned, _ := policy.Canonical(policy.Untuned)            // with its numbers: a policy keeps to those it learnt with
 	p.Epsilon = rl.Epsilon{Start: 0.1, End: 0.02, Share: 0.5} // expectations are a good beginning
 	p.Replay = min(p.Replay, 200_000)
 	p.Observation = []observation.Feature{{Kind: observation.TaskOneHot}}
@@ -370,6 +369,7 @@ func (s *Scenario) byRows(p Preset) Preset {
 	perHost := Round(max(rate/2.5, 0.01)/float64(len(s.Hosts)), 2)
 	p.Observation = append(p.Observation, observation.Feature{Kind: observation.HostRate, Scale: slices.Repeat([]float64{perHost}, n)},
 		observation.Feature{Kind: observation.LogHostRate, Scale: slices.Repeat([]float64{1}, n)})
+	untuned, _ := policy.Canonical(policy.Untuned) // with its numbers: a policy keeps to those it learnt with
 	p.Candidate = []observation.Feature{
 		{Kind: observation.Estimates, Rule: untuned}, {Kind: observation.VariantOneHot},
 		{Kind: observation.Quality, Scale: []float64{1}}, {Kind: observation.Gain, Scale: []float64{0.5}},

@@ -125,7 +125,7 @@ func (m *MLP) Favouring(weight float32, actions int) (*MLP, error) {
 	return f, nil
 }
 
-// mixedUnits is how many units [MLP.Mixed] adds to a hidden layer for two inputs.
+// mixedUnits counts the units that [MLP.Mixed] adds to a hidden layer for two inputs.
 const mixedUnits = 2
 
 // Split is the inverse of [Stack] and [Mean]: n networks of the hidden sizes, for so many

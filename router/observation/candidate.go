@@ -28,7 +28,7 @@ const (
 	Estimates Kind = "estimates"
 )
 
-// Estimate is what is expected of a request on a replica that is available.
+// Estimate holds what is expected of a request on a replica that is available.
 type Estimate struct {
 	Short     float64 // by how much weight × quality × InTime is less than the task's peak
 	Loss      float64 // utility that the requests on the host lose by it
@@ -54,7 +54,7 @@ func (s Spec) PriorInputs() (short, loss int) {
 	return -1, -1
 }
 
-// estimateWidth is how many numbers an [Estimate] has.
+// estimateWidth counts the numbers of an [Estimate].
 const estimateWidth = 9
 
 // Estimator estimates how a request would fare on each available replica that the view is of, by replica. It

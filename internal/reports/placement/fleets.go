@@ -121,9 +121,3 @@ func starting(s *scenario.Scenario, layout int) (*scenario.Scenario, error) {
 	}
 	return &x, nil
 }
-
-// still is a chooser that changes nothing.
-type still struct{}
-
-// Choose implements [layouts.Chooser].
-func (still) Choose(*layouts.Situation) layouts.Change { return layouts.None("") }

@@ -11,6 +11,7 @@ import (
 	"gearshift/env/evaluation/report"
 	"gearshift/internal/reports"
 	"gearshift/internal/scenario"
+	"gearshift/internal/training/placements"
 	"gearshift/internal/training/policies"
 	"gearshift/workloads"
 )
@@ -109,16 +110,8 @@ func (p *study) begin(context.Context) (*report.Report, error) {
 	return &report.Report{
 		Title: "Which sizes are loaded",
 		Scenario: fmt.Sprintf("Simulated: %s, requests routed by %s and played as served, %d evaluation runs of each fleet on each workload, differences paired by seed with 95 %% intervals",
-			p.scenario.Name, p.routing(), len(p.seeds)),
+			p.scenario.Name, placements.Routing(p.scenario), len(p.seeds)),
 	}, nil
-}
-
-// routing returns the rule by which requests are routed: the first of the scenario's.
-func (p *study) routing() string {
-	if len(p.scenario.Evaluation.Rules) > 0 {
-		return p.scenario.Evaluation.Rules[0]
-	}
-	return "task-aware"
 }
 
 // deciding returns the indexes of the fleets whose layouts change, and still those of the others.

@@ -12,6 +12,7 @@ import (
 	"gearshift/env/evaluation"
 	"gearshift/internal/reports"
 	"gearshift/internal/scenario"
+	"gearshift/internal/training/placements"
 	"gearshift/internal/training/policies"
 	"gearshift/router/placement/layouts"
 	"gearshift/workloads"
@@ -41,7 +42,7 @@ func (p *study) open(x setting) (int, func(context.Context, int) (played, error)
 	if x.phase > 0 {
 		s.Evaluation.PhaseS = x.phase
 	}
-	ref := p.routing()
+	ref := placements.Routing(p.scenario)
 	if f.alone != "" {
 		ref = "static:" + f.alone
 	}
@@ -82,7 +83,7 @@ func (p *study) fleet(f *fleet, l *law) (s *scenario.Scenario, err error) {
 		return s, nil
 	}
 	if s, err = starting(s, f.layout); err == nil {
-		s.Chooser = func() layouts.Rule { return layouts.By(still{}) }
+		s.Chooser = layouts.Stay
 	}
 	return s, err
 }

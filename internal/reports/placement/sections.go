@@ -12,7 +12,7 @@ import (
 
 // bursts adds the workloads that the paper evaluates on.
 func (p *study) bursts(ctx context.Context, part *reports.Part) error {
-	part.Say("Rates that nobody knows; a run has %d requests.", p.requests)
+	part.Say("The rates are not told to any policy; a run has %d requests.", p.requests)
 	return p.compare(ctx, part, "u1", "u2")
 }
 

@@ -22,7 +22,7 @@ const (
 	knownStream = 0x6b6e6f776e // of random numbers
 )
 
-// judge plays episodes, each of which is the same whoever decides.
+// judge plays episodes, each of which has the same requests for all that decide.
 type judge struct {
 	idle chan *players
 	loads

@@ -40,7 +40,7 @@ func newSimulation(s *scenario.Scenario, l *loads, known bool) (*simulation, err
 	if err != nil {
 		return nil, err
 	}
-	if w.decider, err = maker.Parse(routing(s)); err != nil {
+	if w.decider, err = maker.Parse(Routing(s)); err != nil {
 		return nil, err
 	}
 	w.scratch = make([]float32, w.decider.Scratch())
@@ -48,8 +48,8 @@ func newSimulation(s *scenario.Scenario, l *loads, known bool) (*simulation, err
 	return w, err
 }
 
-// routing returns the rule by which requests are routed.
-func routing(s *scenario.Scenario) string {
+// Routing returns the rule by which requests are routed: the first of the scenario's.
+func Routing(s *scenario.Scenario) string {
 	if len(s.Evaluation.Rules) > 0 {
 		return s.Evaluation.Rules[0]
 	}
@@ -79,9 +79,3 @@ func (w *simulation) play(seed uint64, r layouts.Rule) (float64, error) {
 		}
 	}
 }
-
-// stays is a chooser that changes nothing.
-type stays struct{}
-
-// Choose implements [layouts.Chooser].
-func (stays) Choose(*layouts.Situation) layouts.Change { return layouts.None("") }

@@ -87,7 +87,7 @@ func learned(m *nn.MLP) decider {
 	return func() (layouts.Rule, error) { return layouts.NewLearned(m) }
 }
 
-func fixed() (layouts.Rule, error) { return layouts.By(stays{}), nil }
+func fixed() (layouts.Rule, error) { return layouts.Stay(), nil }
 
 // rules are those that a policy has to beat.
 var rules = []string{

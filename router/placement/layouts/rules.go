@@ -70,6 +70,14 @@ func Parse(text string) (Rule, error) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
+// Stay returns a rule by which all layouts stay, for comparisons.
+func Stay() Rule { return By(still{}) }
+
+type still struct{}
+
+// Choose implements [Chooser].
+func (still) Choose(*Situation) Change { return None("") }
+
 // Bands is a [Chooser] that keeps utilisation within a band. Utilisation is the forecast of all tasks as a share of
 // what the hosts answer in time. Above High, a host takes the layout that answers most more; below Low, one takes the
 // layout of the highest quality with which utilisation does not exceed High again.
