@@ -107,7 +107,7 @@ func (d *Decision) take(choice *Choice, pinned int, r *fleet.Request, last bool)
 // sample makes the view one of a sample, except for a request of a session, whose replica
 // may be on any host.
 func (d *Decision) sample(r *fleet.Request, random uint64) {
-	if d.view.Sample(d.table, random); r.Session != 0 {
+	if d.view.SampleOf(d.ledger, random); r.Session != 0 {
 		d.view.Whole()
 	}
 }

@@ -109,6 +109,6 @@ func (b LeastHarm) filling(v *fleet.View, r *fleet.Request, variant int) bool {
 			full += batch / (b.Output * step / 1000)
 		}
 	}
-	all := float64(len(v.Table.ReplicasOf(variant))) / float64(len(seen))
+	all := float64(max(v.PresentOf(variant), len(seen))) / float64(len(seen))
 	return full > 0 && v.RecentRate() > filled*full*all
 }

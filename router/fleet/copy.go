@@ -8,6 +8,7 @@ func (l *Ledger) CopyFrom(o *Ledger) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	l.table = o.table
+	l.present.Store(o.present.Load())
 	l.inFlight = append(l.inFlight[:0], o.inFlight...)
 	l.byTask = append(l.byTask[:0], o.byTask...)
 	l.held = append(l.held[:0], o.held...)

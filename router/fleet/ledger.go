@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -53,7 +54,8 @@ type Request struct {
 // Its methods may be called from any goroutine. A view does not show the leases that others
 // begin after it; BeginOn refuses to begin if there are such on the same host.
 type Ledger struct {
-	table *Table
+	table   *Table
+	present atomic.Pointer[roster] // see [View.SampleOf]
 
 	mu       sync.Mutex // protects all below
 	inFlight []int32
@@ -110,6 +112,7 @@ func NewLedger(t *Table) *Ledger {
 		l.down[i] = placed != Up
 		l.facts.turn(len(t.Replicas), i, placed)
 	}
+	l.present.Store(present(t, l.state))
 	return l
 }
 
@@ -207,6 +210,7 @@ func (l *Ledger) turn(replica int) {
 	s := l.state(replica)
 	l.down[replica] = s != Up
 	l.facts.turn(len(l.table.Replicas), replica, s)
+	l.present.Store(present(l.table, l.state))
 	l.taken++
 	for host := range l.last {
 		l.last[host] = l.taken

@@ -14,19 +14,56 @@ const SampleHosts = 16
 // of the hosts drawn. Without it the view is of the whole fleet.
 type sample struct {
 	drawn     bool
+	from      *roster // nil: the whole fleet
 	hosts     []int
 	replicas  []int
 	byVariant [][]int
 }
 
+// roster lists the hosts of a large fleet that have a replica which is neither down nor cold, and counts
+// their replicas by variant. It does not change.
+type roster struct{ hosts, byVariant []int }
+
+// present returns the roster of a fleet whose replicas are in these states, or nil if it has all hosts.
+func present(t *Table, state func(replica int) State) *roster {
+	if len(t.Hosts) <= SampleHosts {
+		return nil
+	}
+	x := &roster{byVariant: make([]int, len(t.Variants))}
+	for h := range t.Hosts {
+		on := t.ReplicasOn(h)
+		if !slices.ContainsFunc(on, func(i int) bool { s := state(i); return s != Down && s != Cold }) {
+			continue
+		}
+		x.hosts = append(x.hosts, h)
+		for _, i := range on {
+			x.byVariant[t.Replicas[i].Variant]++
+		}
+	}
+	if n := len(x.hosts); n == 0 || n == len(t.Hosts) {
+		return nil
+	}
+	return x
+}
+
+// SampleOf is [View.Sample] of those hosts of the ledger's fleet that have a replica which is neither down
+// nor cold: of all of them if there are no more than [SampleHosts].
+func (v *View) SampleOf(l *Ledger, random uint64) { v.draw(l.table, l.present.Load(), random) }
+
 // Sample makes v a view of [SampleHosts] hosts of the fleet, any with the same
 // chance, and of one more host for each variant that none of them has. In a
 // smaller fleet it is of all. Equal random numbers draw equal hosts.
-func (v *View) Sample(t *Table, random uint64) {
+func (v *View) Sample(t *Table, random uint64) { v.draw(t, nil, random) }
+
+func (v *View) draw(t *Table, from *roster, random uint64) {
 	s := &v.sample
 	v.Table = t
 	if s.drawn = len(t.Hosts) > SampleHosts; !s.drawn {
 		return
+	}
+	hosts := t.hosts
+	if s.from = from; from != nil {
+		hosts = from.hosts
 	}
 	s.hosts, s.replicas = s.hosts[:0], s.replicas[:0]
 	for len(s.byVariant) < len(t.Variants) {
@@ -42,18 +79,29 @@ func (v *View) Sample(t *Table, random uint64) {
 		return int(high)
 	}
 	// Floyd's sampling without replacement (Bentley and Floyd 1987).
-	for last := len(t.Hosts) - SampleHosts; last < len(t.Hosts); last++ {
-		h := below(last + 1)
+	for last := max(0, len(hosts)-SampleHosts); last < len(hosts); last++ {
+		h := hosts[below(last+1)]
 		if slices.Contains(s.hosts, h) {
-			h = last
+			h = hosts[last]
 		}
 		s.add(t, h)
 	}
 	for m := range t.Variants {
-		if all := t.ReplicasOf(m); len(s.byVariant[m]) == 0 && len(all) > 0 {
-			s.add(t, t.Replicas[all[below(len(all))]].Host)
+		all := t.ReplicasOf(m)
+		if len(s.byVariant[m]) > 0 || len(all) == 0 {
+			continue
 		}
+		h := t.Replicas[all[below(len(all))]].Host
+		for from != nil && from.byVariant[m] > 0 && !from.has(h) {
+			h = t.Replicas[all[below(len(all))]].Host
+		}
+		s.add(t, h)
 	}
+}
+
+func (x *roster) has(host int) bool {
+	_, ok := slices.BinarySearch(x.hosts, host)
+	return ok
 }
 
 // sampleStream sets the numbers that draw hosts apart from others of a seed.
@@ -73,6 +121,23 @@ func (v *View) Whole() { v.sample.drawn = false }
 
 // Sampled reports whether v is a view of a sample.
 func (v *View) Sampled() bool { return v.sample.drawn }
+
+// PresentHosts returns the number of hosts that v stands for: those that it is of, and those of which it is
+// a sample.
+func (v *View) PresentHosts() int {
+	if v.sample.drawn && v.sample.from != nil {
+		return len(v.sample.from.hosts)
+	}
+	return len(v.Table.Hosts)
+}
+
+// PresentOf returns the number of replicas of the variant on these hosts.
+func (v *View) PresentOf(variant int) int {
+	if v.sample.drawn && v.sample.from != nil {
+		return max(v.sample.from.byVariant[variant], len(v.ReplicasOf(variant)))
+	}
+	return len(v.Table.ReplicasOf(variant))
+}
 
 // Hosts lists the hosts that v is a view of. Read-only, as the two below.
 func (v *View) Hosts() []int {
@@ -109,9 +174,12 @@ func (v *View) Narrow(o *View, variant int, replicas []int) {
 		by = append(by, o.ReplicasOf(m))
 	}
 	by[variant] = replicas
-	hosts, all := o.Hosts(), o.Replicas()
+	hosts, all, from := o.Hosts(), o.Replicas(), o.sample.from
+	if !o.sample.drawn {
+		from = nil
+	}
 	*v = *o
-	v.sample = sample{drawn: true, hosts: hosts, replicas: all, byVariant: by}
+	v.sample = sample{drawn: true, from: from, hosts: hosts, replicas: all, byVariant: by}
 }
 
 // copyFrom makes s equal to o, reusing s's memory.
@@ -120,6 +188,7 @@ func (s *sample) copyFrom(o *sample) {
 	if !s.drawn {
 		return
 	}
+	s.from = o.from
 	s.hosts = append(s.hosts[:0], o.hosts...)
 	s.replicas = append(s.replicas[:0], o.replicas...)
 	for len(s.byVariant) < len(o.byVariant) {
@@ -131,10 +200,10 @@ func (s *sample) copyFrom(o *sample) {
 }
 
 // Only makes v a view of these hosts of the fleet, in this order, as Sample made
-// one that is to be looked at again.
+// one that is to be looked at again. The states of the replicas are already v's.
 func (v *View) Only(t *Table, hosts []int) {
 	s := &v.sample
-	v.Table, s.drawn = t, true
+	v.Table, s.drawn, s.from = t, true, present(t, v.State)
 	s.hosts, s.replicas = s.hosts[:0], s.replicas[:0]
 	s.byVariant = make([][]int, len(t.Variants))
 	for _, h := range hosts {

@@ -97,3 +97,59 @@ func TestSampleStandsForTheFleet(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// A pool with slots for 40 of which few are there is sampled among these.
+func TestSampleOfWhatIsPresent(t *testing.T) {
+	const hosts = 40
+	table := large(t, hosts)
+	for name, absent := range map[string]func(l *Ledger, replica int){
+		"failed":     func(l *Ledger, i int) { l.SetUp(i, false) },
+		"not loaded": func(l *Ledger, i int) { l.Place(i, Cold) },
+	} {
+		l := NewLedger(table)
+		present := []int{3, 7, 20, hosts - 1}
+		for i, r := range table.Replicas {
+			if !slices.Contains(present, r.Host) {
+				absent(l, i)
+			}
+		}
+		for _, h := range present {
+			l.Begin(h, 0)
+		}
+		var v, c View
+		for i := range uint64(50) {
+			l.View(0, &v)
+			v.SampleOf(l, i)
+			if !slices.Equal(v.Hosts(), present) || v.PresentHosts() != 4 || v.PresentOf(0) != 4 || v.VariantInFlight(0) != 4 {
+				t.Fatalf("%s: hosts %v of %d, %d in flight on %d replicas", name, v.Hosts(), v.PresentHosts(), v.VariantInFlight(0), v.PresentOf(0))
+			}
+		}
+		c.CopyFrom(&v)
+		logged := View{Facts: c.Facts, InFlight: c.InFlight}
+		logged.Only(table, present)
+		if c.VariantInFlight(0) != 4 || logged.VariantInFlight(0) != 4 {
+			t.Errorf("%s: a copy has %d in flight, a logged view %d", name, c.VariantInFlight(0), logged.VariantInFlight(0))
+		}
+		// 20 are there: 16 of them are drawn, and stand for 20.
+		for h := range 20 {
+			l.SetUp(h, true)
+			l.Place(h, Up)
+		}
+		for i := range uint64(200) {
+			v.SampleOf(l, i)
+			if got := v.PresentHosts(); got != 22 || len(v.ReplicasOf(1)) != 1 || slices.ContainsFunc(v.Hosts(), func(h int) bool { return h > 20 && h != hosts-1 }) {
+				t.Fatalf("%s: hosts %v of %d", name, v.Hosts(), got)
+			}
+		}
+		l2 := new(Ledger)
+		l2.CopyFrom(l)
+		var of View
+		of.SampleOf(l2, 7)
+		if v.SampleOf(l, 7); !slices.Equal(of.Hosts(), v.Hosts()) {
+			t.Errorf("%s: a copied ledger is sampled as %v, want %v", name, of.Hosts(), v.Hosts())
+		}
+		if n := testing.AllocsPerRun(100, func() { v.SampleOf(l, 9) }); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	}
+}

@@ -123,7 +123,7 @@ func (v *View) VariantInFlight(variant int) int {
 	for _, r := range seen {
 		sum += int(v.InFlight[r])
 	}
-	if all := len(v.Table.ReplicasOf(variant)); all > len(seen) {
+	if all := v.PresentOf(variant); v.sample.drawn && all > len(seen) {
 		sum = (sum*all + len(seen)/2) / len(seen)
 	}
 	return sum

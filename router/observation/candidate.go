@@ -288,5 +288,5 @@ func hostsUp(v *fleet.View) float64 {
 			}
 		}
 	}
-	return max(1, float64(up*len(v.Table.Hosts))/float64(len(v.Hosts())))
+	return max(1, float64(up*v.PresentHosts())/float64(len(v.Hosts())))
 }

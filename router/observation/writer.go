@@ -102,6 +102,9 @@ func (w *writer) states(v *fleet.View, variants int) {
 			}
 		}
 		all := float64(max(1, len(replicas)))
+		if n := v.PresentOf(m); n > 0 { // of a sample those that are neither down nor cold are drawn
+			all *= float64(len(v.Table.ReplicasOf(m))) / float64(n)
+		}
 		w.put(up / all)
 		w.put(coming / all)
 	}
