@@ -10,7 +10,7 @@ import (
 // engines' events of that time. Engines have another heap, since each host runs by itself from
 // one item of the agenda to the next. An item's index is that of a loss among the losses; of a
 // return or a probe, the host; of an action, the replica; of a request, its sequence ID; of
-// gauges, the router.
+// gauges and shares, the router that reads them.
 const (
 	hostLost ItemKind = iota
 	hostBack
@@ -21,6 +21,8 @@ const (
 	jobArrives
 	controllersWake // which has no item: [Simulator.wakeDue]
 	gaugesRead
+	sharesTaken
+	sharesHeard
 	beliefsFade
 	hostRefuses
 	followerDue // and from it on, what a follower has scheduled
@@ -56,7 +58,7 @@ func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, erro
 }
 
 // putOff moves what only the next arrival sees to the last moment before it, which is
-// until. Of several readings of a router's gauges the last alone counts. Beliefs fade with
+// until. Of several readings of a router's gauges, or of the others' shares, the last alone counts. Beliefs fade with
 // the arrival itself. Otherwise they would depend on how other items divide the time before
 // it: hosts run one after the other from one item to the next, and the tokens of one host
 // are noted before those of another.
@@ -69,6 +71,8 @@ func (s *Simulator) putOff(until time.Duration) {
 		case x.At > until:
 		case x.Kind == gaugesRead:
 			x.At += (until - x.At) / s.routers.Gauges * s.routers.Gauges
+		case x.Kind == sharesTaken:
+			x.At += max(0, until-s.routers.Delay-x.At) / s.routers.Shares * s.routers.Shares
 		case x.Kind == beliefsFade:
 			x.At = until
 		}
@@ -136,6 +140,8 @@ func (s *Simulator) do(x Item, dst []Outcome) ([]Outcome, error) {
 		s.routers.scrape(s, x.Index)
 		x.At += s.routers.Gauges
 		s.agenda.Add(x)
+	case sharesTaken, sharesHeard:
+		s.routers.share(s, x)
 	case beliefsFade:
 		s.agenda.Add(Item{At: s.drift.fade(x.At), Kind: beliefsFade})
 	default:
@@ -145,10 +151,13 @@ func (s *Simulator) do(x Item, dst []Outcome) ([]Outcome, error) {
 	return dst, nil
 }
 
+// forDecisions reports whether only decisions to come would see what is due.
+func (x *Item) forDecisions() bool { return x.Kind >= gaugesRead && x.Kind <= beliefsFade }
+
 // Drain processes what is due until every request has ended.
 func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
 	before := len(dst)
-	s.agenda.Change(func(x *Item) bool { return x.Kind != gaugesRead && x.Kind != beliefsFade }) // no decision follows that would read them
+	s.agenda.Change(func(x *Item) bool { return !x.forDecisions() }) // no decision follows that would read them
 	for s.began != s.ended || s.source.open() {
 		at, busy := s.order.first()
 		x, due := s.due()

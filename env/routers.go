@@ -21,11 +21,19 @@ type Routers struct {
 	// the KV cache. The routers take turns. Until its next reading a router takes what the
 	// gauges show beyond its own requests for the requests of the others. Zero is never.
 	Gauges time.Duration
+	// Shares is how often each router asks the others what they have on each replica, and at which rate
+	// requests come to them. The routers take turns. Zero is never. With shares a router takes what they say
+	// for the requests of the others, and what the gauges show beyond that for those of other clients. The
+	// rate of all is the sum of what the routers say. Delay is how old an answer is when it comes.
+	Shares, Delay time.Duration
 }
 
 func (r Routers) validate() error {
-	if r.Number < 0 || r.Gauges < 0 {
-		return fmt.Errorf("%d routers that read gauges each %v; neither may be negative", r.Number, r.Gauges)
+	switch {
+	case r.Number < 0 || r.Gauges < 0 || r.Shares < 0 || r.Delay < 0:
+		return fmt.Errorf("%d routers that read gauges each %v and shares each %v, after %v; none may be negative", r.Number, r.Gauges, r.Shares, r.Delay)
+	case r.Shares > 0 && r.Delay >= r.Shares:
+		return fmt.Errorf("routers that ask for shares each %v and hear them after %v; want less", r.Shares, r.Delay)
 	}
 	return nil
 }
@@ -39,8 +47,20 @@ type routerReplicas struct {
 	of      []int32   // router, by decision
 	held    []int     // tokens of the present router's requests, by replica
 	others  []int     // the same of one that reads
+	heard   []heard   // by router
 	random  *rand.PCG // draws the router of the next request
 }
+
+// heard is what a router has learned of the requests of others.
+type heard struct {
+	beyond []load // by replica, what gauges showed beyond the shares
+	shares []load // what the others have, as they said
+	coming []load // what they say in an answer that is on its way
+	rates  fleet.Rates
+}
+
+// load counts requests on a replica, and the tokens that they hold there.
+type load struct{ inFlight, held int }
 
 // routerStream sets the draws of routers apart from others of a seed.
 const routerStream = 0x726f7574657273
@@ -58,6 +78,8 @@ func newRouterReplicas(r Routers, t *fleet.Table, seed uint64) *routerReplicas {
 		l := fleet.NewLedger(t)
 		l.ShareRate(r.Number)
 		c.ledgers = append(c.ledgers, l)
+		n := len(t.Replicas)
+		c.heard = append(c.heard, heard{beyond: make([]load, n), shares: make([]load, n), coming: make([]load, n)})
 	}
 	return c
 }
@@ -92,29 +114,70 @@ func (c *routerReplicas) count(s *Simulator, router int32, into []int) {
 	})
 }
 
-// schedule puts each router's first reading of the gauges on the agenda: they take turns.
+// schedule puts each router's first reading of the gauges, and of the shares, on the agenda: they take turns.
 func (c *routerReplicas) schedule(a *Agenda) {
-	if c == nil || c.Gauges == 0 {
+	if c == nil {
 		return
 	}
 	for i := range c.Number {
-		a.Add(Item{At: c.Gauges * time.Duration(i) / time.Duration(c.Number), Kind: gaugesRead, Index: i})
+		if c.Gauges > 0 {
+			a.Add(Item{At: c.Gauges * time.Duration(i) / time.Duration(c.Number), Kind: gaugesRead, Index: i})
+		}
+		if c.Shares > 0 {
+			a.Add(Item{At: c.Shares * time.Duration(i) / time.Duration(c.Number), Kind: sharesTaken, Index: i})
+		}
 	}
 }
 
 // scrape corrects a router's ledger by the gauges as they are now: what an engine has beyond
-// the router's own requests belongs to other routers.
+// the router's own requests, and those that the others have shared, belongs to others.
 func (c *routerReplicas) scrape(s *Simulator, router int) {
 	c.count(s, int32(router), c.others)
-	l := c.ledgers[router]
+	l, h := c.ledgers[router], &c.heard[router]
 	for i := range c.table.Replicas {
 		e := s.engineOf(i)
 		held := e.Held()
 		if size := c.table.Replicas[i].KVTokens; size > 0 {
 			held = min(held, size)
 		}
-		l.Correct(i, max(0, e.Load()-l.InFlightOn(i)), max(0, held-c.others[i]))
+		h.beyond[i] = load{max(0, e.Load()-l.InFlightOn(i)-h.shares[i].inFlight), max(0, held-c.others[i]-h.shares[i].held)}
+		h.correct(l, i)
 	}
+}
+
+// correct writes what the router has learned of a replica into its ledger.
+func (h *heard) correct(l *fleet.Ledger, replica int) {
+	l.Correct(replica, h.beyond[replica].inFlight+h.shares[replica].inFlight, h.beyond[replica].held+h.shares[replica].held)
+}
+
+// share has the others answer a router that asks for their shares, or the router take in the answers.
+func (c *routerReplicas) share(s *Simulator, x Item) {
+	l, h := c.ledgers[x.Index], &c.heard[x.Index]
+	if x.Kind == sharesHeard {
+		copy(h.shares, h.coming)
+		rates := h.rates
+		l.ShareRates(&rates)
+		for i := range c.table.Replicas {
+			h.correct(l, i)
+		}
+		return
+	}
+	clear(h.coming)
+	h.rates = fleet.Rates{}
+	s.each(func(o *Outcome, generated int) {
+		if c.of[o.Decision] != int32(x.Index) {
+			h.coming[o.Replica].inFlight++
+			h.coming[o.Replica].held += max(1, o.Request.PromptTokens) + generated
+		}
+	})
+	for i, other := range c.ledgers {
+		if i != x.Index {
+			h.rates = h.rates.Plus(other.OwnRates(x.At))
+		}
+	}
+	s.agenda.Add(Item{At: x.At + c.Delay, Kind: sharesHeard, Index: x.Index})
+	x.At += c.Shares
+	s.agenda.Add(x)
 }
 
 // ledger returns the ledger of the router that made a decision, or that of the latest
@@ -146,6 +209,15 @@ func (c *routerReplicas) copyFrom(o *routerReplicas) {
 	c.of = append(into.of[:0], o.of...)
 	c.held = append(into.held[:0], o.held...)
 	c.others = append(into.others[:0], o.others...)
+	c.heard = into.heard[:0]
+	for i := range o.heard {
+		var to heard
+		if i < len(into.heard) {
+			to = into.heard[i]
+		}
+		h := &o.heard[i]
+		c.heard = append(c.heard, heard{append(to.beyond[:0], h.beyond...), append(to.shares[:0], h.shares...), append(to.coming[:0], h.coming...), h.rates})
+	}
 	if c.random = into.random; c.random == nil {
 		c.random = new(rand.PCG)
 	}

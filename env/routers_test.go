@@ -124,11 +124,60 @@ func TestSeveralRoutersRepeatBySeed(t *testing.T) {
 }
 
 func TestRoutersAreChecked(t *testing.T) {
-	for _, r := range []env.Routers{{Number: -1}, {Number: 2, Gauges: -1}} {
+	for _, r := range []env.Routers{{Number: -1}, {Number: 2, Gauges: -1}, {Number: 2, Shares: -1}, {Number: 2, Shares: 1, Delay: 1}} {
 		c := twoByTwo(t)
 		c.Routers = r
 		if _, err := env.New(c); err == nil {
 			t.Errorf("%+v is accepted", r)
 		}
+	}
+}
+
+// sharing is the small fleet behind n routers that ask each other.
+func sharing(t *testing.T, n int, gauges, shares, delay time.Duration) *env.Environment {
+	t.Helper()
+	c := twoByTwo(t)
+	c.Routers = env.Routers{Number: n, Gauges: gauges, Shares: shares, Delay: delay}
+	return make2(t, c)
+}
+
+func TestContractOfRoutersThatShare(t *testing.T) {
+	for _, r := range []env.Routers{{Number: 3, Shares: 1}, {Number: 3, Shares: 100 * time.Millisecond, Delay: 10 * time.Millisecond}, {Number: 2, Gauges: time.Second, Shares: 2 * time.Second, Delay: time.Second}} {
+		c := twoByTwo(t)
+		c.Routers = r
+		c.Losses = []env.HostLoss{{Host: 1, From: 5 * time.Second, To: 9 * time.Second}}
+		if err := envtest.Check(make2(t, c), 11, 1000); err != nil {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+}
+
+// Shares that are asked for at once show all requests, and the rate of all.
+func TestFreshSharesShowAll(t *testing.T) {
+	alone := sights(t, several(t, 1, 0))
+	for i, s := range sights(t, sharing(t, 4, 0, 1, 0)) {
+		if n := sum(s.inFlight); n != s.load {
+			t.Fatalf("decision %d: sees %d of %d", i, n, s.load)
+		}
+		if i > 100 && math.Abs(s.rate/alone[i].rate-1) > 0.35 {
+			t.Errorf("decision %d: a rate of %v, which one router that sees all has as %v", i, s.rate, alone[i].rate)
+		}
+	}
+}
+
+// Shares that are older show less; with gauges as well nothing is counted twice for long.
+func TestStaleSharesLag(t *testing.T) {
+	off := func(gauges, shares, delay time.Duration) (off float64) {
+		for _, s := range sights(t, sharing(t, 4, gauges, shares, delay)) {
+			off += math.Abs(float64(sum(s.inFlight) - s.load))
+		}
+		return off
+	}
+	fresh, quick, delayed, slow := off(0, 1, 0), off(0, 100*time.Millisecond, 0), off(0, 100*time.Millisecond, 90*time.Millisecond), off(0, 2*time.Second, 0)
+	if fresh != 0 || quick <= 0 || delayed <= quick || slow <= delayed {
+		t.Errorf("off by %v with fresh shares, %v with quick ones, %v with those that come late and %v with rare ones", fresh, quick, delayed, slow)
+	}
+	if gauges, both := off(time.Second, 0, 0), off(time.Second, 100*time.Millisecond, 0); both >= gauges {
+		t.Errorf("off by %v with gauges, and by %v with shares too", gauges, both)
 	}
 }

@@ -27,6 +27,10 @@ type Report struct {
 	// the engines' gauges, in seconds; both are zero of a single router.
 	Routers        int     `json:"routers,omitempty"`
 	GaugeIntervalS float64 `json:"gauge_interval_s,omitempty"`
+	// ShareIntervalS is how often each asked the others for their shares, and ShareDelayS how old the answers
+	// were; 0 is never.
+	ShareIntervalS float64 `json:"share_interval_s,omitempty"`
+	ShareDelayS    float64 `json:"share_delay_s,omitempty"`
 	// Tuning is the search that found the parameters of rules; nil if there was none.
 	Tuning *TuningReport `json:"tuning,omitempty"`
 	// Headlines are the names of whole workloads, which the short form shows.

@@ -22,7 +22,7 @@ func (l *Ledger) CopyFrom(o *Ledger) {
 	l.heldElsewhere = append(l.heldElsewhere[:0], o.heldElsewhere...)
 	l.excess = append(l.excess[:0], o.excess...)
 	l.facts.copyFrom(&o.facts)
-	l.rate, l.declared, l.taken, l.routers = o.rate, o.declared, o.taken, o.routers
+	l.rate, l.declared, l.taken, l.routers, l.others = o.rate, o.declared, o.taken, o.routers, o.others
 	l.arrived, l.begun = o.arrived, append(l.begun[:0], o.begun...)
 	l.last = append(l.last[:0], o.last...)
 	l.slots = append(l.slots[:0], o.slots...)

@@ -69,6 +69,7 @@ type Ledger struct {
 	begun    []uint64 // requests begun, by task
 	declared float64
 	routers  float64 // that share the fleet; 0 is one
+	others   *Rates  // of the other routers; nil: unknown
 	slots    []slot
 	free     []uint32
 	recent   recent
@@ -140,15 +141,6 @@ func (l *Ledger) Arrivals(begun []uint64) (tasks []uint64, arrived uint64, decla
 func (l *Ledger) DeclareRate(perSecond float64) {
 	l.mu.Lock()
 	l.declared = perSecond
-	l.mu.Unlock()
-}
-
-// ShareRate sets how many routers share the fleet and get equal shares of the requests.
-// Views then show the rate of all: the router's own times their number. A declared rate is
-// shown as it is.
-func (l *Ledger) ShareRate(routers int) {
-	l.mu.Lock()
-	l.routers = float64(routers)
 	l.mu.Unlock()
 }
 
@@ -236,13 +228,7 @@ func (l *Ledger) View(now time.Duration, v *View) {
 		}
 		return
 	}
-	v.Rate, v.Smoothed = l.rate.at(now)
-	if l.routers > 1 {
-		v.Rate *= l.routers
-		for i := range v.Smoothed {
-			v.Smoothed[i] *= l.routers
-		}
-	}
+	v.Rate, v.Smoothed = l.ofAll(l.rate.at(now))
 }
 
 // Begin takes a place on the replica for a request of the task, and counts the request as

@@ -16,6 +16,61 @@ var RateHorizons = [...]float64{2, 10}
 // SmoothedRates are arrival rates per second, one for each of [RateHorizons].
 type SmoothedRates [len(RateHorizons)]float64
 
+// Rates are what a router estimates of the arrivals: what views show as Rate and Smoothed.
+type Rates struct {
+	Rate     float64       `json:"rate"`
+	Smoothed SmoothedRates `json:"smoothed"`
+}
+
+// Plus returns the rates of both together.
+func (r Rates) Plus(o Rates) Rates {
+	r.Rate += o.Rate
+	for i := range r.Smoothed {
+		r.Smoothed[i] += o.Smoothed[i]
+	}
+	return r
+}
+
+// OwnRates returns the rates of the router's own arrivals, as estimated.
+func (l *Ledger) OwnRates(now time.Duration) Rates {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rate, smoothed := l.rate.at(now)
+	return Rates{rate, smoothed}
+}
+
+// ShareRate sets how many routers share the fleet and get equal shares of the requests.
+// Views then show the rate of all: the router's own times their number. A declared rate is
+// shown as it is.
+func (l *Ledger) ShareRate(routers int) {
+	l.mu.Lock()
+	l.routers = float64(routers)
+	l.mu.Unlock()
+}
+
+// ShareRates sets the rates of the other routers' arrivals, as these say. Views then show the sum of theirs
+// and the router's own, however many routers there are. Nil is unknown: then [Ledger.ShareRate] holds.
+func (l *Ledger) ShareRates(others *Rates) {
+	l.mu.Lock()
+	l.others = others
+	l.mu.Unlock()
+}
+
+// ofAll returns the rates of all routers' arrivals by the router's own. The lock is held.
+func (l *Ledger) ofAll(rate float64, smoothed SmoothedRates) (float64, SmoothedRates) {
+	switch {
+	case l.others != nil:
+		all := Rates{rate, smoothed}.Plus(*l.others)
+		return all.Rate, all.Smoothed
+	case l.routers > 1:
+		rate *= l.routers
+		for i := range smoothed {
+			smoothed[i] *= l.routers
+		}
+	}
+	return rate, smoothed
+}
+
 // rateEstimator estimates the arrival rate as (n−1)/Σ of the last n ≤ 5 gaps.
 //
 // For Poisson arrivals the sum of n gaps is Gamma(n, 1/λ) and E[1/sum] =

@@ -81,7 +81,7 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 func (o *evalOptions) run(c *cobra.Command) error {
 	if len(o.fromLog) > 0 {
 		unused := cli.RefuseFlags(c.Flags(), "with --from-log", "workload", "seeds", "requests", "trace",
-			"tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval", "as-served", "quality", "placement")
+			"tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval", "share-interval", "share-delay", "as-served", "quality", "placement")
 		if err := errors.Join(o.validate(), unused); err != nil {
 			return err
 		}
@@ -91,8 +91,8 @@ func (o *evalOptions) run(c *cobra.Command) error {
 	if !o.tune.on {
 		unused = cli.RefuseFlags(c.Flags(), "without --tune", "tune-for", "tune-seeds", "tune-trials")
 	}
-	if o.routers.Number == 1 && o.routers.Gauges >= 0 {
-		unused = errors.Join(unused, cli.RefuseFlags(c.Flags(), "with one router; see --routers", "gauge-interval"))
+	if o.routers.Number == 1 && o.routers.Gauges >= 0 && o.routers.Shares >= 0 {
+		unused = errors.Join(unused, cli.RefuseFlags(c.Flags(), "with one router; see --routers", "gauge-interval", "share-interval", "share-delay"))
 	}
 	if unused != nil {
 		return unused
@@ -116,6 +116,8 @@ func (o *evalOptions) flags(c *cobra.Command) {
 	f.IntVar(&o.requests, "requests", 0, "in a run (default: the scenario's; the stable workload and schedules last their time instead)")
 	f.IntVar(&o.routers.Number, "routers", 1, "`N` that share the fleet, each of which counts its own requests alone")
 	f.DurationVar(&o.routers.Gauges, "gauge-interval", time.Second, "at which each of several routers reads the engines' gauges for the others' requests; 0s is never")
+	f.DurationVar(&o.routers.Shares, "share-interval", 0, "at which each of several routers asks the others what they have on each replica; 0s is never")
+	f.DurationVar(&o.routers.Delay, "share-delay", 0, "after which an answer comes, below --share-interval")
 	f.BoolVar(&o.asServed, "as-served", false, "requests wait, are degraded and refused as the router does it by the scenario's serving section (default: training.as_served)")
 	qualityFlag(c, &o.quality)
 	f.StringVar(&o.placement, "placement", "", "what decides which sizes are loaded, where the scenario has serving.placement: `REF` of a stored policy, or a rule (default: the scenario's)")
@@ -141,6 +143,8 @@ func (o *evalOptions) validate() error {
 		cli.CheckSeeds("--seeds", o.seeds),
 		cli.FaultIf(o.requests < 0, "--requests %d is negative", o.requests),
 		cli.FaultIf(o.routers.Number < 1 || o.routers.Number > mostRouters, "--routers %d: want 1 to %d", o.routers.Number, mostRouters),
+		cli.FaultIf(o.routers.Shares < 0, "--share-interval %v is negative; 0s is never", o.routers.Shares),
+		cli.FaultIf(o.routers.Delay < 0 || o.routers.Delay > 0 && o.routers.Delay >= o.routers.Shares, "--share-delay %v; want it from 0s to below --share-interval, which is %v", o.routers.Delay, o.routers.Shares),
 		cli.FaultIf(o.routers.Gauges < 0, "--gauge-interval %v is negative; 0s is never", o.routers.Gauges),
 		cli.FaultIf(clairvoyant != "" && o.routers.Number > 1, "--routers %d: a clairvoyant such as %s sees the whole fleet; want 1", o.routers.Number, clairvoyant),
 		cli.FaultIf(o.asServed && o.routers.Number > 1, "--as-served with --routers %d: requests wait in one router; want 1", o.routers.Number),
@@ -267,6 +271,7 @@ func (c *contestants) report(o *evalOptions, name string, work []evaluation.Work
 	}
 	if o.routers.Number > 1 {
 		r.Routers, r.GaugeIntervalS = o.routers.Number, o.routers.Gauges.Seconds()
+		r.ShareIntervalS, r.ShareDelayS = o.routers.Shares.Seconds(), o.routers.Delay.Seconds()
 	}
 	if c.tuning != nil {
 		r.Tuning = c.tuning.Brief()
