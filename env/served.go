@@ -17,6 +17,11 @@ type AsServed struct {
 	Gate router.Gate
 	// Limits bound the waiting. Simulated clients do not retry.
 	Limits router.Limits
+	// Classes are those of requests, of which there is one of no name if it is empty; ByTask holds the class of each
+	// task's requests, and First the variant that a class gets first, or nil, by their indices.
+	Classes []queue.Class
+	ByTask  []int
+	First   []*fleet.First
 	// Wakes reports whether a controller may load or wake a replica, so that requests are held for it. Nil: each.
 	Wakes func(replica int) bool
 }
@@ -65,7 +70,11 @@ func newServed(e *Environment) *served {
 		return nil
 	}
 	s := &served{env: e, bounds: make([]router.Bounds, len(e.config.Table.Replicas))}
-	s.backlog = router.NewBacklog(e.config.Table, []queue.Class{{}}, c.Limits, func(w *router.Waiter[*arrived]) error { return s.try(w.Value) })
+	classes := c.Classes
+	if len(classes) == 0 {
+		classes = []queue.Class{{}}
+	}
+	s.backlog = router.NewBacklog(e.config.Table, classes, c.Limits, func(w *router.Waiter[*arrived]) error { return s.try(w.Value) })
 	if e.config.Controllers != nil {
 		s.backlog.Holds(router.Holder{Ledger: e.ledger, Wakes: c.Wakes, Nudge: e.sim.Rouse})
 	}
@@ -217,6 +226,10 @@ func (s *served) fresh() *arrived {
 	}
 	*a = arrived{arrival: s.next, request: s.env.requestOf(&s.next, s.number)}
 	a.Waiter = router.Waiter[*arrived]{Value: a, Request: &a.request, Variant: -1}
+	if c := s.env.config.AsServed; len(c.Classes) > 0 {
+		a.Class = c.ByTask[a.request.Task]
+		a.request.First = c.First[a.Class]
+	}
 	return a
 }
 

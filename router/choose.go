@@ -7,7 +7,7 @@ import "gearshift/router/fleet"
 // fallback decides, and where the balancer fails, the emptiest replica is taken.
 func (d *Decision) choose(pinned int, r *fleet.Request, random uint64) Choice {
 	choice := Choice{Variant: pinned, Replica: -1, Policy: Pinned}
-	if pinned < 0 {
+	if pinned < 0 && !d.ofClass(&choice, r) {
 		choice = d.ask(r)
 		choice.Propensity = 1
 		d.raise(&choice, r)

@@ -242,7 +242,7 @@ func (c *Core) Route(pinned int, r *fleet.Request, now time.Duration, o Observer
 		return Choice{}, err
 	}
 	choice := d.choose(pinned, r, random)
-	if pinned < 0 {
+	if !choice.Ruled() {
 		d.try(&choice, r, random)
 	}
 	for n := range attempts {

@@ -59,11 +59,14 @@ func (d *Decision) Look(r *fleet.Request, now time.Duration, sample uint64, whol
 }
 
 // Take routes the request of the last Look to a variant that is available in the view, like
-// Route after its policy has chosen it: raised to the quality floor, on the balancer's
-// replica, degraded if the gate sees no room there. The caller must end the lease.
+// Route after its policy has chosen it: replaced by its class's first one under load, raised to the
+// quality floor, on the balancer's replica, degraded if the gate sees no room there. The caller must
+// end the lease.
 func (d *Decision) Take(variant int, r *fleet.Request, random uint64) (Choice, error) {
 	choice := Choice{Variant: variant, Replica: -1, Propensity: 1}
-	d.raise(&choice, r)
+	if !d.ofClass(&choice, r) {
+		d.raise(&choice, r)
+	}
 	d.settle(&choice, r, random)
 	return d.taken(choice, r)
 }
@@ -72,7 +75,10 @@ func (d *Decision) Take(variant int, r *fleet.Request, random uint64) (Choice, e
 // has chosen it.
 func (d *Decision) Place(replica int, r *fleet.Request, random uint64) (Choice, error) {
 	choice := Choice{Variant: d.table.Replicas[replica].Variant, Replica: replica, Propensity: 1}
-	if d.raise(&choice, r); choice.Replica < 0 {
+	if !d.ofClass(&choice, r) {
+		d.raise(&choice, r)
+	}
+	if choice.Replica < 0 {
 		d.settle(&choice, r, random)
 	}
 	return d.taken(choice, r)

@@ -12,7 +12,8 @@ type Explainer interface {
 
 // ExplanationObserver is implemented by an [Observer] that wants explanations.
 // ObserveExplanation is called before Observe, if the policy decided the request itself and
-// is an [Explainer]. The values are valid until it returns.
+// is an [Explainer]. The values are valid until it returns. For a variant that is [OfClass] it
+// is called with [WhyClass] and no values.
 //
 // Where many requests come at once, the variant may have been decided on a view some
 // microseconds older than the one explained and shown.
@@ -22,7 +23,12 @@ type ExplanationObserver interface {
 
 // show shows the observer a choice whose place is taken.
 func (d *Decision) show(o Observer, choice Choice, r *fleet.Request) {
-	if q, ok := o.(ExplanationObserver); ok && d.policy.explainer != nil && choice.Policy == d.policy.name {
+	q, ok := o.(ExplanationObserver)
+	switch {
+	case !ok:
+	case choice.Policy == OfClass:
+		q.ObserveExplanation(nil, WhyClass)
+	case d.policy.explainer != nil && choice.Policy == d.policy.name:
 		if values, why, ok := d.explain(r); ok {
 			q.ObserveExplanation(values, why)
 		}

@@ -85,7 +85,7 @@ type Choice struct {
 	Lease            fleet.Lease
 	Variant, Replica int
 	// Policy names what chose the variant: a policy's own name, [Pinned], [Raised],
-	// [Limited], [Degraded] or [LastResort].
+	// [OfClass], [Limited], [Degraded] or [LastResort].
 	Policy string
 	// Fallback is whether the policy, or the balancer, did not decide this request, and
 	// Reason why: one of the Reason constants. Both are zero in the normal case.
@@ -96,7 +96,7 @@ type Choice struct {
 	Pace float64
 	// Propensity is the probability with which the variant was chosen, by the division of
 	// requests between the policy in charge and the one on trial: 1 where both choose it or
-	// there is no trial, 0 for a variant that is pinned or raised, and where it is unknown.
+	// there is no trial, 0 for a variant that is pinned, its class's or raised, and where it is unknown.
 	// Estimates from logs weigh by it.
 	Propensity float64
 	// Placed is whether the policy chose the replica too, so that no balancer was asked.
@@ -106,10 +106,15 @@ type Choice struct {
 	Trial bool
 }
 
+// Ruled reports whether the request, or its class, named the variant, so that no policy was asked.
+func (c *Choice) Ruled() bool { return c.Policy == Pinned || c.Policy == OfClass }
+
 // Values of Choice.Policy where no policy chose the variant.
 const (
 	// Pinned is a variant that the caller asked for by name.
 	Pinned = "pinned"
+	// OfClass is the variant that the request's class gets first under load, by fleet.Request.First.
+	OfClass = "class"
 	// Raised is the first variant of the table that reaches the request's quality
 	// floor and has room, where the chosen one does not reach it.
 	Raised = "raised"

@@ -144,7 +144,7 @@ func (x *admitter) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.D
 	case !e.Counts:
 		tokens = x.queue.Expected(k.fleet.PromptTokens, 0, k.MaxTokens())
 	}
-	key, spend, fault := claim(c, x.queue, tokens)
+	key, spend, fault := claim(c, x.queue, k.fleet.Task, tokens)
 	if fault != nil {
 		return nil, fault
 	}
@@ -178,10 +178,10 @@ func (x *admitter) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.D
 	return w, nil
 }
 
-// claim finds the flow of a request, and reserves so many tokens of its key's budgets: none if they are below
+// claim finds the flow of a request for a task, and reserves so many tokens of its key's budgets: none if they are below
 // zero.
-func claim(c *gin.Context, q *admission.Queue, tokens int64) (key admission.FlowKey, spend access.Spend, fault *wire.Refusal) {
-	key, fault = q.Key(c.Request.Header, access.Tenant(c), access.Granted(c).Classes)
+func claim(c *gin.Context, q *admission.Queue, task int, tokens int64) (key admission.FlowKey, spend access.Spend, fault *wire.Refusal) {
+	key, fault = q.Key(c.Request.Header, task, access.Tenant(c), access.Granted(c).Classes)
 	if fault == nil && tokens >= 0 {
 		spend, fault = access.Reserve(c, tokens)
 	}
@@ -198,11 +198,12 @@ func (x *admitter) begin(c *gin.Context, k call, unseen int, spend access.Spend)
 	before := x.clock()
 	w := x.adapter.Arrive(k.fleet)
 	w.Spend = spend
+	key := x.queue.Default(k.fleet.Task)
+	w.Request.First = x.queue.First(key)
 	w.Reported = true
 	w.Unseen = unseen // the caller does not report how far the answer is
 	if err := w.Begin(k.variant, k.account.observer(k.fleet)); err != nil && !x.contexts.unfit(w, k, err) {
 		spend.End(time.Now(), 0)
-		key := x.queue.Default()
 		x.shed(c, x.queue.Refused(err, key), k, key)
 		return nil
 	}
@@ -285,7 +286,7 @@ func (x *admitter) asleep(r router.Refusal) string {
 
 // logFallback logs when fallbacks begin and end.
 func (x *admitter) logFallback(w *work.Work) {
-	if w.Policy == router.Pinned || w.Reason == router.ReasonLate || w.Reason == router.ReasonFloor || w.Reason == router.ReasonLimited || w.Reason == router.ReasonContext || x.onFallback.Load() == w.Fallback || x.onFallback.Swap(w.Fallback) == w.Fallback {
+	if w.Ruled() || w.Reason == router.ReasonLate || w.Reason == router.ReasonFloor || w.Reason == router.ReasonLimited || w.Reason == router.ReasonContext || x.onFallback.Load() == w.Fallback || x.onFallback.Swap(w.Fallback) == w.Fallback {
 		return
 	}
 	if w.Fallback {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
 	"gearshift/serving/admission"
@@ -149,7 +148,7 @@ func (x remembered) answered(w *work.Work, id []byte) {
 // armOf returns who chose the variant of the work.
 func armOf(w *work.Work) feedback.Arm {
 	switch {
-	case w.Policy == router.Pinned:
+	case w.Ruled():
 		return feedback.Pinned
 	case w.Trial:
 		return feedback.OnTrial

@@ -187,7 +187,7 @@ func (x *jobEndpoints) askedFor(c *gin.Context, model, task string) (a jobs.Aske
 // and what comes back.
 func (x *jobEndpoints) answer(c *gin.Context, job *jobs.Job, size int, until time.Duration, write func(*jobs.Result, http.Header) ([]byte, error)) *wire.Refusal {
 	defer job.Release()
-	key, spend, fault := claim(c, x.queue, int64(job.Size()))
+	key, spend, fault := claim(c, x.queue, x.catalogue.DefaultTask(), int64(job.Size()))
 	if fault != nil {
 		return fault
 	}

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -285,6 +286,11 @@ func parse(h http.Header, body []byte) (*wire.Request, error) {
 	return wire.ParseRequest(body)
 }
 
+// rewritten returns the model that the header has in place of the body's; empty if it names none.
+func rewritten(h http.Header) string {
+	return cmp.Or(wire.Field(h, "X-Llm-D-Model-Name-Rewrite"), wire.Field(h, "X-Gateway-Model-Name-Rewrite"))
+}
+
 // parsed returns the request of a body, and notes in its account what it asks for.
 func parsed(c *gin.Context, body *wire.Buffer) (call, *wire.Refusal) {
 	r, err := parse(c.Request.Header, body.Bytes())
@@ -292,6 +298,7 @@ func parsed(c *gin.Context, body *wire.Buffer) (call, *wire.Refusal) {
 		return call{}, wire.RefusalOf(err)
 	}
 	r.In(body)
+	r.Rename(rewritten(c.Request.Header))
 	k := call{Request: r, account: accountOf(c.Request.Context())}
 	if k.account != nil {
 		k.account.understood(r.Model)

@@ -210,6 +210,9 @@ func (s *Server) Engines() *engines.Engines { return s.engines }
 // Clock is the server's.
 func (s *Server) Clock() work.Clock { return s.clock }
 
+// Prefers reports whether a class of requests gets a variant first, by the load of the fleet.
+func (s *Server) Prefers() bool { return s.running.Config().Prefers() }
+
 // Ending is closed once the server is to end, so that handlers which would go on for ever do too.
 func (s *Server) Ending() <-chan struct{} { return s.drain.ordered }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/admission"
 	"gearshift/serving/config"
@@ -75,7 +74,7 @@ func (x *completions) drawn(h http.Header, e *proxy.Endpoint, k *call, w *work.W
 	if x.shadows == nil || !x.admitter.predictors.InUse() || e.Path != proxy.ChatPath && e.Path != completionsPath {
 		return nil
 	}
-	if w.Policy == router.Pinned || r.Only > 0 || r.Variants != 0 || k.Answers() > 1 {
+	if w.Ruled() || r.Only > 0 || r.Variants != 0 || k.Answers() > 1 {
 		return nil
 	}
 	return x.shadows.Draw(e.Path, k.Request, r, x.interpreter.catalogue.Named(h, k.Request.Task))

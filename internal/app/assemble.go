@@ -199,9 +199,7 @@ func (x *assembly) controllers() (key string, err error) {
 	if err != nil {
 		return "serving.placement", err
 	}
-	if x.s.Measures() {
-		modules = append(modules, control.Shown{Busy: busy})
-	}
+	modules = append(modules, control.Shown{Busy: busy, Always: x.s.Measures()})
 	if modules, err = withTiers(modules, x.s, x.routing, busy); err != nil {
 		return "serving.tiers", err
 	}

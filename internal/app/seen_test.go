@@ -10,12 +10,19 @@ import (
 	"gearshift/router/fleet"
 )
 
-// A server has its policies see how busy hosts are where the scenario says so, and measures it for nobody else.
+// A server has its policies see how busy hosts are where the scenario says so or a class of requests gets a size first by
+// that, and measures it for nobody else.
 func TestAServerShowsHowBusyHostsAre(t *testing.T) {
 	const last = "    - {kind: log-rate, scale: [3]}\n"
-	for lines, hosts := range map[string]int{last + "    - {kind: host-busy, scale: [1, 1]}\n": 1, last + "    - {kind: states}\n": 0} {
+	const serving = "\nserving:\n"
+	first := serving + "  classes: [{name: batch, first: {variant: small, from: 0.5}}]\n"
+	for lines, hosts := range map[string]int{last + "    - {kind: host-busy, scale: [1, 1]}\n": 1, last + "    - {kind: states}\n": 0, first: 1} {
 		synctest.Test(t, func(t *testing.T) {
-			s := tiny(t, last, lines)
+			of := last
+			if lines == first {
+				of = serving
+			}
+			s := tiny(t, of, lines)
 			o := Options{Scenario: s.Name, Policy: usual(s).rule, Engine: onnxruntime.Native}
 			x := assembly{o: o, s: s, config: o.config(s), log: slog.New(slog.DiscardHandler), backends: rehearsedBackends, adminToken: "asked-for-by-nobody"}
 			if key, err := x.assemble(); err != nil {

@@ -143,7 +143,11 @@ func (c *checker) serving() {
 	if task := s.Server.DefaultTask; task != "" && c.knownTasks() && !slices.Contains(c.s.taskNames(), task) {
 		c.judge("serving.default_task", "unknown task %q; %s", task, hint(task, c.s.taskNames()))
 	}
-	c.own("serving", s.Config().Validate())
+	served := s.Config()
+	c.own("serving", served.Validate())
+	if c.knownTasks() {
+		c.own("serving", served.FitClasses(c.s.classed()))
+	}
 	c.listeners()
 	c.backend()
 	c.engines()

@@ -99,7 +99,7 @@ func (x controllers) list(w env.ControlAccess, orders []order) (list []control.C
 // sections makes those of the file's sections, in the order in which a server has them.
 func (x controllers) sections(w env.ControlAccess, life *lifecycle.Controller, monitor *health.Controller, line *timeline) (list []control.Controller, err error) {
 	e, busy := engines{x.Scenario, w, monitor}, x.Busy(w.Ledger)
-	list = append(list, answers{busy, x.Measures()})
+	list = append(list, answers{busy, x.Measures() || x.prefers()})
 	if x.rolling {
 		models, _ := x.Versioned()
 		v, err := rollout.NewReplicas(models, x.RolloutOptions(), w.Ledger, busy, func(int, *rollout.Versioned, string) {})

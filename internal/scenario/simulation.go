@@ -40,7 +40,7 @@ func (s *Scenario) Simulation() (env.Config, error) {
 		c.AsServed = s.asServed(c.Table)
 		s.planJobs(&c)
 	}
-	if s.Controlled() || s.Measures() {
+	if s.Controlled() || s.Measures() || c.AsServed != nil && s.prefers() {
 		controllers{Scenario: s, all: true}.act(&c)
 	}
 	return c, nil
@@ -48,11 +48,30 @@ func (s *Scenario) Simulation() (env.Config, error) {
 
 // asServed returns how requests wait and are refused in the simulator as in the router.
 func (s *Scenario) asServed(t *fleet.Table) *env.AsServed {
-	return &env.AsServed{
+	x := &env.AsServed{
 		Gate: s.Gate(), Limits: s.Serving.Server.Limits(s.Lengths().Output),
 		Wakes: func(replica int) bool { return s.drives(&t.Replicas[replica]) },
 	}
+	list := s.Serving.Server.Classes
+	for i := range list {
+		x.Classes, x.First = append(x.Classes, list[i].Waits()), append(x.First, list[i].In(t))
+	}
+	for i := range t.Tasks {
+		x.ByTask = append(x.ByTask, config.OfTask(list, t.Tasks[i].Name))
+	}
+	return x
 }
+
+// classed returns what classes of requests are held against.
+func (s *Scenario) classed() config.Fleet {
+	return config.Fleet{Tasks: s.taskNames(), Variants: s.variantNames(), Answers: func(task, variant string) bool {
+		_, ok := s.Tasks[slices.Index(s.taskNames(), task)].Quality[variant]
+		return ok
+	}}
+}
+
+// prefers reports whether classes of requests get a variant first, for which the load of the fleet is measured.
+func (s *Scenario) prefers() bool { return !s.alone && s.Serving.Server.Prefers() }
 
 // Gate says where a request may be begun; nil if the scenario sheds nothing.
 func (s *Scenario) Gate() router.Gate {

@@ -101,3 +101,32 @@ func TestViewsShowVersionsAndHosts(t *testing.T) {
 		t.Errorf("a copied view shares what it shows: %+v", a.Facts)
 	}
 }
+
+// The load is the mean over the hosts that have a replica up, of all of them or of a sample.
+func TestTheLoadIsOfHostsThatAreUp(t *testing.T) {
+	l := NewLedger(table(t))
+	load := func() float64 {
+		var v View
+		l.View(0, &v)
+		return v.Load()
+	}
+	if got := load(); got != 0 {
+		t.Errorf("load %v where none is measured", got)
+	}
+	l.SetBusy([]float32{0.25, 0.75})
+	if got := load(); got != 0.5 {
+		t.Errorf("load %v, want the mean of both hosts", got)
+	}
+	for _, r := range l.Table().ReplicasOn(1) {
+		l.SetUp(r, false)
+	}
+	if got := load(); got != 0.25 {
+		t.Errorf("load %v, want that of the host that is up", got)
+	}
+	for _, r := range l.Table().ReplicasOn(0) {
+		l.SetUp(r, false)
+	}
+	if got := load(); got != 0 {
+		t.Errorf("load %v where no host is up", got)
+	}
+}

@@ -43,6 +43,8 @@ type Request struct {
 	// Prompt identifies its prompt to a simulation, which values answers by it. Zero is none,
 	// and no decision looks at it.
 	Prompt int32
+	// First, if not nil, is the variant that its class gets first under load. It is read-only.
+	First *First
 	// Predicted is the quality of its answers as far as its prompt shows it.
 	Predicted Prediction
 }

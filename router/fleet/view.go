@@ -61,6 +61,29 @@ func (v *View) Tightest(replica int) time.Duration {
 	return v.tightest[replica]
 }
 
+// First is the variant that requests of a class get first once the fleet is loaded, where it has room for them.
+type First struct {
+	Variant int
+	// From is the load ([View.Load]) from which on they get it.
+	From float64
+}
+
+// Load returns the mean of [Facts.BusyShare] over the hosts that have a replica up for the request; zero where no
+// load is measured.
+func (v *View) Load() float64 {
+	var sum float64
+	var n int
+	for _, h := range v.Hosts() {
+		for _, r := range v.Table.ReplicasOn(h) {
+			if !v.Down[r] {
+				sum, n = sum+v.BusyShare(h), n+1
+				break
+			}
+		}
+	}
+	return sum / float64(max(1, n))
+}
+
 // Forecast is how a further request is expected to fare on a replica.
 type Forecast struct {
 	// Pace is the time per output token of the batch that it would join, as a

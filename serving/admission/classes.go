@@ -3,6 +3,7 @@ package admission
 import (
 	"slices"
 
+	"gearshift/router/fleet"
 	"gearshift/router/queue"
 	"gearshift/serving/config"
 )
@@ -14,25 +15,31 @@ const oneClass = "default"
 // one that the configuration lists no more gets no new requests, and what waits of it
 // keeps its priority and share. It is replaced as a whole.
 type classes struct {
-	all    []queue.Class // by index
-	listed []int         // those that the configuration lists, in its order; at least one
-	named  bool          // by the configuration, so that requests may name them
+	all    []queue.Class  // by index
+	first  []*fleet.First // by index; nil where the policy chooses at any load
+	listed []int          // those that the configuration lists, in its order; at least one
+	byTask []int          // the class of a task's requests that name none
+	named  bool           // by the configuration, so that requests may name them
 }
 
-// with returns the classes once the configuration lists these classes.
-func (k *classes) with(list []config.Class) *classes {
-	next := &classes{all: slices.Clone(k.all), named: len(list) > 0}
+// with returns the classes of requests to the fleet once the configuration lists these classes.
+func (k *classes) with(t *fleet.Table, list []config.Class) *classes {
+	next := &classes{all: slices.Clone(k.all), first: make([]*fleet.First, len(k.all)), named: len(list) > 0}
 	if !next.named {
 		list = []config.Class{{Name: oneClass}}
 	}
-	for _, c := range list {
+	for i := range list {
+		c := &list[i]
 		at := slices.IndexFunc(next.all, func(known queue.Class) bool { return known.Name == c.Name })
 		if at < 0 {
 			at = len(next.all)
-			next.all = append(next.all, queue.Class{})
+			next.all, next.first = append(next.all, queue.Class{}), append(next.first, nil)
 		}
-		next.all[at] = queue.Class(c)
+		next.all[at], next.first[at] = c.Waits(), c.In(t)
 		next.listed = append(next.listed, at)
+	}
+	for i := range t.Tasks {
+		next.byTask = append(next.byTask, next.listed[config.OfTask(list, t.Tasks[i].Name)])
 	}
 	return next
 }

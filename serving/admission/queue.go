@@ -79,8 +79,11 @@ func (q *Queue) Expected(prompt, answers, maxTokens int) int64 {
 	return int64(prompt) + int64(math.Ceil(mean))*int64(answers)
 }
 
-// Default is the flow of requests that name neither class nor tenant.
-func (q *Queue) Default() FlowKey { return FlowKey{Class: q.classes.Load().listed[0]} }
+// Default is the flow of requests for a task that name neither class nor tenant.
+func (q *Queue) Default(task int) FlowKey { return FlowKey{Class: q.classes.Load().byTask[task]} }
+
+// First returns the variant that requests of the flow get first under load; nil if there is none.
+func (q *Queue) First(k FlowKey) *fleet.First { return q.classes.Load().first[k.Class] }
 
 // waiter is a request in the backlog.
 type waiter struct {
@@ -97,7 +100,7 @@ func (x *waiter) begin() error { return x.work.Begin(x.Variant, x.observer) }
 // in tokens; zero is unknown.
 func NewQueue(settings func() *config.Config, r work.Router, output float64, clock work.Clock, events Events) *Queue {
 	q := &Queue{settings: settings, output: output, clock: clock, events: events, ledger: r.Ledger()}
-	known := (&classes{}).with(settings().Classes)
+	known := (&classes{}).with(r.Table(), settings().Classes)
 	q.classes.Store(known)
 	q.events.Open(known.names())
 	q.backlog = router.NewBacklog(r.Table(), known.all, q.limits(), func(w *router.Waiter[*waiter]) error { return w.Value.begin() })
@@ -117,7 +120,7 @@ func (q *Queue) limits() router.Limits {
 func (q *Queue) Follow() {
 	c := q.settings()
 	q.mu.Lock()
-	known := q.classes.Load().with(c.Classes)
+	known := q.classes.Load().with(q.ledger.Table(), c.Classes)
 	q.events.Open(known.names())
 	q.backlog.Set(known.all, q.limits())
 	q.classes.Store(known) // once the backlog knows them
@@ -129,6 +132,7 @@ func (q *Queue) Follow() {
 // or after a wait, but not for longer than until. The observer, if there is one, is shown the
 // decision. Errors are the router's, a [router.Refusal], or why the context ended.
 func (q *Queue) Admit(ctx context.Context, w *work.Work, variant int, observer router.Observer, k FlowKey, until time.Duration) error {
+	w.Request.First = q.First(k)
 	var err error
 	if q.waiting.Load() == q.held.Load() { // no request is overtaken that could begin
 		if err = w.Begin(variant, observer); !q.waits(err) {

@@ -1,13 +1,11 @@
 package config
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	"gearshift/internal/faults"
 	"gearshift/router"
-	"gearshift/serving/openai/wire"
 )
 
 // What [Overload] may shed.
@@ -19,6 +17,12 @@ const (
 	// late they will be.
 	ShedNever = "never"
 )
+
+// DefaultTenantHeader names the tenant of a request where the configuration names no other header.
+const DefaultTenantHeader = "x-gearshift-tenant"
+
+// FairnessHeaders name the tenant where the default header does not: those of llm-d, the older name last.
+var FairnessHeaders = [...]string{"X-Llm-D-Inference-Fairness-Id", "X-Gateway-Inference-Fairness-Id"}
 
 // Overload is what the server does when more is asked of it than the fleet can
 // answer in time, even by its smallest variants.
@@ -39,19 +43,9 @@ type Overload struct {
 	WaitShare float64 `yaml:"wait_share"`
 	// MaxRetryAfter bounds the wait that a refused client is asked for.
 	MaxRetryAfter time.Duration `yaml:"max_retry_after"`
-	// TenantHeader names the tenant of a request that no API key does. Empty: none
-	// does, and requests without a key are of one tenant.
+	// TenantHeader names the tenant of a request that no API key does; [DefaultTenantHeader] stands for
+	// [FairnessHeaders] too. Empty: none does, and requests without a key are of one tenant.
 	TenantHeader string `yaml:"tenant_header"`
-}
-
-// Class is a class of requests; see [queue.Class].
-type Class struct {
-	// Name is what x-llm-d-inference-objective calls it.
-	Name string `yaml:"name"`
-	// Priority: higher ones go first, whatever waits below.
-	Priority int `yaml:"priority,omitempty"`
-	// Share of the places, among classes of the same priority. Zero is 1.
-	Share float64 `yaml:"share,omitempty"`
 }
 
 // DefaultOverload sheds what is hopeless, and lets requests wait for a moment.
@@ -59,7 +53,7 @@ func DefaultOverload() Overload {
 	return Overload{
 		Shed: ShedHopeless, Pace: 0.97, KV: 0.9,
 		MaxQueue: 256, MaxWait: 5 * time.Second, WaitShare: 0.01,
-		MaxRetryAfter: time.Minute, TenantHeader: "x-gearshift-tenant",
+		MaxRetryAfter: time.Minute, TenantHeader: DefaultTenantHeader,
 	}
 }
 
@@ -85,23 +79,6 @@ func (o Overload) Validate() error {
 func notToken(r rune) bool {
 	letter := r|0x20 >= 'a' && r|0x20 <= 'z'
 	return !letter && !(r >= '0' && r <= '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-}
-
-// validateClasses names every fault of the classes, by its YAML key.
-func validateClasses(classes []Class) error {
-	var found faults.List
-	names := map[string]bool{}
-	for i, c := range classes {
-		switch {
-		case !wire.Plain(c.Name):
-			found.Add(fmt.Errorf("classes[%d].name: %q must be 1 to 128 printable characters without spaces", i, c.Name))
-		case names[c.Name]:
-			found.Add(fmt.Errorf("classes[%d].name: class %q is listed twice", i, c.Name))
-		}
-		names[c.Name] = true
-		found.If(!(c.Share >= 0 && c.Share <= 1e6), "classes[%d].share: %v must be above 0 and at most 1000000", i, c.Share)
-	}
-	return found.Err()
 }
 
 // Limits are what bounds the waiting for answers of that mean length.

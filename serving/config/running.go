@@ -55,7 +55,7 @@ type Loader struct {
 // start.
 func (l *Loader) Load(c Config, before *Settings) (*Settings, error) {
 	next := &Settings{Config: c, Browser: l.Rules(&c)}
-	var faults [5]error
+	var faults [6]error
 	next.Task, faults[0] = l.defaultTask(c.DefaultTask)
 	read := l.readFile(&next.streams, before)
 	switch {
@@ -73,6 +73,7 @@ func (l *Loader) Load(c Config, before *Settings) (*Settings, error) {
 	if next.AdminCert = before.certificate(c.Admin.TLS); next.AdminCert == nil {
 		next.AdminCert, faults[3] = LoadCertificate(c.Admin.TLS, read)
 	}
+	faults[5] = c.FitClasses(FleetOf(l.Table))
 	next.Proxies, faults[4] = access.ParseProxies(c.TrustedProxies)
 	if err := errors.Join(faults[:]...); err != nil {
 		return nil, err

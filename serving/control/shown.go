@@ -8,15 +8,30 @@ import (
 	"gearshift/serving"
 )
 
-// Shown has policies see how busy hosts are. It implements [serving.Module], and joins one server.
-type Shown struct{ Busy *signals.Busy }
+// Shown has policies see how busy hosts are, and classes of requests get a variant first by that. It implements
+// [serving.Module], and joins one server.
+type Shown struct {
+	Busy *signals.Busy
+	// Always is whether policies see it. Otherwise it is shown while a class of requests gets a variant first.
+	Always bool
+}
 
 // Join implements [serving.Module].
 func (m Shown) Join(s *serving.Server) serving.Parts {
-	s.Engines().Join(m)
+	s.Engines().Join(&shown{m, s})
 	return serving.Parts{}
 }
 
+type shown struct {
+	Shown
+	server *serving.Server
+}
+
 // Observe and Wake implement [control.Controller].
-func (Shown) Observe(control.Event)                         {}
-func (m Shown) Wake(now time.Duration) (next time.Duration) { return m.Busy.Show(now) }
+func (*shown) Observe(control.Event) {}
+func (m *shown) Wake(now time.Duration) (next time.Duration) {
+	if !m.Always && !m.server.Prefers() {
+		return now + signals.Sampling // the configuration may change
+	}
+	return m.Busy.Show(now)
+}

@@ -29,7 +29,7 @@ func TestRowsAreReadAsWritten(t *testing.T) {
 			set(t, reflect.ValueOf(*r), "Pinned")
 			set(t, reflect.ValueOf(r.View), "Forecasts")
 			set(t, reflect.ValueOf(r.View.Facts))
-			set(t, reflect.ValueOf(r.Request), "Prompt", "Held") // simulated requests alone have the one, the gate alone reads the other
+			set(t, reflect.ValueOf(r.Request), "Prompt", "Held", "First") // simulated requests alone have the first, the gate and the class read the others
 			kept := *r
 			kept.View = fleet.View{}
 			kept.View.CopyFrom(&r.View)

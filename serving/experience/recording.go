@@ -97,7 +97,7 @@ func (c *Recorder) chosen(row *Row, r *fleet.Request, choice router.Choice) {
 	row.Variant, row.Replica = choice.Variant, choice.Replica
 	row.Policy, row.Fallback = choice.Policy, choice.Reason
 	row.Propensity = choice.Propensity
-	if row.Pinned = choice.Policy == router.Pinned || r.MinQuality > 0 || r.Variants != 0 || r.Holding != 0; row.Pinned {
+	if row.Pinned = choice.Ruled() || r.MinQuality > 0 || r.Variants != 0 || r.Holding != 0; row.Pinned {
 		row.Propensity = 0
 	}
 }

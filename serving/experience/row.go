@@ -26,7 +26,7 @@ type Row struct {
 	Variant, Replica int
 	// Policy is what chose: a policy's name, or that of what stood in for it, for
 	// the reason Fallback. Pinned says that the client asked for the variant, or for a
-	// quality that not all have: no policy was free to choose.
+	// quality that not all have, or that its class had the variant first: no policy was free to choose.
 	Policy, Fallback string
 	Pinned           bool
 	// Propensity is how likely this variant was to be chosen: 1 by a policy without

@@ -32,7 +32,7 @@ const otherPolicy = "other"
 
 func newChoices(t *fleet.Table, registry *prometheus.Registry) *choices {
 	c := &choices{
-		table: t, policies: map[string]policyLabels{router.Pinned: {name: router.Pinned}, router.LastResort: {name: router.LastResort}},
+		table: t, policies: map[string]policyLabels{router.Pinned: {name: router.Pinned}, router.OfClass: {name: router.OfClass}, router.LastResort: {name: router.LastResort}},
 		made: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gearshift_choices_total", Help: "Requests that got a place, by the variant chosen and what chose it.",
 		}, []string{"task", "variant", "policy", "version"}),

@@ -27,13 +27,14 @@ type Request struct {
 	Previous string
 	Unstored bool
 
-	form   bool // the body is a form, not an object
-	media  int  // tokens of a form's files
-	asked  asked
-	seen   seen
-	models []span            // the values of "model": one, but JSON allows more
-	parts  [promptParts]span // the parts of the prompt
-	inputs []member          // of an input to classify; see [Request.Inputs]
+	form    bool // the body is a form, not an object
+	media   int  // tokens of a form's files
+	asked   asked
+	seen    seen
+	models  []span            // the values of "model": one, but JSON allows more
+	renamed bool              // Model is not what the body says; see [Request.Rename]
+	parts   [promptParts]span // the parts of the prompt
+	inputs  []member          // of an input to classify; see [Request.Inputs]
 }
 
 type span struct{ start, end int }
@@ -72,6 +73,13 @@ func ParseRequest(body []byte) (*Request, error) {
 
 // In says that the request's body lies in the buffer, which its texts then hold.
 func (r *Request) In(b *Buffer) { r.buffer = b }
+
+// Rename replaces the name of the model that the body asks for, if the body names one; an empty name replaces nothing.
+func (r *Request) Rename(model string) {
+	if model != "" && len(r.models) > 0 {
+		r.Model, r.renamed = model, true
+	}
+}
 
 func (r *Request) member(key []byte, value []byte, at span) error {
 	switch string(key) {
@@ -127,7 +135,7 @@ func (r *Request) metadata(value []byte) error {
 func (r *Request) For(model string, c Cut) *Text {
 	var few [2]edit
 	edits := few[:0]
-	if r.Model != model || len(r.models) != 1 {
+	if r.Model != model || r.renamed || len(r.models) != 1 {
 		value := []byte(model)
 		if !r.form {
 			var err error
