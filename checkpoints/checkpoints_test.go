@@ -4,13 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"gearshift/checkpoints"
+	"gearshift/internal/etcd/etcdtest"
 	"gearshift/router/nn"
 	"gearshift/router/observation"
 )
@@ -21,7 +25,37 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(writerEnv); path != "" {
 		writeForEver(path)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if etcdStarted.Load() {
+		if s, err := server(); err == nil {
+			s.Close()
+		}
+	}
+	os.Exit(code)
+}
+
+// server is the etcd of all tests, which starts with the first that asks for it.
+var server = sync.OnceValues(func() (*etcdtest.Server, error) {
+	etcdStarted.Store(true)
+	return etcdtest.New()
+})
+
+var etcdStarted atomic.Bool
+
+// newShared is a store in etcd that is not there yet.
+func newShared(t testing.TB) *checkpoints.Store {
+	t.Helper()
+	s, err := server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &checkpoints.Store{Path: "etcd://" + s.Endpoint + "/" + url.PathEscape(t.Name()), Timeout: time.Minute}
+}
+
+// onBoth runs a test of what a store does in a file and in etcd.
+func onBoth(t *testing.T, test func(t *testing.T, s *checkpoints.Store)) {
+	t.Run("file", func(t *testing.T) { test(t, newStore(t)) })
+	t.Run("etcd", func(t *testing.T) { test(t, newShared(t)) })
 }
 
 // epoch is when the tests' policies are created.

@@ -1,6 +1,10 @@
 package checkpoints
 
-import "errors"
+import (
+	"errors"
+
+	"gearshift/internal/etcd"
+)
 
 // What can be wrong with a store, or with what is asked of it. The errors that
 // wrap these say which store, policy or run, and what to do about it.
@@ -13,6 +17,8 @@ var (
 	// ErrCorrupted: the file is no checkpoint store, or what was read from it
 	// is not what was written.
 	ErrCorrupted = errors.New("the checkpoint store is corrupted")
+	// ErrAway: the store is in etcd, which does not answer.
+	ErrAway = etcd.ErrAway
 	// ErrProduction: the version is in production, and removal was not forced.
 	ErrProduction = errors.New("the policy is in production")
 	// ErrInvalidName: a policy's, run's or alias's name, or a reference, is

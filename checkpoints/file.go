@@ -18,25 +18,24 @@ import (
 // would dwarf most stores.
 const growth = 1 << 20
 
-// The buckets of a store.
-var (
-	indexBucket    = []byte("index")    // indexKey → the sealed index
-	policiesBucket = []byte("policies") // blobKey → an encoded checkpoint; see also kind
-	trainingBucket = []byte("training") // chunkKey → a piece of a run's progress
-	indexKey       = []byte("index")
-)
+// file is the [medium] of a store in a file of bbolt.
+type file struct{ *Store }
 
-// tx is one transaction on a store. Its byte slices die with it.
-type tx struct {
-	index    *index
-	at       *bbolt.Bucket // of the index
-	policies *bbolt.Bucket // or of what else is stored by name and version
-	training *bbolt.Bucket // nil where that is not policies
-	root     *bbolt.Tx
+// boltTx has the buckets of a transaction of bbolt.
+type boltTx struct{ *bbolt.Tx }
+
+func (r boltTx) bucket(name []byte) bucket {
+	if b := r.Bucket(name); b != nil {
+		return b
+	}
+	return nil
 }
 
-// view runs op on the store as it is. No store is ErrNotFound.
-func (s *Store) view(op func(*tx) error) error {
+func (r boltTx) create(name []byte) (bucket, error) { return r.CreateBucketIfNotExists(name) }
+func (r boltTx) writable() bool                     { return r.Writable() }
+
+// view implements [medium].
+func (s file) view(op func(buckets) error) error {
 	if err := s.exists(); err != nil {
 		return err
 	}
@@ -44,33 +43,26 @@ func (s *Store) view(op func(*tx) error) error {
 		if err := s.look(db, file); err != nil {
 			return err
 		}
-		return db.View(func(b *bbolt.Tx) error {
-			t, err := s.begin(b)
-			if err != nil {
-				return err
-			}
-			return op(t)
-		})
+		return db.View(func(b *bbolt.Tx) error { return op(boltTx{b}) })
 	})
 }
 
 // look warns of a damaged meta page, which the next write covers up, and verifies the file.
-func (s *Store) look(db *bbolt.DB, file *os.File) error {
+func (s file) look(db *bbolt.DB, file *os.File) error {
 	s.warn(lost(file, db.Info().PageSize))
 	return s.verify(db, file)
 }
 
 // verify walks the pages of the store.
-func (s *Store) verify(db *bbolt.DB, file *os.File) error {
+func (s file) verify(db *bbolt.DB, file *os.File) error {
 	if err := durable.Verify(db, file); err != nil {
 		return s.corrupted(err.Error())
 	}
 	return nil
 }
 
-// update runs op and stores what it did, all of it or nothing. No store is
-// ErrNotFound.
-func (s *Store) update(op func(*tx) error) error {
+// update implements [medium].
+func (s file) update(op func(buckets) error) error {
 	if err := s.exists(); err != nil {
 		return err
 	}
@@ -84,15 +76,9 @@ func (s *Store) update(op func(*tx) error) error {
 		db.AllocSize = growth
 		prepared := false
 		err := db.Update(func(b *bbolt.Tx) error {
-			t, err := s.begin(b)
-			if err != nil {
-				return err
-			}
-			if err := op(t); err != nil {
-				return err
-			}
-			prepared = true
-			return t.finish()
+			err := op(boltTx{b})
+			prepared = err == nil
+			return err
 		})
 		if err != nil && prepared {
 			return fmt.Errorf("cannot write store %s: %w", s.Path, err)
@@ -101,68 +87,8 @@ func (s *Store) update(op func(*tx) error) error {
 	})
 }
 
-// begin reads the index.
-func (s *Store) begin(b *bbolt.Tx) (*tx, error) {
-	t := &tx{at: b.Bucket(indexBucket), policies: b.Bucket(policiesBucket), training: b.Bucket(trainingBucket), root: b}
-	if t.at == nil || t.policies == nil || t.training == nil {
-		return nil, s.corrupted("it does not hold what a checkpoint store holds")
-	}
-	if bucket := s.stored().bucket; bucket != nil {
-		return s.beginIn(b, bucket)
-	}
-	return s.readIndex(t, t.at.Get(indexKey))
-}
-
-// beginIn reads the index of what is stored in a bucket of its own, which a store has once
-// something was put there.
-func (s *Store) beginIn(b *bbolt.Tx, name []byte) (*tx, error) {
-	t := &tx{at: b.Bucket(name), root: b}
-	if t.at == nil && b.Writable() {
-		at, err := b.CreateBucket(name)
-		if err != nil {
-			return nil, s.corrupted(err.Error())
-		}
-		t.at = at
-	}
-	if t.policies = t.at; t.at == nil {
-		t.index = newIndex()
-		return t, nil
-	}
-	data := t.at.Get(indexKey)
-	if data == nil { // only the key so far
-		t.index = newIndex()
-		return t, nil
-	}
-	return s.readIndex(t, data)
-}
-
-// readIndex gives the transaction the index that is encoded in data.
-func (s *Store) readIndex(t *tx, data []byte) (*tx, error) {
-	if data == nil {
-		return nil, s.corrupted("its index is missing")
-	}
-	x, err := unmarshalIndex(data)
-	if errors.Is(err, ErrNewerFormat) {
-		return nil, fmt.Errorf("cannot read store %s: %w", s.Path, err)
-	}
-	if err != nil {
-		return nil, s.corrupted(err.Error())
-	}
-	t.index = x
-	return t, nil
-}
-
-// finish writes the index.
-func (t *tx) finish() error {
-	data, err := t.index.marshal()
-	if err != nil {
-		return err
-	}
-	return t.at.Put(indexKey, data)
-}
-
 // exists reports a store that is missing, or cannot be one.
-func (s *Store) exists() error {
+func (s file) exists() error {
 	info, err := os.Stat(s.Path)
 	empty := err == nil && info.Mode().IsRegular() && info.Size() == 0
 	if empty {
@@ -170,7 +96,7 @@ func (s *Store) exists() error {
 	}
 	switch {
 	case empty, errors.Is(err, fs.ErrNotExist):
-		return &fault{ErrNotFound, fmt.Sprintf("no checkpoint store at %s; %s makes one", s.Path, s.stored().maker)}
+		return s.missing()
 	case err != nil:
 		return fmt.Errorf("cannot open store: %w", err)
 	case !info.Mode().IsRegular():
@@ -181,7 +107,7 @@ func (s *Store) exists() error {
 
 // open opens the database, runs op on it and closes it. Whatever bbolt makes of
 // a damaged file becomes an error.
-func (s *Store) open(write bool, wait time.Duration, op func(*bbolt.DB, *os.File) error) error {
+func (s file) open(write bool, wait time.Duration, op func(*bbolt.DB, *os.File) error) error {
 	var file *os.File
 	options := &bbolt.Options{
 		Timeout: wait, ReadOnly: !write, NoStatistics: true,
@@ -221,7 +147,7 @@ func (s *Store) open(write bool, wait time.Duration, op func(*bbolt.DB, *os.File
 }
 
 // openError says why bbolt did not open the file.
-func (s *Store) openError(err error) error {
+func (s file) openError(err error) error {
 	var system *fs.PathError
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
@@ -238,9 +164,8 @@ func (s *Store) corrupted(why string) error {
 	return &fault{ErrCorrupted, fmt.Sprintf("store %s is corrupted, or no checkpoint store: %s; move it away or restore a copy", s.Path, why)}
 }
 
-// create makes an empty store where there is no file. It appears at its path
-// whole: a reader meanwhile, or a process after a kill, sees none.
-func (s *Store) create() error {
+// create implements [medium]. The file appears at its path whole: a reader meanwhile, or a process after a kill, sees none.
+func (s file) create() error {
 	if err := s.exists(); !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -248,16 +173,16 @@ func (s *Store) create() error {
 	if err != nil {
 		return err
 	}
-	born := &Store{Path: f.Name()}
+	born := file{&Store{Path: f.Name()}}
 	defer os.Remove(born.Path)
-	if err := errors.Join(f.Close(), born.open(true, born.timeout(), initialise)); err != nil {
+	if err := errors.Join(f.Close(), born.open(true, born.timeout(), func(db *bbolt.DB, _ *os.File) error { return db.Update(initialise) })); err != nil {
 		return fmt.Errorf("cannot create store %s: %w", s.Path, err)
 	}
 	return s.adopt(born.Path)
 }
 
 // beside opens an empty file in the store's folder, of mode 0600.
-func (s *Store) beside() (*os.File, error) {
+func (s file) beside() (*os.File, error) {
 	if s.Path == "" {
 		return nil, errors.New("cannot create store: it has no name")
 	}
@@ -268,9 +193,8 @@ func (s *Store) beside() (*os.File, error) {
 	return f, nil
 }
 
-// Writable reports whether the store can be written, or made where there is none, before
-// what it is to hold has taken its time.
-func (s *Store) Writable() error {
+// canWrite implements [medium].
+func (s file) canWrite() error {
 	err := s.exists()
 	if errors.Is(err, ErrNotFound) {
 		f, err := s.beside()
@@ -290,7 +214,7 @@ func (s *Store) Writable() error {
 }
 
 // adopt moves a finished store to s.Path, unless another process was quicker.
-func (s *Store) adopt(finished string) error {
+func (s file) adopt(finished string) error {
 	err := os.Link(finished, s.Path)
 	switch {
 	case err == nil:
@@ -307,21 +231,4 @@ func (s *Store) adopt(finished string) error {
 }
 
 // initialise makes an empty database an empty store.
-func initialise(db *bbolt.DB, _ *os.File) error {
-	return db.Update(func(b *bbolt.Tx) error {
-		for _, name := range [][]byte{policiesBucket, trainingBucket} {
-			if _, err := b.CreateBucket(name); err != nil {
-				return err
-			}
-		}
-		at, err := b.CreateBucket(indexBucket)
-		if err != nil {
-			return err
-		}
-		data, err := newIndex().marshal()
-		if err != nil {
-			return err
-		}
-		return at.Put(indexKey, data)
-	})
-}
+func initialise(b *bbolt.Tx) error { return empty(boltTx{b}) }

@@ -15,7 +15,7 @@ import (
 // A file that shrinks while it is mapped ends a process by SIGBUS, unless that
 // is made a panic and caught.
 func TestShrinkingFileIsAnError(t *testing.T) {
-	s := &Store{Path: filepath.Join(t.TempDir(), "store.db"), Timeout: time.Second}
+	s := file{&Store{Path: filepath.Join(t.TempDir(), "store.db"), Timeout: time.Second}}
 	if err := s.PutTraining("run", nil, make([]byte, 1<<20)); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestShrinkingFileIsAnError(t *testing.T) {
 			if err := os.Truncate(s.Path, 0); err != nil {
 				return err
 			}
-			touch := func(b *bbolt.Tx) error { _, err := s.begin(b); return err }
+			touch := func(b *bbolt.Tx) error { _, err := s.begin(boltTx{b}); return err }
 			if write {
 				return db.Update(touch)
 			}

@@ -67,30 +67,31 @@ func TestLockedStore(t *testing.T) {
 // Goroutines use one Store, as processes use one file. The first of them makes
 // the store; none may miss another's version.
 func TestConcurrentUse(t *testing.T) {
-	s := newStore(t)
-	s.Timeout = time.Minute
-	s.Keep = -1
-	const writers, versions = 4, 5
-	var group sync.WaitGroup
-	for w := range writers {
-		c := sample(t, uint64(w))
-		group.Go(func() {
-			for i := range versions {
-				if _, _, err := s.Put("chat", c, epoch); err != nil {
-					t.Error(err)
+	onBoth(t, func(t *testing.T, s *checkpoints.Store) {
+		s.Timeout = time.Minute
+		s.Keep = -1
+		const writers, versions = 4, 5
+		var group sync.WaitGroup
+		for w := range writers {
+			c := sample(t, uint64(w))
+			group.Go(func() {
+				for i := range versions {
+					if _, _, err := s.Put("chat", c, epoch); err != nil {
+						t.Error(err)
+					}
+					if err := s.PutTraining(fmt.Sprint("run ", w), nil, []byte{byte(i)}); err != nil {
+						t.Error(err)
+					}
+					if _, _, err := s.Get(checkpoints.Ref{Name: "chat"}); err != nil {
+						t.Error(err)
+					}
 				}
-				if err := s.PutTraining(fmt.Sprint("run ", w), nil, []byte{byte(i)}); err != nil {
-					t.Error(err)
-				}
-				if _, _, err := s.Get(checkpoints.Ref{Name: "chat"}); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	group.Wait()
-	list, err := s.List()
-	if err != nil || len(list) != writers*versions || list[len(list)-1].Version != writers*versions {
-		t.Errorf("after %d writes there are %d versions, %v", writers*versions, len(list), err)
-	}
+			})
+		}
+		group.Wait()
+		list, err := s.List()
+		if err != nil || len(list) != writers*versions || list[len(list)-1].Version != writers*versions {
+			t.Errorf("after %d writes there are %d versions, %v", writers*versions, len(list), err)
+		}
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"gearshift/internal/durable"
+	"gearshift/internal/etcd"
 )
 
 // Health is the result of [Store.Verify].
@@ -28,13 +29,25 @@ type Health struct {
 }
 
 // Verify reads the whole store and checks it against its checksums. It returns an error
-// for a store that cannot be read at all. It takes the file's shared lock meanwhile.
-func (s *Store) Verify() (Health, error) {
-	var h Health
+// for a store that cannot be read at all. It takes a file's shared lock meanwhile.
+func (s *Store) Verify() (h Health, err error) {
+	if !s.Shared() {
+		return file{s}.health()
+	}
+	err = (&shared{s}).view(func(root buckets) error {
+		t := root.(etcdTx)
+		h = Health{Size: t.Size(), Transaction: uint64(t.Revision())}
+		return h.all(s, root)
+	})
+	return h, err
+}
+
+// health checks the pages of the file, and what is in them.
+func (s file) health() (h Health, err error) {
 	if err := s.exists(); err != nil {
 		return h, err
 	}
-	err := s.open(false, s.timeout(), func(db *bbolt.DB, file *os.File) error {
+	err = s.open(false, s.timeout(), func(db *bbolt.DB, file *os.File) error {
 		info, err := file.Stat()
 		if err != nil {
 			return err
@@ -51,20 +64,25 @@ func (s *Store) Verify() (Health, error) {
 			for err := range b.Check() {
 				h.Faults = append(h.Faults, "pages: "+err.Error())
 			}
-			t, err := s.begin(b)
-			if err != nil {
-				return err
-			}
-			h.content(t)
-			p, err := s.Predictors().store.begin(b)
-			if err != nil {
-				return err
-			}
-			h.predictors(p)
-			return nil
+			return h.all(s.Store, boltTx{b})
 		})
 	})
 	return h, err
+}
+
+// all checks the records of policies and of predictors.
+func (h *Health) all(s *Store, root buckets) error {
+	t, err := s.begin(root)
+	if err != nil {
+		return err
+	}
+	h.content(t)
+	p, err := s.Predictors().store.begin(root)
+	if err != nil {
+		return err
+	}
+	h.predictors(p)
+	return nil
 }
 
 // content checks every record against the index, and the other way round.
@@ -147,7 +165,7 @@ func (x *index) keys() map[string]bool {
 }
 
 // unknown are the keys of a bucket's records that are not known.
-func unknown(b *bbolt.Bucket, known map[string]bool) (keys [][]byte) {
+func unknown(b bucket, known map[string]bool) (keys [][]byte) {
 	_ = b.ForEach(func(key, _ []byte) error { // which fails only as the function does
 		if !known[string(key)] {
 			keys = append(keys, slices.Clone(key))
@@ -158,7 +176,7 @@ func unknown(b *bbolt.Bucket, known map[string]bool) (keys [][]byte) {
 }
 
 // orphans warns of records that the index does not know.
-func (h *Health) orphans(what string, b *bbolt.Bucket, known map[string]bool) {
+func (h *Health) orphans(what string, b bucket, known map[string]bool) {
 	if n := len(unknown(b, known)); n > 0 {
 		h.Warnings = append(h.Warnings, fmt.Sprintf("%d records of kind %s belong to nothing; gearshift store compact leaves them out", n, what))
 	}
@@ -172,6 +190,9 @@ func (h *Health) fault(format string, args ...any) {
 // Others may read the store meanwhile; writers wait. An existing file is
 // replaced only by force.
 func (s *Store) Backup(to string, force bool) (size int64, err error) {
+	if etcd.Is(to) {
+		return 0, fmt.Errorf("cannot back up to %s: want a file; %s copies a store into etcd", to, "`gearshift store copy`")
+	}
 	if at, err := os.Stat(to); err == nil && at.IsDir() {
 		return 0, fmt.Errorf("%s is a directory; want a file in it, such as %s", to, filepath.Join(to, filepath.Base(s.Path)))
 	}
@@ -180,7 +201,10 @@ func (s *Store) Backup(to string, force bool) (size int64, err error) {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
-	if err := s.exists(); err != nil {
+	if s.Shared() {
+		return (&shared{s}).backup(to)
+	}
+	if err := (file{s}).exists(); err != nil {
 		return 0, err
 	}
 	if same(s.Path, to) {
@@ -188,7 +212,7 @@ func (s *Store) Backup(to string, force bool) (size int64, err error) {
 	}
 	err = s.view(func(t *tx) error {
 		return durable.Replace(to, 0o600, func(w io.Writer) error {
-			size, err = t.root.WriteTo(w)
+			size, err = t.root.(boltTx).WriteTo(w)
 			return err
 		})
 	})
@@ -211,6 +235,14 @@ const compactTx = 1 << 20
 // file, which stays until the new one is whole and synced. Other processes wait
 // meanwhile. Sizes are in bytes.
 func (s *Store) Compact() (before, after int64, err error) {
+	if s.Shared() {
+		return 0, 0, fmt.Errorf("cannot compact store %s: it is for stores in files; etcd compacts its history (--auto-compaction-retention), and `etcdctl defrag` gives the space back", s.Path)
+	}
+	return file{s}.compact()
+}
+
+// compact does the work of [Store.Compact].
+func (s file) compact() (before, after int64, err error) {
 	if err := s.exists(); err != nil {
 		return 0, 0, err
 	}
@@ -221,13 +253,13 @@ func (s *Store) Compact() (before, after int64, err error) {
 	if err := s.open(false, s.timeout(), s.verify); err != nil {
 		return 0, 0, err
 	}
-	err = s.open(true, s.timeout(), func(db *bbolt.DB, file *os.File) error {
-		info, err := file.Stat()
+	err = s.open(true, s.timeout(), func(db *bbolt.DB, opened *os.File) error {
+		info, err := opened.Stat()
 		if err != nil {
 			return err
 		}
 		before = info.Size()
-		fresh, err := (&Store{Path: path}).beside()
+		fresh, err := file{&Store{Path: path}}.beside()
 		if err != nil {
 			return err
 		}
@@ -236,7 +268,7 @@ func (s *Store) Compact() (before, after int64, err error) {
 		if err := errors.Join(fresh.Chmod(info.Mode().Perm()), fresh.Close()); err != nil {
 			return err
 		}
-		copied := &Store{Path: name}
+		copied := file{&Store{Path: name}}
 		if err := copied.open(true, s.timeout(), func(to *bbolt.DB, _ *os.File) error {
 			return errors.Join(bbolt.Compact(to, db, compactTx), copied.tidy(to), to.Sync())
 		}); err != nil {
@@ -258,9 +290,9 @@ func (s *Store) Compact() (before, after int64, err error) {
 }
 
 // tidy removes the records that the index does not know.
-func (s *Store) tidy(db *bbolt.DB) error {
+func (s file) tidy(db *bbolt.DB) error {
 	return db.Update(func(b *bbolt.Tx) error {
-		t, err := s.begin(b)
+		t, err := s.begin(boltTx{b})
 		if err != nil {
 			return err
 		}
@@ -268,7 +300,7 @@ func (s *Store) tidy(db *bbolt.DB) error {
 		if err := errors.Join(discardUnknown(t.policies, known), discardUnknown(t.training, known)); err != nil {
 			return err
 		}
-		p, err := s.Predictors().store.begin(b)
+		p, err := s.Predictors().store.begin(boltTx{b})
 		if err != nil {
 			return err
 		}
@@ -277,7 +309,7 @@ func (s *Store) tidy(db *bbolt.DB) error {
 }
 
 // discardUnknown removes a bucket's records that are not known.
-func discardUnknown(b *bbolt.Bucket, known map[string]bool) error {
+func discardUnknown(b bucket, known map[string]bool) error {
 	for _, key := range unknown(b, known) {
 		if err := b.Delete(key); err != nil {
 			return err
@@ -288,7 +320,7 @@ func discardUnknown(b *bbolt.Bucket, known map[string]bool) error {
 
 // replaced reports whether the file which was opened is no longer the one at the path, as after
 // another process's [Store.Compact]: what is written to it would be lost.
-func (s *Store) replaced(file *os.File) bool {
+func (s file) replaced(file *os.File) bool {
 	open, err := file.Stat()
 	if err != nil {
 		return false

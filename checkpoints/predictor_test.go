@@ -23,59 +23,62 @@ func putPredictor(t *testing.T, p *checkpoints.Predictors, name, data string, wa
 
 // A predictor and a policy of one name have versions and production of their own.
 func TestPredictorsAreApartFromPolicies(t *testing.T) {
-	s := newStore(t)
-	p := s.Predictors()
-	put(t, s, "mine", 1, 1)
-	putPredictor(t, p, "mine", "first", 1)
-	putPredictor(t, p, "mine", "second", 2)
-	promote(t, s, "mine", 1)
-	if _, err := p.Production(); !errors.Is(err, checkpoints.ErrNotFound) {
-		t.Errorf("a predictor is in production: %v", err)
-	}
-	if err := p.Promote("mine", 2, "a test"); err != nil {
-		t.Fatal(err)
-	}
-	wantProduction(t, s, "mine@1")
-	wantVersions(t, s, "mine@1 production")
-	data, e, err := p.Get(checkpoints.Ref{Name: "mine"})
-	if err != nil || string(data) != "second" || e.Ref().String() != "mine@2" || e.Forced != "a test" || e.Predictor.Labels != 300 || !e.Created.Equal(epoch.Add(time.Hour)) {
-		t.Errorf("Get = %q, %+v, %v", data, e, err)
-	}
-	if ref, err := p.Back(); err != nil || ref.Name != "" {
-		t.Errorf("Back = %v, %v; want none", ref, err)
-	}
-	if removed, err := p.Remove(checkpoints.Ref{Name: "mine"}, false); err != nil || !slices.Equal(removed, []int{1, 2}) {
-		t.Errorf("Remove = %v, %v", removed, err)
-	}
-	wantSample(t, s, "mine", 1, 1)
-	_, _, err = p.Get(checkpoints.Ref{Name: "mine"})
-	wantError(t, err, checkpoints.ErrNotFound, `no predictor "mine" in store `+s.Path+"; it has no predictor yet: `gearshift quality fit` makes one")
-	putPredictor(t, p, "mine", "third", 3)
+	onBoth(t, func(t *testing.T, s *checkpoints.Store) {
+		p := s.Predictors()
+		put(t, s, "mine", 1, 1)
+		putPredictor(t, p, "mine", "first", 1)
+		putPredictor(t, p, "mine", "second", 2)
+		promote(t, s, "mine", 1)
+		if _, err := p.Production(); !errors.Is(err, checkpoints.ErrNotFound) {
+			t.Errorf("a predictor is in production: %v", err)
+		}
+		if err := p.Promote("mine", 2, "a test"); err != nil {
+			t.Fatal(err)
+		}
+		wantProduction(t, s, "mine@1")
+		wantVersions(t, s, "mine@1 production")
+		data, e, err := p.Get(checkpoints.Ref{Name: "mine"})
+		if err != nil || string(data) != "second" || e.Ref().String() != "mine@2" || e.Forced != "a test" || e.Predictor.Labels != 300 || !e.Created.Equal(epoch.Add(time.Hour)) {
+			t.Errorf("Get = %q, %+v, %v", data, e, err)
+		}
+		if ref, err := p.Back(); err != nil || ref.Name != "" {
+			t.Errorf("Back = %v, %v; want none", ref, err)
+		}
+		if removed, err := p.Remove(checkpoints.Ref{Name: "mine"}, false); err != nil || !slices.Equal(removed, []int{1, 2}) {
+			t.Errorf("Remove = %v, %v", removed, err)
+		}
+		wantSample(t, s, "mine", 1, 1)
+		_, _, err = p.Get(checkpoints.Ref{Name: "mine"})
+		wantError(t, err, checkpoints.ErrNotFound, `no predictor "mine" in store `+s.Path+"; it has no predictor yet: `gearshift quality fit` makes one")
+		putPredictor(t, p, "mine", "third", 3)
+	})
 }
 
 // A store without predictors says so, and is not changed by being asked.
 func TestStoreWithoutPredictors(t *testing.T) {
-	s := newStore(t)
-	_, err := s.Predictors().List()
-	wantError(t, err, checkpoints.ErrNotFound, "no checkpoint store at "+s.Path+"; `gearshift quality fit` makes one")
-	put(t, s, "mine", 1, 1)
-	before, err := os.ReadFile(s.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if list, err := s.Predictors().List(); err != nil || len(list) > 0 {
-		t.Errorf("List = %v, %v", list, err)
-	}
-	_, err = s.Predictors().Production()
-	wantError(t, err, checkpoints.ErrNotFound, "no predictor of store "+s.Path+" is in production; `gearshift quality promote` puts one there")
-	if after, err := os.ReadFile(s.Path); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("reading changed the store (%v)", err)
-	}
+	onBoth(t, func(t *testing.T, s *checkpoints.Store) {
+		_, err := s.Predictors().List()
+		wantError(t, err, checkpoints.ErrNotFound, "no checkpoint store at "+s.Path+"; `gearshift quality fit` makes one")
+		put(t, s, "mine", 1, 1)
+		before, err := s.Verify()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list, err := s.Predictors().List(); err != nil || len(list) > 0 {
+			t.Errorf("List = %v, %v", list, err)
+		}
+		_, err = s.Predictors().Production()
+		wantError(t, err, checkpoints.ErrNotFound, "no predictor of store "+s.Path+" is in production; `gearshift quality promote` puts one there")
+		if after, err := s.Verify(); err != nil || after.Transaction != before.Transaction || after.Size != before.Size {
+			t.Errorf("reading changed the store: %+v, %v; it was %+v", after, err, before)
+		}
+	})
 }
 
 // The key of the features stays the same in a store, and differs between stores.
-func TestKeyOfFeatures(t *testing.T) {
-	s := newStore(t)
+func TestKeyOfFeatures(t *testing.T) { onBoth(t, keyOfFeatures) }
+
+func keyOfFeatures(t *testing.T, s *checkpoints.Store) {
 	first, err := s.Predictors().Key()
 	if err != nil {
 		t.Fatal(err)

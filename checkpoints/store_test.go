@@ -66,183 +66,189 @@ func TestReadOnlyStoreIsReadable(t *testing.T) {
 }
 
 func TestRetention(t *testing.T) {
-	s := newStore(t)
-	s.Keep = 2
-	for v := 1; v <= 2; v++ {
-		put(t, s, "chat", uint64(v), v)
-	}
-	if v, removed, err := s.Put("chat", sample(t, 3), epoch.Add(3*time.Second)); v != 3 || !slices.Equal(removed, []int{1}) || err != nil {
-		t.Errorf("Put = %d, %v, %v; want 3 in the place of 1", v, removed, err)
-	}
-	wantVersions(t, s, "chat@2", "chat@3")
-	promote(t, s, "chat", 2)
-	promote(t, s, "chat", 3) // and 2 is the previous
-	for v := 4; v <= 6; v++ {
-		put(t, s, "chat", uint64(v), v)
-	}
-	put(t, s, "code", 9, 1)
-	wantVersions(t, s, "chat@2 previous", "chat@3 production", "chat@5", "chat@6", "code@1")
-	wantSample(t, s, "chat@2", 2, 2)
+	onBoth(t, func(t *testing.T, s *checkpoints.Store) {
+		s.Keep = 2
+		for v := 1; v <= 2; v++ {
+			put(t, s, "chat", uint64(v), v)
+		}
+		if v, removed, err := s.Put("chat", sample(t, 3), epoch.Add(3*time.Second)); v != 3 || !slices.Equal(removed, []int{1}) || err != nil {
+			t.Errorf("Put = %d, %v, %v; want 3 in the place of 1", v, removed, err)
+		}
+		wantVersions(t, s, "chat@2", "chat@3")
+		promote(t, s, "chat", 2)
+		promote(t, s, "chat", 3) // and 2 is the previous
+		for v := 4; v <= 6; v++ {
+			put(t, s, "chat", uint64(v), v)
+		}
+		put(t, s, "code", 9, 1)
+		wantVersions(t, s, "chat@2 previous", "chat@3 production", "chat@5", "chat@6", "code@1")
+		wantSample(t, s, "chat@2", 2, 2)
 
-	s.Keep = -1
-	put(t, s, "chat", 7, 7)
-	put(t, s, "chat", 8, 8)
-	wantVersions(t, s, "chat@2 previous", "chat@3 production", "chat@5", "chat@6", "chat@7", "chat@8", "code@1")
+		s.Keep = -1
+		put(t, s, "chat", 7, 7)
+		put(t, s, "chat", 8, 8)
+		wantVersions(t, s, "chat@2 previous", "chat@3 production", "chat@5", "chat@6", "chat@7", "chat@8", "code@1")
 
-	s.Keep = 0
-	for v := 9; v <= 18; v++ {
-		put(t, s, "chat", uint64(v), v)
-	}
-	list, err := s.List()
-	if err != nil || len(list) != 10+2+1 {
-		t.Errorf("%d entries, %v; want the newest 10 of chat, 2 with aliases and code", len(list), err)
-	}
+		s.Keep = 0
+		for v := 9; v <= 18; v++ {
+			put(t, s, "chat", uint64(v), v)
+		}
+		list, err := s.List()
+		if err != nil || len(list) != 10+2+1 {
+			t.Errorf("%d entries, %v; want the newest 10 of chat, 2 with aliases and code", len(list), err)
+		}
+	})
 }
 
 func TestPromoteAndRollback(t *testing.T) {
-	s := newStore(t)
-	for v := 1; v <= 4; v++ {
-		put(t, s, "chat", uint64(v), v)
-	}
-	put(t, s, "code", 9, 1)
-	wantSample(t, s, "chat", 4, 4)
-	promote(t, s, "chat", 1)
-	promote(t, s, "chat", 1) // is no change
-	wantVersions(t, s, "chat@1 production", "chat@2", "chat@3", "chat@4", "code@1")
-	wantSample(t, s, "chat", 1, 1)
+	onBoth(t, func(t *testing.T, s *checkpoints.Store) {
+		for v := 1; v <= 4; v++ {
+			put(t, s, "chat", uint64(v), v)
+		}
+		put(t, s, "code", 9, 1)
+		wantSample(t, s, "chat", 4, 4)
+		promote(t, s, "chat", 1)
+		promote(t, s, "chat", 1) // is no change
+		wantVersions(t, s, "chat@1 production", "chat@2", "chat@3", "chat@4", "code@1")
+		wantSample(t, s, "chat", 1, 1)
 
-	promote(t, s, "chat", 3)
-	wantSample(t, s, "chat@production", 3, 3)
-	wantSample(t, s, "chat@previous", 1, 1)
-	wantSample(t, s, "chat@newest", 4, 4)
-	wantProduction(t, s, "chat@3")
+		promote(t, s, "chat", 3)
+		wantSample(t, s, "chat@production", 3, 3)
+		wantSample(t, s, "chat@previous", 1, 1)
+		wantSample(t, s, "chat@newest", 4, 4)
+		wantProduction(t, s, "chat@3")
 
-	promote(t, s, "code", 1)
-	wantProduction(t, s, "code@1")
-	if v, err := s.Rollback("chat"); err != nil || v != 1 {
-		t.Errorf("Rollback = %d, %v; want 1", v, err)
-	}
-	wantSample(t, s, "chat", 1, 1)
-	wantProduction(t, s, "chat@1") // as after any promotion
-	_, err := s.Rollback("chat")
-	wantError(t, err, checkpoints.ErrNotFound,
-		`cannot roll back policy "chat": no earlier version was in production; promote the one to return to`)
+		promote(t, s, "code", 1)
+		wantProduction(t, s, "code@1")
+		if v, err := s.Rollback("chat"); err != nil || v != 1 {
+			t.Errorf("Rollback = %d, %v; want 1", v, err)
+		}
+		wantSample(t, s, "chat", 1, 1)
+		wantProduction(t, s, "chat@1") // as after any promotion
+		_, err := s.Rollback("chat")
+		wantError(t, err, checkpoints.ErrNotFound,
+			`cannot roll back policy "chat": no earlier version was in production; promote the one to return to`)
+	})
 }
 
 // What a router has rolled back is left as after a rollback of the store's own.
 func TestRestore(t *testing.T) {
-	s := newStore(t)
-	restore := func(name string, version int) {
-		t.Helper()
-		if err := s.Restore(name, version); err != nil {
-			t.Errorf("Restore(%q, %d): %v", name, version, err)
+	onBoth(t, func(t *testing.T, s *checkpoints.Store) {
+		restore := func(name string, version int) {
+			t.Helper()
+			if err := s.Restore(name, version); err != nil {
+				t.Errorf("Restore(%q, %d): %v", name, version, err)
+			}
 		}
-	}
-	for v := 1; v <= 3; v++ {
-		put(t, s, "chat", uint64(v), v)
-		promote(t, s, "chat", v)
-	}
-	restore("chat", 2)
-	wantVersions(t, s, "chat@1", "chat@2 production", "chat@3")
-	promote(t, s, "chat", 3)
-	put(t, s, "code", 9, 1)
-	promote(t, s, "code", 1)
-	restore("chat", 3) // in whose place another policy was promoted
-	wantVersions(t, s, "chat@1", "chat@2 previous", "chat@3 production", "code@1 production")
-	wantProduction(t, s, "chat@3")
-	wantError(t, s.Restore("chat", 4), checkpoints.ErrNotFound, `cannot roll back policy "chat": policy "chat" has no version 4; it has 1, 2, 3`)
+		for v := 1; v <= 3; v++ {
+			put(t, s, "chat", uint64(v), v)
+			promote(t, s, "chat", v)
+		}
+		restore("chat", 2)
+		wantVersions(t, s, "chat@1", "chat@2 production", "chat@3")
+		promote(t, s, "chat", 3)
+		put(t, s, "code", 9, 1)
+		promote(t, s, "code", 1)
+		restore("chat", 3) // in whose place another policy was promoted
+		wantVersions(t, s, "chat@1", "chat@2 previous", "chat@3 production", "code@1 production")
+		wantProduction(t, s, "chat@3")
+		wantError(t, s.Restore("chat", 4), checkpoints.ErrNotFound, `cannot roll back policy "chat": policy "chat" has no version 4; it has 1, 2, 3`)
+	})
 }
 
 // What goes by force leaves none in production, until it is rolled back.
 func TestRollbackAfterRemoval(t *testing.T) {
-	s := newStore(t)
-	for v := 1; v <= 2; v++ {
-		put(t, s, "chat", uint64(v), v)
-		promote(t, s, "chat", v)
-	}
-	remove(t, s, "chat@2", true, 2)
-	if v, err := s.Rollback("chat"); err != nil || v != 1 {
-		t.Errorf("Rollback = %d, %v; want 1", v, err)
-	}
-	wantProduction(t, s, "chat@1")
+	onBoth(t, func(t *testing.T, s *checkpoints.Store) {
+		for v := 1; v <= 2; v++ {
+			put(t, s, "chat", uint64(v), v)
+			promote(t, s, "chat", v)
+		}
+		remove(t, s, "chat@2", true, 2)
+		if v, err := s.Rollback("chat"); err != nil || v != 1 {
+			t.Errorf("Rollback = %d, %v; want 1", v, err)
+		}
+		wantProduction(t, s, "chat@1")
+	})
 }
 
 func TestRemove(t *testing.T) {
-	s := newStore(t)
-	for v := 1; v <= 4; v++ {
-		put(t, s, "chat", uint64(v), v)
-	}
-	promote(t, s, "chat", 2)
-	promote(t, s, "chat", 3)
-	remove(t, s, "chat@4", false, 4)
-	put(t, s, "chat", 5, 5) // 4 is not given again
+	onBoth(t, func(t *testing.T, s *checkpoints.Store) {
+		for v := 1; v <= 4; v++ {
+			put(t, s, "chat", uint64(v), v)
+		}
+		promote(t, s, "chat", 2)
+		promote(t, s, "chat", 3)
+		remove(t, s, "chat@4", false, 4)
+		put(t, s, "chat", 5, 5) // 4 is not given again
 
-	const refusal = `policy "chat@3" is in production; promote another version first, or force its removal`
-	for _, ref := range []checkpoints.Ref{{Name: "chat"}, {Name: "chat", Version: 3}, {Name: "chat", Alias: "production"}} {
-		_, err := s.Remove(ref, false)
-		wantError(t, err, checkpoints.ErrProduction, refusal)
-	}
-	remove(t, s, "chat@previous", false, 2)
-	wantVersions(t, s, "chat@1", "chat@3 production", "chat@5")
-	if _, err := s.Rollback("chat"); !errors.Is(err, checkpoints.ErrNotFound) {
-		t.Errorf("Rollback to a removed version: %v", err)
-	}
-	remove(t, s, "chat@3", true, 3)
-	wantSample(t, s, "chat", 5, 5)
-	if _, err := s.Production(); !errors.Is(err, checkpoints.ErrNotFound) {
-		t.Errorf("Production after its removal: %v", err)
-	}
+		const refusal = `policy "chat@3" is in production; promote another version first, or force its removal`
+		for _, ref := range []checkpoints.Ref{{Name: "chat"}, {Name: "chat", Version: 3}, {Name: "chat", Alias: "production"}} {
+			_, err := s.Remove(ref, false)
+			wantError(t, err, checkpoints.ErrProduction, refusal)
+		}
+		remove(t, s, "chat@previous", false, 2)
+		wantVersions(t, s, "chat@1", "chat@3 production", "chat@5")
+		if _, err := s.Rollback("chat"); !errors.Is(err, checkpoints.ErrNotFound) {
+			t.Errorf("Rollback to a removed version: %v", err)
+		}
+		remove(t, s, "chat@3", true, 3)
+		wantSample(t, s, "chat", 5, 5)
+		if _, err := s.Production(); !errors.Is(err, checkpoints.ErrNotFound) {
+			t.Errorf("Production after its removal: %v", err)
+		}
 
-	remove(t, s, "chat", false, 1, 5)
-	wantVersions(t, s)
-	put(t, s, "chat", 6, 6)
-	promote(t, s, "chat", 6)
-	remove(t, s, "chat", true, 6)
-	put(t, s, "chat", 7, 7)
-	wantVersions(t, s, "chat@7")
+		remove(t, s, "chat", false, 1, 5)
+		wantVersions(t, s)
+		put(t, s, "chat", 6, 6)
+		promote(t, s, "chat", 6)
+		remove(t, s, "chat", true, 6)
+		put(t, s, "chat", 7, 7)
+		wantVersions(t, s, "chat@7")
+	})
 }
 
 func TestMissingThingsAreNamed(t *testing.T) {
-	s := newStore(t)
-	ref := checkpoints.Ref{Name: "chat"}
-	missing := "no checkpoint store at " + s.Path + "; `gearshift train` makes one"
-	for name, op := range operations(t, s, ref) {
-		if name == "Put" || name == "PutRule" || name == "PutTraining" {
-			continue
+	onBoth(t, func(t *testing.T, s *checkpoints.Store) {
+		ref := checkpoints.Ref{Name: "chat"}
+		missing := "no checkpoint store at " + s.Path + "; `gearshift train` makes one"
+		for name, op := range operations(t, s, ref) {
+			if name == "Put" || name == "PutRule" || name == "PutTraining" {
+				continue
+			}
+			if err := op(); !errors.Is(err, checkpoints.ErrNotFound) || err.Error() != prefix(name)+missing {
+				t.Errorf("%s without a store: %v", name, err)
+			}
 		}
-		if err := op(); !errors.Is(err, checkpoints.ErrNotFound) || err.Error() != prefix(name)+missing {
-			t.Errorf("%s without a store: %v", name, err)
+		if _, err := os.Stat(s.Path); err == nil {
+			t.Error("an operation on a missing store made one")
 		}
-	}
-	if _, err := os.Stat(s.Path); err == nil {
-		t.Error("an operation on a missing store made one")
-	}
 
-	if err := s.PutTraining("run", nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err := s.Get(ref)
-	wantError(t, err, checkpoints.ErrNotFound, `no policy "chat" in store `+s.Path+"; it has no policy yet: `gearshift train` makes one")
-	put(t, s, "code", 1, 1)
-	put(t, s, "chat.2", 1, 1)
-	_, _, err = s.Get(ref)
-	wantError(t, err, checkpoints.ErrNotFound, `no policy "chat" in store `+s.Path+"; it has chat.2, code")
-	put(t, s, "chat", 1, 1)
-	put(t, s, "chat", 2, 2)
-	_, err = s.Lookup(checkpoints.Ref{Name: "chat", Version: 7})
-	wantError(t, err, checkpoints.ErrNotFound, `policy "chat" has no version 7; it has 1, 2`)
-	for _, alias := range []string{"production", "previous", "canary"} {
-		_, err = s.Lookup(checkpoints.Ref{Name: "chat", Alias: alias})
-		wantError(t, err, checkpoints.ErrNotFound, `policy "chat" has no version called "`+alias+`"`)
-	}
-	for _, version := range []int{0, 3} {
-		err = s.Promote("chat", version, "")
-		wantError(t, err, checkpoints.ErrNotFound, fmt.Sprintf(`cannot promote policy "chat": policy "chat" has no version %d; it has 1, 2`, version))
-	}
-	_, err = s.Production()
-	wantError(t, err, checkpoints.ErrNotFound, "no policy of store "+s.Path+" is in production; `gearshift policy promote` puts one there")
-	_, err = s.GetTraining("other")
-	wantError(t, err, checkpoints.ErrNotFound, `no progress of a training "other" in store `+s.Path)
+		if err := s.PutTraining("run", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := s.Get(ref)
+		wantError(t, err, checkpoints.ErrNotFound, `no policy "chat" in store `+s.Path+"; it has no policy yet: `gearshift train` makes one")
+		put(t, s, "code", 1, 1)
+		put(t, s, "chat.2", 1, 1)
+		_, _, err = s.Get(ref)
+		wantError(t, err, checkpoints.ErrNotFound, `no policy "chat" in store `+s.Path+"; it has chat.2, code")
+		put(t, s, "chat", 1, 1)
+		put(t, s, "chat", 2, 2)
+		_, err = s.Lookup(checkpoints.Ref{Name: "chat", Version: 7})
+		wantError(t, err, checkpoints.ErrNotFound, `policy "chat" has no version 7; it has 1, 2`)
+		for _, alias := range []string{"production", "previous", "canary"} {
+			_, err = s.Lookup(checkpoints.Ref{Name: "chat", Alias: alias})
+			wantError(t, err, checkpoints.ErrNotFound, `policy "chat" has no version called "`+alias+`"`)
+		}
+		for _, version := range []int{0, 3} {
+			err = s.Promote("chat", version, "")
+			wantError(t, err, checkpoints.ErrNotFound, fmt.Sprintf(`cannot promote policy "chat": policy "chat" has no version %d; it has 1, 2`, version))
+		}
+		_, err = s.Production()
+		wantError(t, err, checkpoints.ErrNotFound, "no policy of store "+s.Path+" is in production; `gearshift policy promote` puts one there")
+		_, err = s.GetTraining("other")
+		wantError(t, err, checkpoints.ErrNotFound, `no progress of a training "other" in store `+s.Path)
+	})
 }
 
 func TestRefusedWritesMakeNoStore(t *testing.T) {

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-
-	"go.etcd.io/bbolt"
 )
 
 // tablesBucket holds tables that were worked out beforehand, by name. A store has it once one
@@ -41,7 +39,7 @@ func (s *Store) PutTable(name string, table StoredTable) error {
 		return err
 	}
 	return s.update(func(t *tx) error {
-		at, err := t.root.CreateBucketIfNotExists(tablesBucket)
+		at, err := t.root.create(tablesBucket)
 		if err != nil {
 			return s.corrupted(err.Error())
 		}
@@ -53,7 +51,7 @@ func (s *Store) PutTable(name string, table StoredTable) error {
 func (s *Store) GetTable(name string) (table StoredTable, err error) {
 	err = s.view(func(t *tx) error {
 		none := &fault{ErrNotFound, fmt.Sprintf("no table %q in store %s", name, s.Path)}
-		at := t.root.Bucket(tablesBucket)
+		at := t.root.bucket(tablesBucket)
 		if at == nil {
 			return none
 		}
@@ -85,8 +83,8 @@ func openTable(data []byte) (head tableHead, body []byte, err error) {
 }
 
 // tables checks those that are stored.
-func (h *Health) tables(root *bbolt.Tx) {
-	at := root.Bucket(tablesBucket)
+func (h *Health) tables(root buckets) {
+	at := root.bucket(tablesBucket)
 	if at == nil {
 		return
 	}

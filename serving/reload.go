@@ -111,6 +111,15 @@ func (x *reloads) begin(c *Config, r prometheus.Registerer) error {
 // wants it, for the log.
 func (s *Server) Reload(by string) (Reloaded, error) { return s.reloads.reload(by) }
 
+// ReloadPolicy puts the policy in charge that the store has in production now, as [Server.Reload] does.
+func (s *Server) ReloadPolicy(by string) error {
+	x := s.reloads
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var out Reloaded
+	return x.enter(policyPart, by, &out, x.reloadPolicy(&out))
+}
+
 // Exclusively calls f while no reload and no order about policies is carried out.
 func (s *Server) Exclusively(f func()) {
 	s.reloads.mu.Lock()

@@ -42,9 +42,10 @@ type assembly struct {
 	learner *learner
 	options serving.Options
 	server  *serving.Server
-	streams *streams.Module // nil: it serves none
-	tuning  *tuning         // nil: nothing is searched for
-	begin   func() error    // of the log of experience, once the listeners are open
+	streams *streams.Module  // nil: it serves none
+	sharing *control.Sharing // nil: the store is in a file
+	tuning  *tuning          // nil: nothing is searched for
+	begin   func() error     // of the log of experience, once the listeners are open
 	closers []func()
 }
 
@@ -92,6 +93,9 @@ func (x *assembly) assemble() (key string, err error) {
 	}
 	if x.config.Admin.Addr != config.AdminOff {
 		x.options.Modules = x.learner.shown(x.options.Modules)
+	}
+	if x.sharing = x.routing.sharing(); x.sharing != nil {
+		x.options.Modules = append(x.options.Modules, x.sharing)
 	}
 	if key, err := x.controllers(); err != nil {
 		return key, err

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -38,6 +39,11 @@ func planByStored(c *jobs.Config, store *checkpoints.Store, log *slog.Logger) er
 		return nil
 	}
 	network, entry, err := (&policies.Source{Store: store}).Jobs(c.Policy)
+	if errors.Is(err, checkpoints.ErrAway) {
+		log.Error("foresight plans jobs until a restart, as the store of policies is away", "policy", c.Policy, "error", err)
+		c.Policy = ""
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("modality.policy %q: %w", c.Policy, err)
 	}

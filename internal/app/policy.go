@@ -15,6 +15,7 @@ import (
 	"gearshift/internal/training/policies"
 	"gearshift/router"
 	"gearshift/router/policy"
+	"gearshift/serving/admin/trial"
 )
 
 // Newer implements [serving.Reloader].
@@ -142,6 +143,8 @@ func (r *Reloader) Choose() error {
 	}
 	ref, err := r.reference()
 	switch {
+	case errors.Is(err, checkpoints.ErrAway):
+		return r.waits(err)
 	case r.options.Policy == "" && errors.Is(err, checkpoints.ErrNotFound):
 		key, commands := r.remedy()
 		level, message := slog.LevelWarn, "no policy is in production: the fallback routes"
@@ -157,6 +160,9 @@ func (r *Reloader) Choose() error {
 	if errors.Is(err, checkpoints.ErrNotFound) && r.options.Policy != "" {
 		err = policies.MeantRule(r.options.Policy, err)
 	}
+	if errors.Is(err, checkpoints.ErrAway) {
+		return r.waits(err)
+	}
 	if err != nil {
 		return err
 	}
@@ -165,11 +171,21 @@ func (r *Reloader) Choose() error {
 	if err == nil {
 		err = r.core.SetPolicy(p)
 	}
+	if errors.Is(err, checkpoints.ErrAway) {
+		r.seen = ""
+		return r.waits(err)
+	}
 	if err != nil && r.options.Policy == "" && !errors.Is(err, checkpoints.ErrLocked) {
 		r.log.Error("the policy in production cannot route: the fallback does", "policy", ref.String(), "error", err, "fallback", r.core.PolicyName(), "why", r.fallback.why)
 		return nil
 	}
 	return err
+}
+
+// waits has the fallback route until the store is back.
+func (r *Reloader) waits(err error) error {
+	r.log.Error("the store of policies is away: the fallback routes until it is back", "fallback", r.core.PolicyName(), "why", r.fallback.why, "error", err)
+	return nil
 }
 
 // Policy implements [serving.Reloader].
@@ -183,12 +199,19 @@ func (r *Reloader) Policy(ref string) (router.Policy, error) {
 	if named, err := policies.NewestRef(ref); err == nil {
 		ref = named.String()
 	}
-	return r.load(ref) // which says what is wrong with others
+	p, err := r.load(ref) // which says what is wrong with others
+	if errors.Is(err, checkpoints.ErrAway) {
+		err = trial.Unavailable(err)
+	}
+	return p, err
 }
 
 // Admit implements [serving.Reloader]. A rule needs no evaluation: it is what
-// others are held against.
+// others are held against. A store that is away admits none, as it could not keep that.
 func (r *Reloader) Admit(name, reason string) error {
+	if err := r.store.away(); err != nil {
+		return err
+	}
 	if policy.IsRule(name) || strings.TrimSpace(reason) != "" {
 		return nil
 	}

@@ -42,6 +42,12 @@ func newQualities(s *scenario.Scenario, r *Reloader) *qualities {
 	}
 	q.follow(s)
 	r.Watch(q.follow)
+	r.stored = append(r.stored, func() {
+		q.mu.Lock()
+		s := q.now
+		q.mu.Unlock()
+		q.follow(s)
+	})
 	return q
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"gearshift/checkpoints"
 	"gearshift/internal/onnxruntime"
 	"gearshift/internal/scenario"
 	"gearshift/internal/training/policies"
@@ -21,6 +23,7 @@ import (
 	"gearshift/serving/backend"
 	"gearshift/serving/config"
 	"gearshift/serving/config/files"
+	"gearshift/serving/control"
 	"gearshift/serving/engines"
 	"gearshift/serving/engines/address"
 	"gearshift/serving/engines/informed"
@@ -55,6 +58,8 @@ type Reloader struct {
 	objectives objectives
 	// states are those in which the file in force wants the replicas.
 	states []fleet.State
+	// stored is called when a store that is shared has changed.
+	stored []func()
 	// changed are called when a reload has put new values in force; see [Reloader.Watch].
 	changed []func(*scenario.Scenario)
 }
@@ -62,6 +67,48 @@ type Reloader struct {
 // Watch registers f to be called with the scenario in force after each reload. It is called
 // before anything is served, for what uses values that a reload may change.
 func (r *Reloader) Watch(f func(*scenario.Scenario)) { r.changed = append(r.changed, f) }
+
+// sharing returns what shows whether a store that is shared answers; nil for a store in a file, or where none is read.
+func (r *Reloader) sharing() *control.Sharing {
+	if !r.source.Store.Shared() || policy.IsRule(r.options.Policy) && r.now.Predictor() == "" {
+		return nil
+	}
+	return &control.Sharing{}
+}
+
+// follow has the server follow a store that is shared, until the end is called.
+func (r *Reloader) follow(ctx context.Context, server *serving.Server, m *control.Sharing) (end func()) {
+	if m == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		err := r.source.Store.Follow(ctx, checkpoints.Follower{
+			Changed: func() error {
+				for _, f := range r.stored {
+					f()
+				}
+				return server.ReloadPolicy("store")
+			},
+			Away: func(err error) {
+				m.Away()
+				r.log.Error("the store of policies is away: the last policy routes, and promotions are refused until it is back", "policy", r.core.PolicyName(), "error", err)
+			},
+			Back: func() {
+				m.Back()
+				r.log.Info("the store of policies is back", "store", r.options.Store)
+			},
+		})
+		if err != nil {
+			r.log.Error("the store of policies cannot be followed: promotions elsewhere go unnoticed", "store", r.options.Store, "error", err)
+		}
+	})
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
 
 // NewReloader returns the reloader of a core, which has no policy yet.
 func NewReloader(o Options, s *scenario.Scenario, core *router.Core, log *slog.Logger) (*Reloader, error) {
@@ -100,7 +147,7 @@ func (r *Reloader) Files() []string {
 	if !r.piped && !slices.Contains(workloads.ScenarioNames(), r.options.Scenario) {
 		list = append(list, r.options.Scenario)
 	}
-	if !policy.IsRule(r.options.Policy) || r.now.Predictor() != "" {
+	if (!policy.IsRule(r.options.Policy) || r.now.Predictor() != "") && !r.source.Store.Shared() { // which is followed
 		list = append(list, r.options.Store)
 	}
 	return list

@@ -32,7 +32,7 @@ type Options struct {
 	Text []byte
 	// Assumed lists the values of Text that are not declared.
 	Assumed []draft.Value
-	Store   string // file of policies
+	Store   string // of policies: a file, or an address in etcd
 	Engine  string // of [onnxruntime.Source]
 	Policy  string // empty: the one in production
 	Addr    string // to listen on; empty: the scenario's, like the others
@@ -138,6 +138,7 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	defer reloadOnHangup(server)()
 	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", x.routing.core.PolicyName(), "store", o.Store)
 	defer x.tuning.begin(ctx)()
+	defer x.routing.follow(ctx, server, x.sharing)()
 	return listenAndServe(ctx, server, x.begin)
 }
 

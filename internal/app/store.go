@@ -2,11 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"gearshift/checkpoints"
 	"gearshift/internal/training/policies"
 	"gearshift/router/policy"
+	"gearshift/serving/admin/trial"
 	"gearshift/serving/config/files"
 )
 
@@ -62,6 +64,17 @@ func (s *guardedStore) List() ([]checkpoints.Entry, error) { return guarded(s, s
 
 func (s *guardedStore) Production() (checkpoints.Ref, error) {
 	return guarded(s, s.source.Store.Production)
+}
+
+// away returns the error of an order while a store that is shared does not answer; nil otherwise.
+func (s *guardedStore) away() error {
+	if !s.source.Store.Shared() {
+		return nil
+	}
+	if _, err := s.Production(); errors.Is(err, checkpoints.ErrAway) || errors.Is(err, files.ErrHangs) {
+		return trial.Unavailable(err)
+	}
+	return nil
 }
 
 // Before reports whether the policy in production was promoted, rather than restored.

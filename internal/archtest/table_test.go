@@ -14,7 +14,7 @@ type room struct {
 var facts = []string{"router/fleet", "router/control", "router/profile", "router/signals", "router/observation", "router/nn", "router/solve", "router/placement"}
 
 // leaves know nothing of this module but each other, and serve everybody.
-var leaves = []string{"internal/faults", "internal/splitmix", "internal/durable"}
+var leaves = []string{"internal/faults", "internal/splitmix", "internal/durable", "internal/etcd"}
 
 var rooms = []room{
 	{"router", append(facts, "router/queue"),
@@ -82,7 +82,7 @@ var rooms = []room{
 
 // kits are the rooms made for tests: any test may import them, and no row above
 // lets other code do so.
-var kits = []string{"router/conformance", "rl/rltest", "env/envtest", "internal/memnet", "internal/calibrate/enginetest", "internal/race", "internal/highs"}
+var kits = []string{"router/conformance", "rl/rltest", "env/envtest", "internal/memnet", "internal/calibrate/enginetest", "internal/race", "internal/highs", "internal/etcd/etcdtest"}
 
 // fence keeps packages from outside the module within some rooms.
 type fence struct {
@@ -108,6 +108,8 @@ var fences = []fence{
 		"what is traced is a request over HTTP, not a decision or a simulation"},
 	{[]string{"go.etcd.io/bbolt"}, []string{"checkpoints", "serving/control/states", "internal/durable"},
 		"the store is opened, copied out of and closed in one place; so is the state of a failover controller; both have their pages verified"},
+	{[]string{"go.etcd.io/etcd"}, []string{"internal/etcd", "checkpoints/etcd", "serving/control/states/etcd"},
+		"what routers share is read and written where its layout is known: the records of a store, the states of controllers"},
 	{[]string{"github.com/coder/websocket"}, []string{"serving"},
 		"sockets of browsers are the server's business"},
 	{[]string{"github.com/yalue/onnxruntime_go"}, []string{"serving/backend/onnx"},

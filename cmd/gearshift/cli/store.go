@@ -10,7 +10,7 @@ import (
 )
 
 // StoreUsage is the usage of --store.
-const StoreUsage = "`file` that holds policies and training progress; default: " + storeVariable + ", else ./" + storeFile + " if it is there, else $XDG_DATA_HOME/gearshift/" + storeFile
+const StoreUsage = "`file`, or etcd://HOST:PORT[,HOST:PORT...]/PREFIX (etcds:// for TLS), that holds policies and training progress; default: " + storeVariable + ", else ./" + storeFile + " if it is there, else $XDG_DATA_HOME/gearshift/" + storeFile
 
 const (
 	storeVariable = "GEARSHIFT_STORE"

@@ -8,13 +8,14 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/internal/etcd"
 )
 
 func NewStoreCommand() *cobra.Command {
 	var path string
 	store := func() *checkpoints.Store { return &checkpoints.Store{Path: path} }
 	c := cli.Group("store", "Check, copy and compact the store of policies and predictors",
-		newStoreVerify(store), newStoreBackup(store), newStoreCompact(store))
+		newStoreVerify(store), newStoreBackup(store), newStoreCopy(store), newStoreCompact(store))
 	c.PersistentFlags().StringVar(&path, "store", cli.DefaultStore(), cli.StoreUsage)
 	return c
 }
@@ -22,7 +23,7 @@ func NewStoreCommand() *cobra.Command {
 func newStoreVerify(store func() *checkpoints.Store) *cobra.Command {
 	return &cobra.Command{
 		Use: "verify", Short: "Read all of the store and check it against its checksums",
-		Long: `Read all of the store and check it against its checksums: the pages of the file, each
+		Long: `Read all of the store and check it against its checksums: the pages of a file, each
 policy and predictor, the progress of each training run, and the references between them. The store is
 not changed. Commands that write wait meanwhile; a server that only reads does not.
 
@@ -82,11 +83,38 @@ itself. A server may use the store meanwhile; commands that write wait.`,
 	return c
 }
 
+func newStoreCopy(store func() *checkpoints.Store) *cobra.Command {
+	return &cobra.Command{
+		Use: "copy " + addressArgument, Short: "Copy the store into etcd, where routers share it",
+		Long: `Copy the store, as it is at one moment, into etcd, where there must be none yet at the
+address: ` + etcd.Form + `. From then on, give all routers and commands the
+address as --store. backup copies the other way.`,
+		Example: "  gearshift store copy etcd://etcd-0:2379,etcd-1:2379/gearshift --store gearshift.db",
+		Args:    cli.One,
+		RunE: func(c *cobra.Command, args []string) error {
+			s, to := store(), &checkpoints.Store{Path: args[0]}
+			if err := s.Copy(to); err != nil {
+				return err
+			}
+			h, err := to.Verify()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "copied to %s: %d versions of %d policies, %d training runs, %d predictors\n", to.Path, h.Versions, h.Policies, h.Runs, h.Predictors)
+			return err
+		},
+	}
+}
+
+// addressArgument is how the usage of a command shows the address of a store in etcd.
+const addressArgument = "etcd://HOST:PORT/PREFIX"
+
 func newStoreCompact(store func() *checkpoints.Store) *cobra.Command {
 	return &cobra.Command{
 		Use: "compact", Short: "Rewrite the store without the space of removed entries",
 		Long: `Rewrite the store without the space of removed entries. The old file stays until the
-new one is whole, checked and on the disk. Other commands wait meanwhile.`,
+new one is whole, checked and on the disk. Other commands wait meanwhile. It is for stores in
+files: etcd compacts its own history.`,
 		Example: "  gearshift store compact",
 		Args:    cli.None,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -41,6 +41,14 @@ type OrderError struct {
 	error
 }
 
+// Unavailable returns the error of an order that what policies come from cannot take now.
+func Unavailable(err error) OrderError {
+	return OrderError{http.StatusServiceUnavailable, "store_away", err}
+}
+
+// Unwrap returns why it cannot.
+func (e OrderError) Unwrap() error { return e.error }
+
 var errFixed = errors.New("the router's policy cannot be changed")
 
 // Order carries out an order about policies: shadow and canary put one on
@@ -120,7 +128,10 @@ func (t *Trials) promote(ref, reason string) (note string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := t.options.Source.Admit(p.Name(), reason); err != nil {
+	var known OrderError
+	if err := t.options.Source.Admit(p.Name(), reason); errors.As(err, &known) {
+		return "", known
+	} else if err != nil {
 		return "", OrderError{http.StatusConflict, "not_admitted", err}
 	}
 	t.record.mu.Lock()

@@ -44,7 +44,7 @@ type Source interface {
 	// then includes its version: the newest if ref has none.
 	Policy(ref string) (router.Policy, error)
 	// Admit says why the policy of the name must not be put in charge, or returns
-	// nil. A reason overrules its stored evaluation.
+	// nil. A reason overrules its stored evaluation. An [OrderError] is passed on as it is.
 	Admit(name, reason string) error
 	// Record has the store remember that the policy of the name is in production.
 	// An empty name stands for the fallback.

@@ -1,0 +1,97 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	cluster "gearshift/internal/etcd"
+)
+
+// Follower is called when a store changes, and when it goes away and is back. Calls come one at a time.
+type Follower struct {
+	Changed func() error    // also first, with the store as it is; called again soon if the error is that etcd is away
+	Away    func(err error) // once, until it is back
+	Back    func()          // before Changed, which follows
+	// Every sets how often etcd is asked whether it is there; zero is once a second. A change is noticed by a
+	// watch, at once.
+	Every time.Duration
+}
+
+// Follow calls the follower until the context ends. A watch that was broken, or that etcd has compacted away, begins
+// again after the directory has been read.
+func (r *Records) Follow(ctx context.Context, f Follower) error {
+	c, err := r.Address.Dial()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	if f.Every == 0 {
+		f.Every = time.Second
+	}
+	x := following{session: &session{r, c}, Follower: f, seen: -1}
+	tick := time.NewTicker(f.Every)
+	defer tick.Stop()
+	var watch clientv3.WatchChan
+	for {
+		next, ok := x.look(ctx)
+		if ok && watch == nil {
+			watch = c.Watch(clientv3.WithRequireLeader(ctx), r.Address.Prefix+directoryKey, clientv3.WithRev(next))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case got, open := <-watch:
+			if !open || got.Err() != nil {
+				watch = nil // the next look begins another, once it has waited
+				select {
+				case <-ctx.Done():
+				case <-tick.C:
+				}
+			}
+		case <-tick.C:
+		}
+	}
+}
+
+// following is a follower, and what it was last called with.
+type following struct {
+	*session
+	Follower
+	seen int64 // revision of the directory; 0 if there is none, -1 before the first look
+	away bool
+}
+
+// look reads which revision the directory has, and returns the one after it.
+func (x *following) look(ctx context.Context) (next int64, ok bool) {
+	got, err := within(x.session, "read the directory", func(within context.Context) (*clientv3.GetResponse, error) {
+		return x.client.Get(within, x.Address.Prefix+directoryKey, clientv3.WithKeysOnly())
+	})
+	if ctx.Err() != nil {
+		return 0, false
+	}
+	if err != nil {
+		if !x.away {
+			x.away = true
+			x.Away(err)
+		}
+		return 0, false
+	}
+	if x.away {
+		x.away, x.seen = false, -1
+		x.Back()
+	}
+	now := int64(0)
+	if len(got.Kvs) > 0 {
+		now = got.Kvs[0].ModRevision
+	}
+	if now != x.seen {
+		x.seen = now
+		if err := x.Changed(); errors.Is(err, cluster.ErrAway) {
+			x.seen = -1
+		}
+	}
+	return got.Header.Revision + 1, true
+}

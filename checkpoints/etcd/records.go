@@ -1,0 +1,288 @@
+// Package etcd keeps the records of a store of checkpoints in etcd.
+//
+// One key, the directory, lists the records of all buckets and where their bytes are: in chunks below
+// etcd's limit of a request, under an identifier that is given once. A transaction reads the directory, and
+// the records at its revision. It writes new chunks under a lease, by which they vanish if it does not end,
+// and then, in one transaction of etcd that compares the revision of the directory, keeps them, replaces the
+// directory and deletes the chunks that it no longer lists. So what is half written is never seen.
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	cluster "gearshift/internal/etcd"
+)
+
+// Records are those of a store at an address. Each transaction connects by itself.
+type Records struct {
+	Address cluster.Address
+	// Timeout bounds each request to etcd, and how long a transaction is tried again that others get
+	// ahead of; zero is 3 s.
+	Timeout time.Duration
+}
+
+var (
+	// ErrNone is the error of a store that is not there.
+	ErrNone = errors.New("there is no store")
+	// ErrForeign is the error of an address at which something else is stored.
+	ErrForeign = errors.New("what is there is no store of this program")
+	// ErrNewer is the error of a store that a newer version has written.
+	ErrNewer = errors.New("it is written in a newer format")
+	// ErrContended is the error of a transaction that others got ahead of until its time was over.
+	ErrContended = errors.New("others write to it all the time")
+)
+
+// format is the version of the directory and of the keys.
+const format = 1
+
+// The keys below the prefix of a store.
+const (
+	directoryKey = "directory"
+	chunksKey    = "chunks/"
+)
+
+// chunk bounds the value of a key, in bytes. etcd takes requests of 1.5 MiB.
+const chunk = 1 << 20
+
+// directory lists records, by bucket and key.
+type directory struct {
+	Format  int                          `json:"format"`
+	Buckets map[string]map[string]record `json:"buckets"` // keys are in base64
+}
+
+// record is where the bytes of a record are.
+type record struct {
+	ID     string `json:"id"`
+	Size   int    `json:"size"`
+	Chunks int    `json:"chunks"`
+}
+
+func (r *Records) timeout() time.Duration { return cmp.Or(r.Timeout, 3*time.Second) }
+
+// session is a client, and what it does to the store.
+type session struct {
+	*Records
+	client *clientv3.Client
+}
+
+// connect runs op with a client.
+func (r *Records) connect(op func(*session) error) error {
+	c, err := r.Address.Dial()
+	if err != nil {
+		return err
+	}
+	return errors.Join(op(&session{r, c}), c.Close())
+}
+
+// within runs a request to etcd, whose error is that of a store that is away.
+func within[T any](s *session, what string, request func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(s.client.Ctx(), s.timeout())
+	defer cancel()
+	out, err := request(ctx)
+	if err != nil {
+		err = s.Address.Away(what, err)
+	}
+	return out, err
+}
+
+// read returns the directory, nil if there is none, its revision, and that of the whole at that moment.
+func (s *session) read() (d *directory, revision, at int64, err error) {
+	got, err := within(s, "read the directory", func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return s.client.Get(ctx, s.Address.Prefix+directoryKey)
+	})
+	if err != nil || len(got.Kvs) == 0 {
+		if err == nil {
+			at = got.Header.Revision
+		}
+		return nil, 0, at, err
+	}
+	d = &directory{}
+	if err := json.Unmarshal(got.Kvs[0].Value, d); err != nil || d.Format < 1 {
+		return nil, 0, 0, fmt.Errorf("%w: key %s", ErrForeign, s.Address.Prefix+directoryKey)
+	}
+	if d.Format > format {
+		return nil, 0, 0, fmt.Errorf("%w: format %d, this gearshift reads formats up to %d", ErrNewer, d.Format, format)
+	}
+	return d, got.Kvs[0].ModRevision, got.Header.Revision, nil
+}
+
+// Exists returns [ErrNone] where there is no store.
+func (r *Records) Exists() error {
+	return r.connect(func(s *session) error {
+		d, _, _, err := s.read()
+		if err == nil && d == nil {
+			err = ErrNone
+		}
+		return err
+	})
+}
+
+// View runs op on the records as they are at one moment. No store is [ErrNone].
+func (r *Records) View(op func(*Tx) error) error {
+	return r.connect(func(s *session) error {
+		return s.again(func() (done bool, err error) {
+			d, _, at, err := s.read()
+			switch {
+			case err != nil:
+				return true, err
+			case d == nil:
+				return true, ErrNone
+			}
+			t := &Tx{session: s, directory: d, at: at}
+			err = op(t)
+			return !t.compacted(), cmp.Or(t.fault, err)
+		})
+	})
+}
+
+// Update runs op, and stores what it did, all of it or nothing. It runs op again where another was quicker. No
+// store is [ErrNone], unless it is to be created.
+func (r *Records) Update(create bool, op func(*Tx) error) error {
+	return r.connect(func(s *session) error {
+		return s.again(func() (done bool, err error) {
+			d, revision, at, err := s.read()
+			switch {
+			case err != nil:
+				return true, err
+			case d == nil && !create:
+				return true, ErrNone
+			case d == nil:
+				d = &directory{Format: format, Buckets: map[string]map[string]record{}}
+			}
+			t := &Tx{session: s, directory: d, at: at, writes: map[position][]byte{}, drops: map[position]bool{}}
+			if err := cmp.Or(op(t), t.fault); err != nil || t.fault != nil {
+				return !t.compacted(), cmp.Or(t.fault, err)
+			}
+			if !t.changed() {
+				return true, nil
+			}
+			return s.commit(t, revision)
+		})
+	})
+}
+
+// again runs a transaction until it is done, or has been tried for too long.
+func (s *session) again(try func() (done bool, err error)) error {
+	deadline := time.Now().Add(s.timeout())
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		done, err := try()
+		if done {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return cmp.Or(err, ErrContended)
+		}
+		time.Sleep(rand.N(pause))
+	}
+}
+
+// most bounds the operations of one transaction of etcd, which takes 128.
+const most = 100
+
+// grace is how long chunks stay, in seconds, that no directory lists yet and no writer keeps any more.
+const grace = 60
+
+// commit stores what the transaction has changed. It is not done if another has changed the directory since.
+func (s *session) commit(t *Tx, revision int64) (done bool, err error) {
+	lease, err := within(s, "get a lease", func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
+		return s.client.Grant(ctx, grace)
+	})
+	if err != nil {
+		return true, err
+	}
+	// What has not become the store's goes with the lease.
+	defer func() {
+		ctx, cancel := context.WithTimeout(s.client.Ctx(), s.timeout())
+		defer cancel()
+		_, _ = s.client.Revoke(ctx, lease.ID)
+	}()
+	if _, err := s.client.KeepAlive(s.client.Ctx(), lease.ID); err != nil {
+		return true, s.Address.Away("keep a lease", err)
+	}
+	keep, drop, err := s.write(t, lease.ID)
+	if err != nil {
+		return true, err
+	}
+	text, err := json.Marshal(t.directory)
+	if err != nil {
+		return true, err
+	}
+	if len(text) > chunk {
+		return true, fmt.Errorf("cannot write store %s: its directory would take %d bytes, above %d; remove versions or the progress of training runs", s.Address, len(text), chunk)
+	}
+	for len(keep) > most { // the last of them are kept with the directory
+		if _, err := s.txn("keep chunks", nil, keep[:most]); err != nil {
+			return true, err
+		}
+		keep = keep[most:]
+	}
+	key := s.Address.Prefix + directoryKey
+	now := min(len(drop), most-len(keep))
+	ok, err := s.txn("write the directory", []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", revision)},
+		slices.Concat(keep, drop[:now], []clientv3.Op{clientv3.OpPut(key, string(text))}))
+	if err != nil || !ok {
+		return err != nil, err
+	}
+	for rest := range slices.Chunk(drop[now:], most) {
+		if _, err := s.txn("delete chunks", nil, rest); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// txn runs a transaction of etcd, and reports whether it was carried out.
+func (s *session) txn(what string, compare []clientv3.Cmp, ops []clientv3.Op) (bool, error) {
+	out, err := within(s, what, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return s.client.Txn(ctx).If(compare...).Then(ops...).Commit()
+	})
+	return err == nil && out.Succeeded, err
+}
+
+// write puts chunks under the lease, and enters them in the directory. Keep are what takes them from the lease,
+// drop what deletes those that are no longer listed.
+func (s *session) write(t *Tx, lease clientv3.LeaseID) (keep, drop []clientv3.Op, err error) {
+	gone := func(p position) {
+		if old, ok := t.directory.Buckets[p.bucket][p.key]; ok {
+			drop = append(drop, clientv3.OpDelete(s.chunks(old.ID), clientv3.WithPrefix()))
+		}
+	}
+	for p := range t.drops {
+		gone(p)
+		delete(t.directory.Buckets[p.bucket], p.key)
+	}
+	for _, p := range slices.SortedFunc(maps.Keys(t.writes), position.compare) {
+		data := t.writes[p]
+		gone(p)
+		r := record{ID: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()), Size: len(data)}
+		for part := range slices.Chunk(data, chunk) {
+			key := fmt.Sprintf("%s%08d", s.chunks(r.ID), r.Chunks)
+			if _, err := within(s, "write a chunk", func(ctx context.Context) (*clientv3.PutResponse, error) {
+				return s.client.Put(ctx, key, string(part), clientv3.WithLease(lease))
+			}); err != nil {
+				return nil, nil, err
+			}
+			keep = append(keep, clientv3.OpPut(key, "", clientv3.WithIgnoreValue()))
+			r.Chunks++
+		}
+		t.directory.Buckets[p.bucket][p.key] = r
+	}
+	return keep, drop, nil
+}
+
+// chunks returns the prefix of the keys of a record's chunks.
+func (r *Records) chunks(id string) string { return r.Address.Prefix + chunksKey + id + "/" }
+
+// isCompacted reports whether what was asked for is of a revision that etcd no longer has.
+func isCompacted(err error) bool { return errors.Is(err, rpctypes.ErrCompacted) }

@@ -1,0 +1,189 @@
+// Package etcd connects to etcd: it reads the address of a store in etcd, opens clients with the
+// credentials that the environment names, and says in one line what is wrong with a cluster.
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Form is how an address is written.
+const Form = "etcd://HOST:PORT[,HOST:PORT...]/PREFIX, or etcds:// for TLS"
+
+// The variables of the environment that have credentials.
+const (
+	userVariable     = "GEARSHIFT_ETCD_USER"
+	passwordVariable = "GEARSHIFT_ETCD_PASSWORD"
+	caVariable       = "GEARSHIFT_ETCD_CACERT" // a file; default: the system's
+	certVariable     = "GEARSHIFT_ETCD_CERT"   // a file, with the one of keyVariable
+	keyVariable      = "GEARSHIFT_ETCD_KEY"
+)
+
+// Address is where a store lies: the endpoints of a cluster, and the prefix of all of its keys.
+type Address struct {
+	Endpoints []string // host:port
+	Prefix    string   // begins and ends with a slash
+	TLS       bool
+}
+
+// Is reports whether the name of a store is an address in etcd, rather than a file.
+func Is(name string) bool {
+	return strings.HasPrefix(name, "etcd://") || strings.HasPrefix(name, "etcds://")
+}
+
+// Parse reads an address.
+func Parse(text string) (Address, error) {
+	scheme, rest, _ := strings.Cut(text, "://")
+	hosts, prefix, _ := strings.Cut(rest, "/")
+	bad := func(why string) (Address, error) {
+		return Address{}, fmt.Errorf("cannot read etcd address %q: %s; want %s", redacted(text), why, Form)
+	}
+	switch prefix = strings.Trim(prefix, "/"); {
+	case !Is(text):
+		return bad("its scheme is not etcd or etcds")
+	case strings.Contains(hosts, "@"):
+		return bad("it has a user; " + userVariable + " and " + passwordVariable + " name one")
+	case strings.ContainsAny(rest, "?#"):
+		return bad("it has options")
+	case prefix == "":
+		return bad("it has no prefix, below which the store keeps its keys")
+	}
+	a := Address{Prefix: "/" + prefix + "/", TLS: scheme == "etcds"}
+	for endpoint := range strings.SplitSeq(hosts, ",") {
+		u, err := url.Parse("http://" + endpoint)
+		if err != nil || u.Hostname() == "" || u.Port() == "" || u.Host != endpoint {
+			return bad(fmt.Sprintf("%q is not HOST:PORT", endpoint))
+		}
+		a.Endpoints = append(a.Endpoints, endpoint)
+	}
+	return a, nil
+}
+
+// redacted returns the text without what may be a password.
+func redacted(text string) string {
+	scheme, rest, _ := strings.Cut(text, "://")
+	if _, host, ok := strings.Cut(rest, "@"); ok {
+		return scheme + "://...@" + host
+	}
+	return text
+}
+
+// String returns what Parse reads.
+func (a Address) String() string {
+	scheme := "etcd"
+	if a.TLS {
+		scheme = "etcds"
+	}
+	return scheme + "://" + a.Hosts() + strings.TrimSuffix(a.Prefix, "/")
+}
+
+// Hosts returns the endpoints, for messages.
+func (a Address) Hosts() string { return strings.Join(a.Endpoints, ",") }
+
+// patience bounds how long a connection is probed for life, and how long one is waited for after a failure: a
+// cluster that is back is found within it.
+const patience = time.Second
+
+// Dial makes a client. It waits for no connection: the first call does.
+func (a Address) Dial() (*clientv3.Client, error) {
+	config := clientv3.Config{
+		Username: strings.TrimSpace(os.Getenv(userVariable)), Password: os.Getenv(passwordVariable),
+		DialTimeout: patience, DialKeepAliveTime: patience, DialKeepAliveTimeout: patience, PermitWithoutStream: true,
+		Logger: zap.NewNop(), // callers say what is wrong
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: patience / 10, Multiplier: 1.6, Jitter: 0.2, MaxDelay: patience},
+			MinConnectTimeout: patience,
+		})},
+	}
+	for _, endpoint := range a.Endpoints {
+		scheme := "http://"
+		if a.TLS {
+			scheme = "https://"
+		}
+		config.Endpoints = append(config.Endpoints, scheme+endpoint)
+	}
+	if a.TLS {
+		var err error
+		if config.TLS, err = tlsConfig(); err != nil {
+			return nil, fmt.Errorf("cannot connect to %s: %w", a, err)
+		}
+	}
+	c, err := clientv3.New(config)
+	if err != nil {
+		return nil, a.Away("connect", err)
+	}
+	return c, nil
+}
+
+// tlsConfig returns what the environment asks for.
+func tlsConfig() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if file := os.Getenv(caVariable); file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", caVariable, err)
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s: %s has no certificate in PEM", caVariable, file)
+		}
+	}
+	cert, key := os.Getenv(certVariable), os.Getenv(keyVariable)
+	if (cert == "") != (key == "") {
+		return nil, fmt.Errorf("%s and %s go together", certVariable, keyVariable)
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", certVariable, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// ErrAway is the error of a cluster that does not answer, or not as one does.
+var ErrAway = errors.New("etcd is away")
+
+// away is an error whose text stands alone.
+type away struct {
+	text  string
+	cause error
+}
+
+func (e *away) Error() string   { return e.text }
+func (e *away) Unwrap() []error { return []error{ErrAway, e.cause} }
+
+// Away returns the error of an operation on the cluster, in one line that names the endpoints, what failed and why.
+func (a Address) Away(what string, cause error) error {
+	return &away{fmt.Sprintf("store %s is away: cannot %s at %s: %s", a, what, a.Hosts(), reason(cause)), cause}
+}
+
+// reason says why an operation has failed.
+func reason(err error) string {
+	s, ok := status.FromError(err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), ok && s.Code() == codes.DeadlineExceeded:
+		return "no answer in time; is etcd there, has it a quorum?"
+	case ok && s.Code() == codes.Unavailable:
+		return "no connection: " + oneLine(s.Message())
+	case ok && s.Code() != codes.Unknown:
+		return oneLine(s.Message())
+	}
+	return oneLine(err.Error())
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
