@@ -149,7 +149,7 @@ func (s *Server) answer(o *Options) error {
 		NewID: randomID, Clock: s.clock, Log: s.log,
 	})
 	s.metrics.Registry.MustRegister(leases.Metrics()...)
-	s.middleware = &middleware{s.log, s.reply, s.clients, s.memory, s.responses}
+	s.middleware = &middleware{s.log, s.reply, s.clients, s.memory, s.responses, &passer{s.adapter, s.router.Ledger(), s.reply, s.clock}}
 	s.gate = s.newGate()
 	s.metrics.Registry.MustRegister(s.gate.Metrics()...)
 	s.receiver = &receiver{s.running.Config, s.clock, s.memory, s.reply}
@@ -176,7 +176,7 @@ func (s *Server) answer(o *Options) error {
 func (s *Server) newProxy(trusts func(addr string) bool, answered func(*work.Work, []byte)) *proxy.Proxy {
 	list := slices.Clone(s.backends)
 	for i := range list {
-		list[i].Transport = countedTransport{list[i].Transport, i}
+		list[i].Transport = countedTransport{proxy.Carriable(list[i].Transport), i}
 	}
 	return proxy.New(proxy.Options{
 		Table: s.router.Table(), Backends: list, Settings: s.running.Config, Clock: s.clock, Log: s.log,

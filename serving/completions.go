@@ -63,7 +63,7 @@ func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received
 	}
 	defer x.memory.Answers.Give(answerBuffer)
 	var alive *proxy.KeepAlive
-	if k.Stream {
+	if k.Stream && proxy.CarrierOf(c.Request.Context()) == nil { // which takes nothing before the answer
 		alive = x.reply.KeepAlive(c)
 		defer alive.Stop()
 	}
@@ -78,7 +78,7 @@ func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received
 		defer func() { x.shadows.End(again, w.Variant, outcome == work.Completed) }()
 	}
 	// On a panic the outcome is still its zero value, which says so.
-	defer func() { x.settler.settle(w, outcome, tokens) }()
+	defer func() { x.conclude(w, &k, outcome, tokens) }()
 
 	call := proxy.Call{Request: k.Request, Endpoint: e, Work: w, Variant: k.variant, Received: received, Until: until, Alive: alive}
 	if again != nil {
@@ -94,11 +94,26 @@ func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received
 	return nil
 }
 
+// conclude ends the work. What is not seen of an answer is estimated: its length, and how long that takes.
+func (x *completions) conclude(w *work.Work, k *call, outcome work.Outcome, tokens int) {
+	if !w.Reported || outcome != work.Completed {
+		x.settler.settle(w, outcome, tokens)
+		return
+	}
+	if !w.Tokenless {
+		tokens = int(x.admitter.queue.Expected(0, max(1, k.fleet.Answers), k.MaxTokens()))
+	}
+	time.AfterFunc(w.Forecast(tokens), func() { x.settler.settle(w, outcome, tokens) })
+}
+
 // routable finds out what the client asks for, and which variants may answer it.
 func (x *completions) routable(c *gin.Context, e *proxy.Endpoint, k *call) *wire.Refusal {
 	grants := access.Granted(c)
 	k.scored, k.owner, k.id = e.Generates, x.responses.tenant(c), wire.Field(c.Writer.Header(), proxy.RequestID)
 	fault := x.interpreter.understand(c.Request.Header, k, x.interpreter.catalogue.Allowed(grants))
+	if by := proxy.CarrierOf(c.Request.Context()); by != nil {
+		k.fleet.Without = by.Hidden()
+	}
 	if fault == nil && e.Continues {
 		fault = x.responses.follow(c, k)
 	}

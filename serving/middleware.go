@@ -29,6 +29,7 @@ type middleware struct {
 	clients   *admission.Connections
 	memory    *admission.Memory
 	responses *responses
+	passer    *passer
 }
 
 // identify gives every answer the client's own request ID, or a new one.
@@ -78,6 +79,9 @@ func (x *middleware) recovery(c *gin.Context) {
 }
 
 func (x *middleware) unknownPath(c *gin.Context) {
+	if x.passer.pass(c) {
+		return
+	}
 	x.reply.Fail(c, http.StatusNotFound, unknownURL(c.Request))
 }
 

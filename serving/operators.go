@@ -56,7 +56,7 @@ func (s *Server) ListenAdmin(ctx context.Context) (net.Listener, error) {
 	if s.config.Admin.Addr == config.AdminOff {
 		return nil, nil
 	}
-	l, err := listen(ctx, s.config.Admin.Addr)
+	l, err := Listen(ctx, s.config.Admin.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("%w; serving.admin.addr can be another address, or %s", err, config.AdminOff)
 	}

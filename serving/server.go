@@ -222,12 +222,16 @@ func (s *Server) Certificate() *tls.Certificate { return s.running.Load().Cert }
 // Handler serves all endpoints.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Listen takes the configured address, for Serve.
+// Listen takes the configured address, for Serve. Where that is off no client connects.
 func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
-	return listen(ctx, s.config.Addr)
+	if s.config.Addr == config.AdminOff {
+		return newSilence(), nil
+	}
+	return Listen(ctx, s.config.Addr)
 }
 
-func listen(ctx context.Context, addr string) (net.Listener, error) {
+// Listen takes an address, for what serves on it.
+func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	var op *net.OpError

@@ -21,6 +21,7 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/control"
 	"gearshift/serving/control/states"
+	"gearshift/serving/picker"
 	"gearshift/serving/streams"
 )
 
@@ -45,6 +46,7 @@ type assembly struct {
 	streams *streams.Module  // nil: it serves none
 	sharing *control.Sharing // nil: the store is in a file
 	tuning  *tuning          // nil: nothing is searched for
+	picker  *picker.Module   // nil: no gateway asks it
 	begin   func() error     // of the log of experience, once the listeners are open
 	closers []func()
 }
@@ -103,6 +105,12 @@ func (x *assembly) assemble() (key string, err error) {
 	x.options.Modality = jobsConfig(x.s, x.routing.core.Table(), x.o.storeOfFallbacks(), x.log)
 	if err := x.planJobs(); err != nil {
 		return "modality", err
+	}
+	if x.picker, err = x.newPicker(); err != nil {
+		return "serving.picker", err
+	}
+	if x.picker != nil {
+		x.options.Modules = append(x.options.Modules, x.picker)
 	}
 	begin, end, err := LogExperience(&x.options, x.s)
 	if err != nil {

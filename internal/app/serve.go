@@ -37,6 +37,7 @@ type Options struct {
 	Policy  string // empty: the one in production
 	Addr    string // to listen on; empty: the scenario's, like the others
 	Admin   string
+	ExtProc string // for gateways
 	HTTP3   string // UDP
 	Keys    string // file
 	// State is the file of all controllers' states; empty: none.
@@ -139,29 +140,42 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", x.routing.core.PolicyName(), "store", o.Store)
 	defer x.tuning.begin(ctx)()
 	defer x.routing.follow(ctx, server, x.sharing)()
-	return listenAndServe(ctx, server, x.begin)
+	return x.listenAndServe(ctx)
 }
 
 // listenAndServe opens the server's listeners and serves them. The operators' listener serves for
-// as long as the clients' one drains. Begin is called once both are open, so that a start that
-// fails does not begin the log.
-func listenAndServe(ctx context.Context, server *serving.Server, begin func() error) error {
+// as long as the clients' one drains. The log begins once all are open, so that a start that
+// fails does not begin it.
+func (x *assembly) listenAndServe(ctx context.Context) (err error) {
+	server := x.server
+	var open []io.Closer
+	defer func() {
+		for _, l := range open {
+			err = errors.Join(err, l.Close())
+		}
+	}()
 	clients, err := server.Listen(ctx)
 	if err != nil {
 		return err
 	}
+	open = append(open, clients)
 	operators, err := server.ListenAdmin(ctx)
 	if err != nil {
-		return errors.Join(err, clients.Close())
+		return err
 	}
-	if err := begin(); err != nil {
-		if operators != nil {
-			err = errors.Join(err, operators.Close())
-		}
-		return errors.Join(err, clients.Close())
+	if operators != nil {
+		open = append(open, operators)
 	}
+	gateways, err := x.listenForGateways(ctx)
+	if err != nil {
+		return err
+	}
+	if err := x.begin(); err != nil {
+		return err
+	}
+	open = nil // each is closed by what serves it
 	if operators == nil {
-		return server.Serve(ctx, clients)
+		return serveClients(ctx, server, clients, gateways)
 	}
 	adminCtx, stopAdmin := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopAdmin()
@@ -175,7 +189,7 @@ func listenAndServe(ctx context.Context, server *serving.Server, begin func() er
 	})
 	both.Go(func() error {
 		defer stopAdmin()
-		return server.Serve(ctx, clients)
+		return serveClients(ctx, server, clients, gateways)
 	})
 	return both.Wait()
 }

@@ -13,18 +13,21 @@ import (
 	"gearshift/serving/backend"
 	"gearshift/serving/engines"
 	"gearshift/serving/engines/agents"
+	"gearshift/serving/openai/proxy"
 )
 
 // upstream is where a replica answers, for now.
 type upstream struct {
 	replica string
 	current atomic.Pointer[backend.Upstream]
+	address atomic.Pointer[string]
 }
 
 var _ interface {
 	engines.Server
 	serving.Forwarder
 	agents.Engine
+	proxy.Preparer
 } = (*upstream)(nil)
 
 // RoundTrip implements [http.RoundTripper]. A request ends where it began.
@@ -42,6 +45,11 @@ func (u *upstream) Ask(ctx context.Context, method, path string, header http.Hea
 	return u.current.Load().Ask(ctx, method, path, header, body)
 }
 
+// Prepare implements [proxy.Preparer].
+func (u *upstream) Prepare(r *http.Request) (to url.URL, h http.Header) {
+	return u.current.Load().Prepare(r)
+}
+
 // Base implements [engines.Server].
 func (u *upstream) Base() *url.URL { return u.current.Load().Base() }
 
@@ -51,8 +59,13 @@ func (u *upstream) API() *url.URL { return u.current.Load().API() }
 // ForwardsAuthorization implements [serving.Forwarder].
 func (u *upstream) ForwardsAuthorization() bool { return u.current.Load().ForwardsAuthorization() }
 
+// Address returns where its server is reached, host:port.
+func (u *upstream) Address() string { return *u.address.Load() }
+
 // use has requests from now on go elsewhere.
 func (u *upstream) use(next *backend.Upstream) {
+	at := engines.AddressOf(next)
+	u.address.Store(&at)
 	if before := u.current.Swap(next); before != nil {
 		before.Close()
 	}

@@ -11,6 +11,7 @@ import (
 	simulated "gearshift/env/streams"
 	"gearshift/router/fleet"
 	"gearshift/router/offload"
+	"gearshift/serving/picker"
 	"gearshift/serving/streams"
 	"gearshift/workloads"
 )
@@ -204,4 +205,17 @@ func (s *Scenario) stream(c *env.Config, w workloads.Streams) error {
 		c.Beside = x.Beside
 	}
 	return nil
+}
+
+// pickerSection says where gateways ask the router where requests go.
+func pickerSection() registered {
+	const key = "serving.picker"
+	return section[picker.Config]{
+		key: key,
+		check: func(c *checker, v *picker.Config) {
+			c.own(key, v.Validate())
+			c.judgeIf(v.On() && c.s.Serving.Backend != Upstream, child(key, "addr"), "a gateway cannot reach engines of backend: %s, which are within the router; want backend: %s", c.s.Serving.Backend, Upstream)
+			c.judgeIf(v.TLS == picker.TLSServer && !c.s.Serving.Server.TLS.On(), child(key, "tls"), "%s needs the certificate of serving.tls", picker.TLSServer)
+		},
+	}
 }

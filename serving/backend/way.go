@@ -34,6 +34,11 @@ const uncompressed = "identity"
 // to is where a request for the URL goes.
 func (w *way) to(asked *url.URL) url.URL { return w.server.To(asked) }
 
+// Prepare returns where a request goes, and the header that the server gets, for one that is brought there by others.
+func (w *way) Prepare(r *http.Request) (to url.URL, h http.Header) {
+	return w.to(r.URL), w.header(r.Header)
+}
+
 // sees says whether the server gets the client's field of that name.
 func (w *way) sees(name string) bool {
 	switch name {

@@ -174,15 +174,25 @@ func addressOf(b config.Backend) (at, host string) {
 	if !ok {
 		return "", ""
 	}
+	if base := p.Base(); address.Socket(base.Host) == "" {
+		host = base.Hostname()
+	} else {
+		host = "localhost"
+	}
+	return AddressOf(p), host
+}
+
+// AddressOf returns where a server is connected to, host:port.
+func AddressOf(p Server) string {
 	base := p.Base()
 	if address.Socket(base.Host) != "" {
-		return net.JoinHostPort(base.Host, "80"), "localhost"
+		return net.JoinHostPort(base.Host, "80")
 	}
 	port := base.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[base.Scheme]
 	}
-	return net.JoinHostPort(base.Hostname(), port), base.Hostname()
+	return net.JoinHostPort(base.Hostname(), port)
 }
 
 // addresses are where the backends are connected to.

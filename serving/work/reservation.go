@@ -115,6 +115,47 @@ func (w *Work) MoveTo(variant int, skip []int) bool {
 	return ok
 }
 
+// Others appends to the replicas up to n more of the work's variant that take requests, those with the fewest in
+// flight first. Where only one replica can answer the request there are none.
+func (w *Work) Others(replicas []int, n int) []int {
+	if w.Request.Only > 0 {
+		return replicas
+	}
+	var v fleet.View
+	w.adapter.router.Ledger().View(w.adapter.clock(), &v)
+	for ; n > 0; n-- {
+		best := -1
+		for _, i := range v.Table.ReplicasOf(w.Variant) {
+			if v.Available(i) && !slices.Contains(replicas, i) && !slices.Contains(w.Request.Without, i) && (best < 0 || v.InFlight[i] < v.InFlight[best]) {
+				best = i
+			}
+		}
+		if best < 0 {
+			break
+		}
+		replicas = append(replicas, best)
+	}
+	return replicas
+}
+
+// Follow moves the work to a replica of its variant that has it already, full or not. It reports false, and changes
+// nothing, if that takes no requests.
+func (w *Work) Follow(replica int) bool {
+	ledger := w.adapter.router.Ledger()
+	var v fleet.View
+	for {
+		if ledger.View(w.adapter.clock(), &v); !v.Uncapped(replica) {
+			return false
+		}
+		if lease, ok := ledger.BeginOver(&v, w.Lease, replica, w.Request.Task); ok {
+			p := &Reservation{adapter: w.adapter, lease: lease, Variant: v.Table.Replicas[replica].Variant, Replica: replica}
+			p.settle(w)
+			w.Adopt(p)
+			return true
+		}
+	}
+}
+
 // Second reserves a place on another replica of the variant for the same request.
 func (w *Work) Second(tried []int) (*Reservation, bool) {
 	return w.take(w.Variant, tried, false)

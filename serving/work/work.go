@@ -140,6 +140,16 @@ func (w *Work) hold(tokens int) {
 	w.held = tokens
 }
 
+// Forecast returns how long an answer of so many tokens takes: at the pace forecast when the work was routed, and
+// without that at the pace that its task allows.
+func (w *Work) Forecast(tokens int) time.Duration {
+	pace := float64(w.task().Allowed(w.Request.Deadline))
+	if w.Pace > 0 {
+		pace *= w.Pace
+	}
+	return time.Duration(float64(tokens) / float64(max(1, w.Request.Answers)) * pace)
+}
+
 // End gives the place back and reckons the result. Tokens is the length of the
 // answer, zero if unknown. Only the first call counts; later ones report false.
 func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {

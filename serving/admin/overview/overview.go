@@ -62,14 +62,22 @@ func (o *Overview) Alive(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status":
 // Ready answers whether requests should be sent here: not while shutting down,
 // nor while every replica is down. A full fleet is ready; it asks for patience.
 func (o *Overview) Ready(c *gin.Context) {
+	if why := o.Unready(); why != "" {
+		o.notReady(c, why)
+		return
+	}
+	c.JSON(http.StatusOK, gin.H{"status": "ready"})
+}
+
+// Unready returns why the router should get no requests; empty if it should.
+func (o *Overview) Unready() string {
 	switch {
 	case o.Draining():
-		o.notReady(c, "shutting down")
+		return "shutting down"
 	case !o.anyUp():
-		o.notReady(c, "no replica is up")
-	default:
-		c.JSON(http.StatusOK, gin.H{"status": "ready"})
+		return "no replica is up"
 	}
+	return ""
 }
 
 func (o *Overview) notReady(c *gin.Context, why string) {

@@ -27,6 +27,9 @@ const (
 // replica that is lost, however many of those there are: work that was begun goes on wherever
 // anything can take it.
 func (d *dispatch) again(a *answer, reason failure) bool {
+	if d.carrier != nil {
+		return false
+	}
 	most := d.Settings().Retries.Max
 	if len(d.tried)-d.absent-d.lost > most || reason == failedLost && most == 0 {
 		return false // hedges count as well

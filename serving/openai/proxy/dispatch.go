@@ -32,11 +32,12 @@ type Call struct {
 	Copy     io.Writer // gets what the client gets of the answer's body, if it is not nil
 }
 
-// Serve has the call answered, and passes the answer on. Broken says that part of an answer
+// Serve has the call answered, and passes the answer on. Where the answer does not pass through the router the
+// work is marked as reported, and its end is the caller's to estimate. Broken says that part of an answer
 // has gone out and the rest will not come, so the connection must break too. The client's
 // header is not to be read after it.
 func (p *Proxy) Serve(c *gin.Context, call Call) (outcome work.Outcome, tokens int, broken bool) {
-	d := &dispatch{Proxy: p, Call: call, ctx: c.Request.Context(), gin: c, out: c.Writer.Header(), wants: gauges.FormatAsked(c.Request.Header), header: p.Forward(c)}
+	d := &dispatch{Proxy: p, Call: call, ctx: c.Request.Context(), gin: c, out: c.Writer.Header(), wants: gauges.FormatAsked(c.Request.Header), header: p.Forward(c), carrier: CarrierOf(c.Request.Context())}
 	d.decided = d.Work.Request.Arrival + d.Work.Waited
 	switch {
 	case p.cuts && call.Endpoint.Generates:
@@ -46,6 +47,10 @@ func (p *Proxy) Serve(c *gin.Context, call Call) (outcome work.Outcome, tokens i
 	}
 	a := d.run()
 	defer a.close()
+	if a.err == ErrUnseen {
+		d.Work.Reported = true
+		return work.Completed, 0, false
+	}
 	d.conclude(a)
 	return d.relay(a)
 }
@@ -72,6 +77,7 @@ type dispatch struct {
 	decided time.Duration   // when the replica of the next attempt was chosen
 	parts   wire.Parts      // of its messages, where a variant leaves some out
 	inputs  wire.Inputs     // of an input to classify, likewise
+	carrier Carrier         // brings it to its replica; nil: the replica's backend does
 	// stretched says that it has gone to a longer context than it was given first.
 	stretched bool
 }
@@ -83,7 +89,7 @@ func (d *dispatch) run() *answer {
 	defer d.mark()
 	for {
 		a := d.compared(d.once())
-		if !d.linger(a) {
+		if a.err == ErrUnseen || !d.linger(a) {
 			return a
 		}
 		reason, unfit := d.unfit(a)
@@ -128,7 +134,7 @@ func (d *dispatch) over(a *answer) bool {
 
 // once makes one attempt, or one that is hedged.
 func (d *dispatch) once() *answer {
-	if d.Settings().Retries.HedgeAfter > 0 {
+	if d.Settings().Retries.HedgeAfter > 0 && d.carrier == nil {
 		return d.hedged()
 	}
 	a := d.attempt(d.Work.Replica)
@@ -186,14 +192,17 @@ func (d *dispatch) send(a *answer) {
 
 // request returns the client's request as the replica is to get it.
 func (d *dispatch) request(a *answer) *http.Request {
-	body := d.Request.For(a.model, d.cut(a.replica))
+	body, ctx := d.Request.For(a.model, d.cut(a.replica)), a.ctx
+	if d.carrier != nil {
+		ctx = context.WithValue(ctx, carriedKey{}, carried{d, a})
+	}
 	return (&http.Request{
 		Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		// The host means nothing: a transport leads to one replica.
 		URL: &url.URL{Scheme: "http", Host: "replica", Path: d.Endpoint.Path}, Host: "replica",
 		Header: d.header, Body: body, ContentLength: body.Len(),
 		GetBody: func() (io.ReadCloser, error) { return body.Again(), nil },
-	}).WithContext(a.ctx)
+	}).WithContext(ctx)
 }
 
 // cut is what the replica gets to see less of the messages. Where a message would be left

@@ -9,7 +9,7 @@ import (
 // that its own is too short, once and only if the policy had chosen that. The longest that
 // is known comes first; where nothing is known, a larger size before a smaller one.
 func (d *dispatch) longer(a *answer) bool {
-	if a.complaint != complaint.Context || d.stretched || d.Variant != work.Auto || !d.Endpoint.Alike || d.Settings().Retries.Max == 0 || d.over(a) {
+	if a.complaint != complaint.Context || d.carrier != nil || d.stretched || d.Variant != work.Auto || !d.Endpoint.Alike || d.Settings().Retries.Max == 0 || d.over(a) {
 		return false
 	}
 	short := d.Context(a.replica)

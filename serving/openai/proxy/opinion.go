@@ -15,7 +15,7 @@ import (
 // that cost no work use no budget.
 func (d *dispatch) compared(a *answer) *answer {
 	defer a.guard()
-	if !d.doubts(a) {
+	if d.carrier != nil || !d.doubts(a) {
 		return a
 	}
 	now := d.Clock()

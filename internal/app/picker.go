@@ -1,0 +1,65 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"gearshift/internal/scenario"
+	"gearshift/serving"
+	"gearshift/serving/config"
+	"gearshift/serving/picker"
+)
+
+// newPicker makes what answers gateways that ask where requests go; nil where nothing asks for it.
+func (x *assembly) newPicker() (*picker.Module, error) {
+	c := *scenario.Of[picker.Config](x.s)
+	c.Addr = cmp.Or(x.o.ExtProc, c.Addr)
+	if !c.On() {
+		if x.config.Addr == config.AdminOff {
+			return nil, fmt.Errorf("--addr %s leaves no port for requests; want --extproc ADDR, at which a gateway asks where they go", config.AdminOff)
+		}
+		return nil, nil
+	}
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("serving.picker.%w", err)
+	}
+	if x.s.Serving.Backend != scenario.Upstream {
+		return nil, fmt.Errorf("a gateway cannot reach engines of serving.backend: %s, which are within the router; want %s", x.s.Serving.Backend, scenario.Upstream)
+	}
+	backends := slices.Clone(x.options.Backends)
+	address := func(replica int) string {
+		if u, ok := backends[replica].Transport.(*upstream); ok {
+			return u.Address()
+		}
+		return ""
+	}
+	return picker.NewModule(c, len(backends), address, x.log), nil
+}
+
+// listenForGateways returns what serves gateways; nil without any.
+func (x *assembly) listenForGateways(ctx context.Context) (serve func(context.Context) error, err error) {
+	if x.picker == nil {
+		return nil, nil
+	}
+	return x.picker.Listen(ctx)
+}
+
+// serveClients serves the clients' port, and gateways for as long as it does.
+func serveClients(ctx context.Context, server *serving.Server, clients net.Listener, gateways func(context.Context) error) error {
+	if gateways == nil {
+		return server.Serve(ctx, clients)
+	}
+	both, ctx := errgroup.WithContext(ctx)
+	ends, end := context.WithCancel(context.WithoutCancel(ctx))
+	both.Go(func() error {
+		defer end()
+		return server.Serve(ctx, clients)
+	})
+	both.Go(func() error { return gateways(ends) })
+	return both.Wait()
+}

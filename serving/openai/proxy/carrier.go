@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"gearshift/router/health"
+)
+
+// Carrier brings one request to a replica and its answer back, in place of the replica's backend: a
+// gateway that has asked where the request is to go. It does so once, so that no attempt follows the first.
+type Carrier interface {
+	// Hidden returns the replicas that the request may not go to.
+	Hidden() []int
+	// Carry sends the request to the first of the replicas that the gateway reaches, and returns the
+	// answer's beginning and the replica that gave it; below 0 where the gateway does not say. The error is
+	// [ErrUnseen] if the request is on its way and its answer does not pass here.
+	Carry(replicas []int, r *http.Request) (answer *http.Response, by int, err error)
+}
+
+// ErrUnseen reports that a request was sent, and that its answer does not pass through the router.
+var ErrUnseen = errors.New("the gateway does not show the answer")
+
+// mostFallbacks is how many replicas a carrier may try after the first.
+const mostFallbacks = 2
+
+// carrierKey is where the context of a request holds its carrier.
+type carrierKey struct{}
+
+// WithCarrier returns a context of a request that the carrier brings to its replica.
+func WithCarrier(ctx context.Context, c Carrier) context.Context {
+	return context.WithValue(ctx, carrierKey{}, c)
+}
+
+// CarrierOf returns the carrier of a request; nil if the router sends it itself.
+func CarrierOf(ctx context.Context) Carrier {
+	c, _ := ctx.Value(carrierKey{}).(Carrier)
+	return c
+}
+
+// Preparer is a [config.Backend]'s transport that can say what its server gets to see of a request.
+type Preparer interface {
+	Prepare(r *http.Request) (to url.URL, h http.Header)
+}
+
+// Carriable returns a transport that leaves requests with a carrier to that, as the transport would have sent them.
+func Carriable(t http.RoundTripper) http.RoundTripper { return carriable{t} }
+
+type carriable struct{ http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (t carriable) RoundTrip(r *http.Request) (*http.Response, error) {
+	x, ok := r.Context().Value(carriedKey{}).(carried)
+	if !ok {
+		return t.RoundTripper.RoundTrip(r)
+	}
+	if p, ok := t.RoundTripper.(Preparer); ok {
+		to, h := p.Prepare(r)
+		r.URL, r.Header = &to, h
+	}
+	return x.carry(r)
+}
+
+// carriedKey is where the context of an attempt that a carrier makes holds it.
+type carriedKey struct{}
+
+// carried is an attempt that the carrier makes.
+type carried struct {
+	*dispatch
+	a *answer
+}
+
+// carry makes the attempt.
+func (x carried) carry(r *http.Request) (*http.Response, error) {
+	d, a := x.dispatch, x.a
+	replicas := d.Work.Others(append(make([]int, 0, 1+mostFallbacks), a.replica), mostFallbacks)
+	replicas = slices.DeleteFunc(replicas, func(i int) bool { return d.Backends[i].Named() != a.model })
+	answer, by, err := d.carrier.Carry(replicas, r)
+	if err == nil && by >= 0 && by != a.replica {
+		d.Health.Failed(a.replica, health.Connect, a.sent)
+		x.moved(by)
+	}
+	if answer != nil {
+		answer.Request = r
+	}
+	return answer, err
+}
+
+// moved notes that another replica answers than the first one that was picked.
+func (x carried) moved(to int) {
+	a := x.a
+	if !x.Work.Follow(to) {
+		return
+	}
+	a.pending.remove(a)
+	a.replica, a.pending = to, &x.pending[to]
+	a.pending.add(a, x.decided)
+	x.tried = append(x.tried, to)
+}

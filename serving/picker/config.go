@@ -1,0 +1,92 @@
+package picker
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// Config is where gateways ask the router, and how.
+type Config struct {
+	// Addr is where to listen for gateways, host:port; empty: there are none.
+	Addr string `yaml:"addr,omitempty"`
+	// TLS is how connections of gateways are encrypted: [TLSOff], which empty is, [TLSServer] or [TLSSelfSigned].
+	TLS string `yaml:"tls,omitempty"`
+}
+
+// The values of [Config.TLS].
+const (
+	TLSOff = "off"
+	// TLSServer uses the certificate of serving.tls.
+	TLSServer = "server"
+	// TLSSelfSigned makes a certificate at the start, for gateways that want encryption and check no name.
+	TLSSelfSigned = "self-signed"
+)
+
+// On reports whether gateways are answered.
+func (c Config) On() bool { return c.Addr != "" }
+
+// Validate reports what is wrong with the configuration.
+func (c Config) Validate() error {
+	var faults []error
+	if _, port, err := net.SplitHostPort(c.Addr); c.On() && (err != nil || port == "") {
+		faults = append(faults, fmt.Errorf("addr: %q is not an address; want HOST:PORT or :PORT, such as 127.0.0.1:9002", c.Addr))
+	}
+	switch c.TLS {
+	case "", TLSOff, TLSServer, TLSSelfSigned:
+	default:
+		faults = append(faults, fmt.Errorf("tls: unknown %q; want %s, %s or %s", c.TLS, TLSOff, TLSServer, TLSSelfSigned))
+	}
+	return errors.Join(faults...)
+}
+
+// credentials returns what encrypts connections; nil: nothing does. Server returns the certificate of the clients' port.
+func (c Config) credentials(server func() *tls.Certificate) (credentials.TransportCredentials, error) {
+	switch c.TLS {
+	case TLSServer:
+		if server() == nil {
+			return nil, errors.New("serving.picker.tls: server needs the certificate of serving.tls")
+		}
+	case TLSSelfSigned:
+		own, err := selfSigned(time.Now())
+		if err != nil {
+			return nil, fmt.Errorf("cannot make a certificate for gateways: %w", err)
+		}
+		server = func() *tls.Certificate { return own }
+	default:
+		return nil, nil
+	}
+	return credentials.NewTLS(&tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return server(), nil },
+	}), nil
+}
+
+// selfSigned makes a certificate that nothing vouches for.
+func selfSigned(now time.Time) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	of := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{Organization: []string{"Gearshift"}},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames: []string{"localhost"}, BasicConstraintsValid: true,
+	}
+	text, err := x509.CreateCertificate(rand.Reader, of, of, &key.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{text}, PrivateKey: key}, nil
+}

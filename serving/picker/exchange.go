@@ -1,0 +1,292 @@
+package picker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	modepb "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"gearshift/serving/openai/proxy"
+)
+
+// exchange is one request of a gateway, and its answer. Its methods are called by the stream's own goroutine, except
+// receive.
+type exchange struct {
+	picker *Picker
+	stream pb.ExternalProcessor_ProcessServer
+	frames chan frame // closed at the stream's end
+	cancel context.CancelCauseFunc
+	config *pb.ProtocolConfiguration // nil: the gateway does not say
+	hint   *corepb.Metadata
+
+	method    string
+	path      string
+	original  http.Header // the request's, as it came
+	addresses []string    // that were picked,
+	replicas  []int       // of these replicas
+	bodiless  bool        // the request has no body
+	trailers  bool        // the request's body has trailers after it, which are answered by themselves
+	picked    bool        // the gateway knows where the request goes
+	answer    *http.Response
+	trailing  bool // the answer has trailers
+	unseen    bool
+}
+
+// frame is a message of the gateway, or the error that it is none.
+type frame struct {
+	*pb.ProcessingRequest
+	err error
+}
+
+// framesAhead is how many messages are received before they are used.
+const framesAhead = 4
+
+// receive takes in what the gateway sends, until the stream ends.
+func (x *exchange) receive(ctx context.Context) {
+	defer close(x.frames)
+	for {
+		m, err := x.stream.Recv()
+		if err != nil && err != io.EOF {
+			x.cancel(errLeft)
+		}
+		select {
+		case x.frames <- frame{m, err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// next waits for a message. Its error is [io.EOF] where the gateway has sent its last.
+func (x *exchange) next(ctx context.Context) (*pb.ProcessingRequest, error) {
+	select {
+	case f, ok := <-x.frames:
+		if !ok {
+			return nil, io.EOF
+		}
+		return f.ProcessingRequest, f.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// request makes the client's request of the first message.
+func (x *exchange) request(ctx context.Context, first *pb.ProcessingRequest) (*http.Request, error) {
+	in := first.GetRequestHeaders()
+	if in == nil {
+		return nil, status.Error(codes.InvalidArgument, "the first message has no request headers; set processing_mode.request_header_mode: SEND")
+	}
+	if c := x.config; c != nil && !in.EndOfStream && c.RequestBodyMode != modepb.ProcessingMode_FULL_DUPLEX_STREAMED {
+		return nil, status.Errorf(codes.FailedPrecondition, "request_body_mode is %v; want FULL_DUPLEX_STREAMED", c.RequestBodyMode)
+	}
+	h := make(http.Header, len(in.Headers.GetHeaders())+2)
+	r := &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h, ContentLength: -1, Body: http.NoBody}
+	for _, f := range in.Headers.GetHeaders() {
+		switch value := valueOf(f); f.Key {
+		case ":method":
+			r.Method = value
+		case ":path":
+			u, err := url.ParseRequestURI(value)
+			if err != nil {
+				return nil, status.Errorf(codes.InvalidArgument, "the path %q is none", value)
+			}
+			r.URL, r.RequestURI = u, value
+		case ":authority", "host":
+			r.Host = value
+		case "content-length":
+			if n, err := strconv.ParseInt(value, 10, 64); err == nil && n >= 0 {
+				r.ContentLength = n
+			}
+		case "transfer-encoding":
+		default:
+			if !strings.HasPrefix(f.Key, ":") {
+				name := http.CanonicalHeaderKey(f.Key)
+				h[name] = append(h[name], value)
+			}
+		}
+	}
+	if r.URL == nil || r.Method == "" {
+		return nil, status.Error(codes.InvalidArgument, "the request headers have no :method or no :path")
+	}
+	if by, ok := peer.FromContext(ctx); ok {
+		r.RemoteAddr = by.Addr.String()
+	}
+	if x.bodiless = in.EndOfStream; x.bodiless {
+		r.ContentLength = 0
+	} else {
+		r.Body = &requestBody{exchange: x, ctx: ctx}
+	}
+	x.method, x.path, x.original = r.Method, r.URL.RequestURI(), h.Clone()
+	return r.WithContext(ctx), nil
+}
+
+// Hidden implements [proxy.Carrier]: the replicas that are not among those that the gateway lets the router pick from.
+func (x *exchange) Hidden() (hidden []int) {
+	subset, limited := subsetOf(x.hint)
+	if !limited {
+		return nil
+	}
+	for i := range x.picker.Replicas {
+		if at := x.picker.Address(i); !slices.ContainsFunc(subset, func(s string) bool { return s == at || s == hostOf(at) }) {
+			hidden = append(hidden, i)
+		}
+	}
+	return hidden
+}
+
+// Carry implements [proxy.Carrier].
+func (x *exchange) Carry(replicas []int, r *http.Request) (*http.Response, int, error) {
+	for _, i := range replicas {
+		if at := x.picker.Address(i); at != "" && !slices.Contains(x.addresses, at) {
+			x.addresses, x.replicas = append(x.addresses, at), append(x.replicas, i)
+		}
+	}
+	if len(x.addresses) == 0 {
+		return nil, -1, errors.New("the replica has no address")
+	}
+	if err := x.send(x.pick(strings.Join(x.addresses, ","), r)); err != nil {
+		return nil, -1, err
+	}
+	x.picked = true
+	if err := x.forward(r); err != nil {
+		return nil, -1, err
+	}
+	return x.await(r.Context())
+}
+
+// forward sends the request's body as the replica is to get it.
+func (x *exchange) forward(r *http.Request) error {
+	if x.bodiless {
+		return nil
+	}
+	buffer := pieces.Get().(*[mostPiece]byte)
+	defer pieces.Put(buffer)
+	for {
+		n, err := io.ReadFull(r.Body, buffer[:])
+		last := err == io.EOF || err == io.ErrUnexpectedEOF
+		if err != nil && !last {
+			return err
+		}
+		if err := x.send(requestPiece(buffer[:n], last && !x.trailers)); err != nil {
+			return err
+		}
+		if last {
+			break
+		}
+	}
+	if x.trailers {
+		return x.send(&pb.ProcessingResponse{Response: &pb.ProcessingResponse_RequestTrailers{RequestTrailers: &pb.TrailersResponse{}}})
+	}
+	return nil
+}
+
+// await waits for the answer's header.
+func (x *exchange) await(ctx context.Context) (*http.Response, int, error) {
+	for {
+		m, err := x.next(ctx)
+		switch {
+		case err == io.EOF, err != nil && left(ctx) && !x.shows():
+			return x.notSeen()
+		case err != nil:
+			return nil, -1, err
+		}
+		if in := m.GetResponseHeaders(); in != nil {
+			return x.begin(ctx, in, m.MetadataContext)
+		}
+		// What else comes is left of the request: Envoy may end a long body twice (envoy #46237).
+	}
+}
+
+// left reports whether the gateway has ended the stream. It may do so at the end of the answer, too.
+func left(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return cause == errLeft || cause == context.Canceled
+}
+
+// shows reports whether the gateway has answers pass the router, as far as is known.
+func (x *exchange) shows() bool {
+	if x.config != nil {
+		return x.config.ResponseBodyMode != modepb.ProcessingMode_NONE
+	}
+	return x.picker.answered.Load()
+}
+
+func (x *exchange) notSeen() (*http.Response, int, error) {
+	x.unseen = true
+	return nil, -1, proxy.ErrUnseen
+}
+
+// begin takes in the header of the answer.
+func (x *exchange) begin(ctx context.Context, in *pb.HttpHeaders, meta *corepb.Metadata) (*http.Response, int, error) {
+	a := &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header, len(in.Headers.GetHeaders())), ContentLength: -1, Body: http.NoBody}
+	for _, f := range in.Headers.GetHeaders() {
+		if value := valueOf(f); f.Key == ":status" {
+			a.StatusCode, _ = strconv.Atoi(value)
+		} else if !strings.HasPrefix(f.Key, ":") {
+			name := http.CanonicalHeaderKey(f.Key)
+			a.Header[name] = append(a.Header[name], value)
+		}
+	}
+	a.Status = strconv.Itoa(a.StatusCode) + " " + http.StatusText(a.StatusCode)
+	if text := a.Header.Get("Content-Length"); text != "" {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			a.ContentLength = n
+		}
+	}
+	by := -1
+	if n := slices.Index(x.addresses, servedBy(meta)); n >= 0 {
+		by = x.replicas[n]
+	}
+	x.answer = a
+	x.original = a.Header.Clone()
+	x.picker.answered.Store(true)
+	switch hides := x.config != nil && x.config.ResponseBodyMode != modepb.ProcessingMode_FULL_DUPLEX_STREAMED; {
+	case hides && a.StatusCode < http.StatusBadRequest && !in.EndOfStream:
+		if err := x.send(answerHead(&pb.CommonResponse{})); err != nil {
+			return nil, by, err
+		}
+		return x.notSeen()
+	case !in.EndOfStream && !hides:
+		a.Body = &answerBody{exchange: x, ctx: ctx}
+	}
+	return a, by, nil
+}
+
+// send sends a message to the gateway.
+func (x *exchange) send(m *pb.ProcessingResponse) error {
+	if err := x.stream.Send(m); err != nil {
+		return errLeft
+	}
+	return nil
+}
+
+// result returns how the exchange ended, for a metric.
+func (x *exchange) result(err error) string {
+	switch {
+	case err != nil:
+		return resultBroken
+	case x.unseen:
+		return resultUnseen
+	case x.answer != nil:
+		return resultAnswered
+	case x.picked:
+		return resultLeft
+	}
+	return resultImmediate
+}
+
+var _ proxy.Carrier = (*exchange)(nil)

@@ -1,0 +1,233 @@
+// Package gateway is an HTTP proxy that asks an external processor (ext_proc) where each request goes, as Envoy does in
+// the mode of the Endpoint Picker Protocol: full-duplex streaming. It drives a picker in tests and measurements, and is no
+// part of the router.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	modepb "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// Gateway is a proxy. Its zero value with a Picker and a Transport is ready to use, by any goroutine.
+type Gateway struct {
+	Picker pb.ExternalProcessorClient
+	// Transport sends requests to the endpoints that are picked.
+	Transport http.RoundTripper
+	// Subset, if not nil, is what may be picked.
+	Subset []string
+	// Blind leaves the answer's phase out, as NGINX Gateway Fabric does: the stream ends with the pick.
+	Blind bool
+	// Silent leaves out what Envoy says of its modes, as versions before 1.33 do.
+	Silent bool
+	// Piece is the size of the pieces of bodies; 0 is Envoy's usual 16 KiB.
+	Piece int
+	// Twice ends the stream of a request's body twice, as Envoy may (envoy #46237).
+	Twice bool
+}
+
+// errDropped is the error of an exchange that the processor ended without an answer.
+var errDropped = errors.New("the processor ended the stream")
+
+// ServeHTTP implements [http.Handler].
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	x, err := g.begin(ctx, r)
+	if err == nil {
+		err = x.serve(w, r)
+	}
+	switch {
+	case err == nil:
+	case x != nil && x.begun:
+		panic(http.ErrAbortHandler)
+	default: // Envoy's own answer where the processor fails
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// exchange is one request.
+type exchange struct {
+	*Gateway
+	ctx    context.Context
+	stream pb.ExternalProcessor_ProcessClient
+	begun  bool // the client has the answer's header
+}
+
+// begin opens the stream and sends the request's header.
+func (g *Gateway) begin(ctx context.Context, r *http.Request) (*exchange, error) {
+	stream, err := g.Picker.Process(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x := &exchange{Gateway: g, ctx: ctx, stream: stream}
+	h := fields(r.Header, pseudo{":method", r.Method}, pseudo{":path", r.URL.RequestURI()}, pseudo{":authority", r.Host}, pseudo{":scheme", "http"})
+	m := &pb.ProcessingRequest{Request: &pb.ProcessingRequest_RequestHeaders{RequestHeaders: &pb.HttpHeaders{Headers: h, EndOfStream: bodiless(r)}}}
+	if !g.Silent {
+		m.ProtocolConfig = &pb.ProtocolConfiguration{RequestBodyMode: modepb.ProcessingMode_FULL_DUPLEX_STREAMED, ResponseBodyMode: modepb.ProcessingMode_FULL_DUPLEX_STREAMED}
+		if g.Blind {
+			m.ProtocolConfig.ResponseBodyMode = modepb.ProcessingMode_NONE
+		}
+	}
+	if g.Subset != nil {
+		m.MetadataContext = metadata("envoy.lb.subset_hint", "x-gateway-destination-endpoint-subset", list(g.Subset))
+	}
+	return x, stream.Send(m)
+}
+
+func bodiless(r *http.Request) bool { return r.Body == nil || r.Body == http.NoBody }
+
+// serve has the request answered.
+func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
+	sent := make(chan error, 1)
+	go func() { sent <- x.sendBody(r) }()
+	m, err := x.stream.Recv()
+	if err != nil {
+		return ended(err)
+	}
+	if now := m.GetImmediateResponse(); now != nil {
+		immediate(w, now)
+		return nil
+	}
+	head := m.GetRequestHeaders()
+	if head == nil {
+		return fmt.Errorf("the first answer is a %T; want one to the request's header", m.Response)
+	}
+	header := apply(r.Header.Clone(), head.GetResponse().GetHeaderMutation())
+	to := header.Get("x-gateway-destination-endpoint")
+	if meta := m.GetDynamicMetadata().GetFields()["envoy.lb"].GetStructValue().GetFields()["x-gateway-destination-endpoint"].GetStringValue(); meta != to {
+		return fmt.Errorf("the header picks %q, and the metadata %q", to, meta)
+	}
+	body, err := x.body(r)
+	if err != nil {
+		return err
+	}
+	if err := <-sent; err != nil {
+		return err
+	}
+	answer, by, err := x.forward(r, header, strings.Split(to, ","), body)
+	if x.Blind {
+		if err := x.stream.CloseSend(); err != nil {
+			return err
+		}
+		return x.plain(w, answer, err)
+	}
+	if err != nil {
+		answer, by = unreachable(err), ""
+	}
+	defer answer.Body.Close()
+	return x.answer(w, answer, by)
+}
+
+// sendBody sends the request's body in pieces.
+func (x *exchange) sendBody(r *http.Request) error {
+	if bodiless(r) {
+		return nil
+	}
+	err := x.pieces(r.Body, func(piece []byte, last bool) error {
+		return x.stream.Send(&pb.ProcessingRequest{Request: &pb.ProcessingRequest_RequestBody{RequestBody: &pb.HttpBody{Body: piece, EndOfStream: last}}})
+	})
+	if err == nil && x.Twice {
+		err = x.stream.Send(&pb.ProcessingRequest{Request: &pb.ProcessingRequest_RequestBody{RequestBody: &pb.HttpBody{EndOfStream: true}}})
+	}
+	return err
+}
+
+// pieces hands on what is read, the last piece marked.
+func (x *exchange) pieces(from io.Reader, send func(piece []byte, last bool) error) error {
+	size := x.Piece
+	if size == 0 {
+		size = 16 << 10
+	}
+	buffer := make([]byte, size)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if n > 0 || err == io.EOF {
+			if err := send(buffer[:n], err == io.EOF); err != nil {
+				return ended(err)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+	}
+}
+
+// body collects the request's body as the processor sends it back.
+func (x *exchange) body(r *http.Request) (body []byte, err error) {
+	for last := bodiless(r); !last; {
+		m, err := x.stream.Recv()
+		if err != nil {
+			return nil, ended(err)
+		}
+		piece := m.GetRequestBody().GetResponse().GetBodyMutation().GetStreamedResponse()
+		if piece == nil {
+			return nil, fmt.Errorf("an answer to the body is a %T; want a streamed piece", m.Response)
+		}
+		if len(piece.Body) > 64<<10 {
+			return nil, fmt.Errorf("a piece of %d bytes; Envoy takes at most 65,536", len(piece.Body))
+		}
+		body, last = append(body, piece.Body...), piece.EndOfStream
+	}
+	return body, nil
+}
+
+// forward sends the request to the first endpoint that can be reached.
+func (x *exchange) forward(r *http.Request, h http.Header, to []string, body []byte) (answer *http.Response, by string, err error) {
+	path := r.URL.RequestURI()
+	if p := h.Get(":path"); p != "" {
+		path = p
+	}
+	h.Del(":path")
+	for _, by = range to {
+		var out *http.Request
+		out, err = http.NewRequestWithContext(x.ctx, r.Method, "http://"+by+path, strings.NewReader(string(body)))
+		if err != nil {
+			return nil, "", err
+		}
+		out.Header = h
+		if answer, err = x.Transport.RoundTrip(out); err == nil {
+			return answer, by, nil
+		}
+	}
+	return nil, "", err
+}
+
+// unreachable is Envoy's own answer where no endpoint can be reached.
+func unreachable(err error) *http.Response {
+	text := "upstream connect error: " + err.Error()
+	return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Content-Type": {"text/plain"}, "Content-Length": {strconv.Itoa(len(text))}}, Body: io.NopCloser(strings.NewReader(text))}
+}
+
+// ended returns the error of a stream that the processor has ended.
+func ended(err error) error {
+	if err == io.EOF {
+		return errDropped
+	}
+	return err
+}
+
+// metadata is one entry of a namespace.
+func metadata(space, key string, v *structpb.Value) *corepb.Metadata {
+	return &corepb.Metadata{FilterMetadata: map[string]*structpb.Struct{space: {Fields: map[string]*structpb.Value{key: v}}}}
+}
+
+func list(values []string) *structpb.Value {
+	l := &structpb.ListValue{}
+	for _, v := range values {
+		l.Values = append(l.Values, structpb.NewStringValue(v))
+	}
+	return structpb.NewListValue(l)
+}

@@ -1,0 +1,146 @@
+package picker
+
+import (
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"gearshift/serving/admission"
+)
+
+// The names of the Endpoint Picker Protocol: in which metadata the gateway says what may be picked, what was picked,
+// and what has answered.
+const (
+	subsetSpace     = "envoy.lb.subset_hint"
+	subsetKey       = "x-gateway-destination-endpoint-subset"
+	endpointSpace   = "envoy.lb"
+	endpointKey     = "x-gateway-destination-endpoint"
+	endpointServed  = "x-gateway-destination-endpoint-served"
+	headerForwarded = "X-Forwarded-For"
+)
+
+// valueOf returns the value of a field: Envoy writes it as bytes.
+func valueOf(f *corepb.HeaderValue) string {
+	if len(f.RawValue) > 0 {
+		return string(f.RawValue)
+	}
+	return f.Value
+}
+
+// hostOf returns an address without its port.
+func hostOf(at string) string {
+	host, _, err := net.SplitHostPort(at)
+	if err != nil {
+		return at
+	}
+	return host
+}
+
+// subsetOf returns the addresses that the gateway lets the router pick from: a list, or a text with commas. It is not
+// limited where the gateway does not say.
+func subsetOf(m *corepb.Metadata) (list []string, limited bool) {
+	v := m.GetFilterMetadata()[subsetSpace].GetFields()[subsetKey]
+	if v == nil {
+		return nil, false
+	}
+	values := []*structpb.Value{v}
+	if l := v.GetListValue(); l != nil {
+		values = l.Values
+	}
+	for _, v := range values {
+		for at := range strings.SplitSeq(v.GetStringValue(), ",") {
+			if at = strings.TrimSpace(at); at != "" {
+				list = append(list, at)
+			}
+		}
+	}
+	return list, true
+}
+
+// servedBy returns the address of the replica that has answered; empty where the gateway does not say.
+func servedBy(m *corepb.Metadata) string {
+	return m.GetFilterMetadata()[endpointSpace].GetFields()[endpointServed].GetStringValue()
+}
+
+func set(name, value string) *corepb.HeaderValueOption {
+	return &corepb.HeaderValueOption{
+		Header:       &corepb.HeaderValue{Key: name, RawValue: []byte(value)},
+		AppendAction: corepb.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+	}
+}
+
+// mutation returns what makes one header of another. Fields of framing are the gateway's own, but for those in also.
+func mutation(from, to http.Header, also []*corepb.HeaderValueOption) *pb.HeaderMutation {
+	m := &pb.HeaderMutation{SetHeaders: also}
+	for name, values := range to {
+		if framing(name) || slices.Equal(from[name], values) {
+			continue
+		}
+		for n, v := range values {
+			f := set(strings.ToLower(name), v)
+			if n > 0 {
+				f.AppendAction = corepb.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD
+			}
+			m.SetHeaders = append(m.SetHeaders, f)
+		}
+	}
+	for name := range from {
+		if _, kept := to[name]; !kept && !framing(name) {
+			m.RemoveHeaders = append(m.RemoveHeaders, strings.ToLower(name))
+		}
+	}
+	return m
+}
+
+// framing reports whether a field concerns how a message is delimited or which connection it is on.
+func framing(name string) bool {
+	switch name {
+	case "Connection", "Content-Length", "Transfer-Encoding", "Host", "Keep-Alive", "Te", "Upgrade", headerForwarded:
+		return true
+	}
+	return false
+}
+
+// pick is the message that says where the request goes, and what the replica gets of its header.
+func (x *exchange) pick(to string, r *http.Request) *pb.ProcessingResponse {
+	also := append(make([]*corepb.HeaderValueOption, 0, 8), set(endpointKey, to))
+	if !x.bodiless && r.ContentLength >= 0 {
+		also = append(also, set("content-length", strconv.FormatInt(r.ContentLength, 10)))
+	}
+	if path := r.URL.RequestURI(); x.path != path {
+		also = append(also, set(":path", path))
+	}
+	return &pb.ProcessingResponse{
+		Response: &pb.ProcessingResponse_RequestHeaders{RequestHeaders: &pb.HeadersResponse{Response: &pb.CommonResponse{
+			ClearRouteCache: true, HeaderMutation: mutation(x.original, r.Header, also),
+		}}},
+		DynamicMetadata: &structpb.Struct{Fields: map[string]*structpb.Value{
+			endpointSpace: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{endpointKey: structpb.NewStringValue(to)}}),
+		}},
+	}
+}
+
+// droppedFor returns the reason of a refusal as such pickers name it; empty for one that is not about load or replicas.
+func droppedFor(reason string) string {
+	switch reason {
+	case admission.ReasonFull, admission.ReasonSaturated:
+		return "rejected-saturated"
+	case admission.ReasonNoReplica, admission.ReasonAsleep, admission.ReasonHeld:
+		return "rejected-no-endpoints"
+	case admission.ReasonDeadline:
+		return "rejected-ttl-expired"
+	case admission.ReasonCancelled:
+		return "rejected-context-cancelled"
+	case admission.ReasonClosed:
+		return "rejected-shutting-down"
+	case admission.ReasonEvicted:
+		return "evicted"
+	}
+	return ""
+}

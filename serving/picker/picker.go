@@ -1,0 +1,135 @@
+// Package picker answers a gateway that asks where requests are to go: Envoy, and what speaks as it does,
+// by the external processor's protocol (ext_proc) as the Endpoint Picker Protocol of the Gateway API Inference
+// Extension uses it. A request of the gateway passes the router's own handlers. Where these would send
+// it to a replica, the gateway does (see [proxy.Carrier]), so that queue, keys, ledger, health, experience and metrics
+// are those of a request that comes to the router by itself.
+package picker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+
+	"gearshift/serving/openai/proxy"
+)
+
+// Options are what a [Picker] needs of the server around it. All but Credentials are required.
+type Options struct {
+	// Handler serves the endpoints of the clients' port.
+	Handler http.Handler
+	// Replicas counts the replicas, and Address returns where one is reached, as IP:PORT; empty if it cannot be now.
+	Replicas int
+	Address  func(replica int) string
+	// Unready returns why the router should get no requests; empty if it should.
+	Unready func() string
+	// Credentials encrypt connections. Nil: they are not encrypted.
+	Credentials credentials.TransportCredentials
+	Log         *slog.Logger
+}
+
+// Picker is an external processor. Its methods may be called from any goroutine.
+type Picker struct {
+	pb.UnimplementedExternalProcessorServer
+	Options
+	server   *grpc.Server
+	health   *health
+	metrics  *pickerMetrics
+	answered atomic.Bool // a gateway has shown an answer
+}
+
+// New makes a Picker.
+func New(o Options) *Picker { return newPicker(o, newMetrics()) }
+
+func newPicker(o Options, m *pickerMetrics) *Picker {
+	p := &Picker{Options: o, metrics: m}
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(mostMessage),
+		// A gateway multiplexes all requests on few connections.
+		grpc.MaxConcurrentStreams(1 << 20), grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connectionWindow),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	}
+	if o.Credentials != nil {
+		options = append(options, grpc.Creds(o.Credentials))
+	}
+	p.server = grpc.NewServer(options...)
+	p.health = newHealth(o.Unready)
+	pb.RegisterExternalProcessorServer(p.server, p)
+	p.health.register(p.server)
+	reflection.Register(p.server)
+	return p
+}
+
+const (
+	// mostMessage bounds a message of a gateway: a chunk of a body, and the header.
+	mostMessage = 16 << 20
+	// The windows of HTTP/2 by which a gateway sends ahead: larger than a chunk of Envoy's.
+	streamWindow, connectionWindow = 1 << 20, 4 << 20
+)
+
+// Serve answers gateways until the context ends, and then what has begun, within so long. It closes the listener.
+func (p *Picker) Serve(ctx context.Context, l net.Listener, within func() time.Duration) error {
+	watching, stop := context.WithCancel(context.Background())
+	defer stop()
+	go p.health.watch(watching)
+	failed := make(chan error, 1)
+	go func() { failed <- p.server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("cannot serve gateways on %q: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	late := time.AfterFunc(within(), p.server.Stop)
+	defer late.Stop()
+	p.server.GracefulStop()
+	<-failed
+	return nil
+}
+
+// Process implements the external processor's service: one stream is one request.
+func (p *Picker) Process(stream pb.ExternalProcessor_ProcessServer) (err error) {
+	first, err := stream.Recv()
+	if err != nil {
+		return nil // a stream of nothing
+	}
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	x := &exchange{picker: p, stream: stream, frames: make(chan frame, framesAhead), config: first.ProtocolConfig, hint: first.MetadataContext, cancel: cancel}
+	r, err := x.request(proxy.WithCarrier(ctx, x), first)
+	if err != nil {
+		p.metrics.exchanges.WithLabelValues(resultMalformed).Inc()
+		return err
+	}
+	go x.receive(ctx)
+	defer func() {
+		value := recover()
+		switch {
+		case value == nil:
+		case value == http.ErrAbortHandler: // part of an answer has gone out, and the rest will not come
+			err = status.Error(codes.Aborted, "the answer broke off")
+		default:
+			p.Log.Error("panic", "value", value, "path", r.URL.Path, "stack", string(debug.Stack()))
+			err = status.Error(codes.Internal, "the router failed on this request; its log says why")
+		}
+		p.metrics.exchanges.WithLabelValues(x.result(err)).Inc()
+	}()
+	w := &writer{exchange: x, header: http.Header{}}
+	p.Handler.ServeHTTP(w, r)
+	return w.finish()
+}
+
+// errLeft is the cause of the end of a request whose stream the gateway has reset.
+var errLeft = errors.New("the gateway ended the stream")

@@ -1,0 +1,137 @@
+package picker
+
+import (
+	"net/http"
+	"strconv"
+
+	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+
+	"gearshift/serving/access"
+)
+
+// writer has the gateway answer its client. While no replica has answered, what a handler writes is an answer of the
+// router's own: it is kept until its end, and the gateway gets it in place of a pick. A replica's answer
+// goes back piece by piece.
+type writer struct {
+	*exchange
+	header http.Header
+	status int    // 0 until the header is written
+	kept   []byte // what has not been sent
+	begun  bool   // the answer's header was sent
+}
+
+// Header implements [http.ResponseWriter].
+func (w *writer) Header() http.Header { return w.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *writer) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+}
+
+// relays reports whether what is written is a replica's answer. One that the router replaces has another status.
+func (w *writer) relays() bool {
+	return w.begun || w.answer != nil && !w.unseen && w.status == w.answer.StatusCode
+}
+
+// Write implements [http.ResponseWriter].
+func (w *writer) Write(p []byte) (n int, err error) {
+	w.WriteHeader(http.StatusOK)
+	w.kept = append(w.kept, p...)
+	for w.relays() && len(w.kept) > mostPiece {
+		if err := w.flush(w.kept[:mostPiece], false); err != nil {
+			return 0, err
+		}
+		w.kept = append(w.kept[:0], w.kept[mostPiece:]...)
+	}
+	return len(p), nil
+}
+
+// FlushError sends what is kept of a replica's answer; see [http.ResponseController].
+func (w *writer) FlushError() error {
+	w.WriteHeader(http.StatusOK)
+	if !w.relays() {
+		return nil
+	}
+	err := w.flush(w.kept, false)
+	w.kept = w.kept[:0]
+	return err
+}
+
+// Flush implements [http.Flusher].
+func (w *writer) Flush() { _ = w.FlushError() }
+
+// flush sends the header, if it was not, and a piece.
+func (w *writer) flush(piece []byte, last bool) error {
+	if !w.begun {
+		w.begun = true
+		m := mutation(w.original, w.header, nil)
+		if w.header["Content-Length"] == nil && w.original["Content-Length"] != nil { // the length is another one
+			m.RemoveHeaders = append(m.RemoveHeaders, "content-length")
+		}
+		if err := w.send(answerHead(&pb.CommonResponse{HeaderMutation: m})); err != nil {
+			return err
+		}
+	}
+	if len(piece) == 0 && !last {
+		return nil
+	}
+	return w.send(answerPiece(piece, last))
+}
+
+// finish ends the answer. What the stream has then is the gateway's to end.
+func (w *writer) finish() error {
+	switch {
+	case w.unseen:
+		return nil
+	case w.stream.Context().Err() != nil: // nothing reads it
+		return nil
+	}
+	w.WriteHeader(http.StatusOK)
+	if !w.relays() {
+		return ended(w.send(w.immediate()))
+	}
+	if w.answer.Body == http.NoBody {
+		return ended(w.flush(nil, false))
+	}
+	if !w.trailing {
+		return ended(w.flush(w.kept, true))
+	}
+	err := w.flush(w.kept, false)
+	if err == nil {
+		err = w.send(&pb.ProcessingResponse{Response: &pb.ProcessingResponse_ResponseTrailers{ResponseTrailers: &pb.TrailersResponse{}}})
+	}
+	return ended(err)
+}
+
+// ended drops the error of a gateway that has left: there is none to report it to.
+func ended(err error) error {
+	if err == errLeft {
+		return nil
+	}
+	return err
+}
+
+// headerDropped names why a request is refused, as pickers of the Gateway API Inference Extension do.
+const headerDropped = "x-llm-d-request-dropped-reason"
+
+// immediate is the answer of the router's own.
+func (w *writer) immediate() *pb.ProcessingResponse {
+	m := mutation(nil, w.header, nil)
+	if reason := droppedFor(w.header.Get(access.HeaderReason)); reason != "" {
+		m.SetHeaders = append(m.SetHeaders, set(headerDropped, reason))
+	}
+	if len(w.kept) > 0 {
+		m.SetHeaders = append(m.SetHeaders, set("content-length", strconv.Itoa(len(w.kept))))
+	}
+	body := w.kept
+	if w.method == http.MethodHead {
+		body = nil
+	}
+	return &pb.ProcessingResponse{Response: &pb.ProcessingResponse_ImmediateResponse{ImmediateResponse: &pb.ImmediateResponse{
+		Status: &typepb.HttpStatus{Code: typepb.StatusCode(w.status)}, Headers: m, Body: body, Details: "gearshift",
+	}}}
+}
