@@ -32,6 +32,9 @@ type Parts struct {
 	// Observer and Watcher come after those of the [Options].
 	Observer Observer
 	Watcher  Watcher
+	// Unready says why requests should not be sent to the server yet; empty: they may be. It is called from any
+	// goroutine.
+	Unready func() string
 	// Hide returns replicas that a request is not to be given when it is routed; see
 	// [work.Adapter]. Of one module at most.
 	Hide func(r *fleet.Request) []int
@@ -109,6 +112,9 @@ func (s *Server) join(modules []Module) error {
 				return fmt.Errorf("cannot join %T: route %q: %w", m, r.Method+" "+r.Path, err)
 			}
 			s.added = append(s.added, route{Route: r, serve: plain(s.reply, r.Handler)})
+		}
+		if parts.Unready != nil {
+			s.overview.Joining = append(s.overview.Joining, parts.Unready)
 		}
 		if parts.Hide != nil {
 			if s.adapter.Hide != nil {

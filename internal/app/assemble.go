@@ -21,6 +21,7 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/control"
 	"gearshift/serving/control/states"
+	"gearshift/serving/peers"
 	"gearshift/serving/picker"
 	"gearshift/serving/streams"
 )
@@ -45,6 +46,7 @@ type assembly struct {
 	server  *serving.Server
 	streams *streams.Module  // nil: it serves none
 	sharing *control.Sharing // nil: the store is in a file
+	peers   *peers.Module    // nil: it knows of no other routers
 	tuning  *tuning          // nil: nothing is searched for
 	picker  *picker.Module   // nil: no gateway asks it
 	begin   func() error     // of the log of experience, once the listeners are open
@@ -98,6 +100,10 @@ func (x *assembly) assemble() (key string, err error) {
 	}
 	if x.sharing = x.routing.sharing(); x.sharing != nil {
 		x.options.Modules = append(x.options.Modules, x.sharing)
+	}
+	if p := x.config.Peers; p.On() {
+		x.peers = peers.New(peers.Options{Config: p, Ledger: x.routing.core.Ledger(), Token: x.fleetToken, Log: x.log})
+		x.options.Modules = append(x.options.Modules, x.peers)
 	}
 	if key, err := x.controllers(); err != nil {
 		return key, err

@@ -139,6 +139,7 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	defer reloadOnHangup(server)()
 	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", x.routing.core.PolicyName(), "store", o.Store)
 	defer x.tuning.begin(ctx)()
+	defer x.peers.Begin(ctx)()
 	defer x.routing.follow(ctx, server, x.sharing)()
 	return x.listenAndServe(ctx)
 }

@@ -34,6 +34,9 @@ func (n Count) Beyond(own Count) Count {
 	return Count{max(0, n.InFlight-own.InFlight), max(0, n.Held-own.Held)}
 }
 
+// Plus is the sum of each.
+func (n Count) Plus(o Count) Count { return Count{n.InFlight + o.InFlight, n.Held + o.Held} }
+
 // Most is the larger of each.
 func (n Count) Most(o Count) Count { return Count{max(n.InFlight, o.InFlight), max(n.Held, o.Held)} }
 
@@ -45,7 +48,9 @@ type Signal struct {
 	Read bool
 	// Stale says that it is too old to correct anything.
 	Stale bool
-	// Others is what the ledger is corrected by now.
+	// Beyond is what the reading showed beyond the router's own work and the shares of other routers.
+	Beyond Count
+	// Others is what the ledger is corrected by now: Beyond, and the shares.
 	Others Count
 }
 
@@ -56,13 +61,15 @@ type Monitor struct {
 	// OnCorrect, if set before the first reading, is called with each correction.
 	OnCorrect func(replica int, others Count)
 
-	mu      sync.Mutex // protects signals
+	mu      sync.Mutex // protects what follows
 	signals []Signal
+	shares  []Count // of other routers, by replica
 }
 
 // New makes a Monitor that corrects the ledger, of whose replicas nothing is read yet.
 func New(l *fleet.Ledger) *Monitor {
-	return &Monitor{ledger: l, signals: make([]Signal, len(l.Table().Replicas))}
+	n := len(l.Table().Replicas)
+	return &Monitor{ledger: l, signals: make([]Signal, n), shares: make([]Count, n)}
 }
 
 // Signals are the last ones, by replica.
@@ -75,7 +82,23 @@ func (m *Monitor) Signals() []Signal {
 // Observe takes in what the replica's engine said at the time now, when the router's
 // own work there was own. A reading can at most make a replica look full.
 func (m *Monitor) Observe(replica int, r Reading, own Count, now time.Duration) {
-	m.set(replica, Signal{Reading: r, At: now, Read: true, Others: m.others(replica, r, own)})
+	m.change(replica, func(s *Signal, shared Count) {
+		*s = Signal{Reading: r, At: now, Read: true, Beyond: m.others(replica, r, own.Plus(shared))}
+	})
+}
+
+// Share sets what other routers have on each replica, as they say. What a reading shows beyond that and the
+// router's own work stands until the next one. The list is copied.
+func (m *Monitor) Share(shares []Count) {
+	for i, n := range shares {
+		m.mu.Lock()
+		changed := m.shares[i] != n
+		m.shares[i] = n
+		m.mu.Unlock()
+		if changed {
+			m.change(i, func(*Signal, Count) {})
+		}
+	}
 }
 
 // others is the work that the reading shows besides the router's own. Of what the
@@ -112,23 +135,24 @@ func (m *Monitor) Fresh(replicas []int, after, now time.Duration) (until time.Du
 	return 0, false
 }
 
-// Forget takes back the corrections of the replicas: their signals are stale.
+// Forget takes back the corrections of the replicas by their signals, which are stale. Those by shares stay.
 func (m *Monitor) Forget(replicas []int) {
 	for _, r := range replicas {
-		m.mu.Lock()
-		s := m.signals[r]
-		m.mu.Unlock()
-		s.Stale, s.Others = true, Count{}
-		m.set(r, s)
+		m.change(r, func(s *Signal, _ Count) { s.Stale, s.Beyond = true, Count{} })
 	}
 }
 
-func (m *Monitor) set(replica int, s Signal) {
+// change changes a replica's signal by f, which is called with the shares of other routers there, and
+// corrects the ledger by what follows.
+func (m *Monitor) change(replica int, f func(s *Signal, shared Count)) {
 	m.mu.Lock()
-	m.signals[replica] = s
+	s := &m.signals[replica]
+	f(s, m.shares[replica])
+	s.Others = s.Beyond.Plus(m.shares[replica])
+	others := s.Others
 	m.mu.Unlock()
-	m.ledger.Correct(replica, s.Others.InFlight, s.Others.Held)
+	m.ledger.Correct(replica, others.InFlight, others.Held)
 	if m.OnCorrect != nil {
-		m.OnCorrect(replica, s.Others)
+		m.OnCorrect(replica, others)
 	}
 }

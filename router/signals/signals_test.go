@@ -71,3 +71,32 @@ func TestSignalsAge(t *testing.T) {
 		t.Errorf("stale signals still correct: %v, %+v", v.InFlight, s)
 	}
 }
+
+// What other routers share is theirs, and what a reading shows beyond it and the router's own is another's.
+func TestSharesOfOtherRouters(t *testing.T) {
+	l := ledger(t)
+	m := signals.New(l)
+	shares := make([]signals.Count, 2)
+	sees := func(what string, inFlight, held int32) {
+		t.Helper()
+		var v fleet.View
+		l.View(0, &v)
+		if v.InFlight[1] != inFlight || v.Held[1] != held {
+			t.Errorf("%s: the view has %d requests and %d tokens, want %d and %d", what, v.InFlight[1], v.Held[1], inFlight, held)
+		}
+	}
+	shares[1] = signals.Count{InFlight: 5, Held: 700}
+	m.Share(shares)
+	sees("shares alone", 5, 700)
+	m.Observe(1, signals.Reading{Running: 10, Waiting: -1, KVUse: -1}, signals.Count{InFlight: 2}, time.Second)
+	sees("with a reading", 8, 700)
+	shares[1] = signals.Count{InFlight: 9, Held: 900}
+	m.Share(shares)
+	sees("after more is shared", 12, 900)
+	m.Observe(1, signals.Reading{Running: 10, Waiting: -1, KVUse: -1}, signals.Count{InFlight: 2}, 2*time.Second)
+	sees("with the next reading", 9, 900)
+	m.Forget([]int{1})
+	sees("when the reading is stale", 9, 900)
+	m.Share(make([]signals.Count, 2))
+	sees("when no other router is left", 0, 0)
+}

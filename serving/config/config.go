@@ -87,6 +87,8 @@ type Config struct {
 	Steering `yaml:",inline"`
 	// Routers is how many share the fleet, this one included.
 	Routers int `yaml:"routers"`
+	// Peers is where the others are, which say what they have on each replica.
+	Peers Peers `yaml:"peers"`
 	// Affinity keeps a session's requests on one replica.
 	Affinity Affinity `yaml:"affinity"`
 	// CORS is which web pages may ask.
@@ -127,6 +129,7 @@ func Default() Config {
 		Affinity:     defaultAffinity(),
 		CORS:         access.DefaultCORS(),
 		Routers:      1,
+		Peers:        DefaultPeers(),
 	}
 }
 
@@ -154,6 +157,7 @@ func (c Config) Validate() error {
 	found.Add(c.Memory.Validate(c.MaxBody), c.Connections.Validate())
 	found.Add(c.Affinity.Validate())
 	found.If(c.Routers < 1, "routers: want how many share the fleet, 1 or more, not %d", c.Routers)
+	found.Add(under("peers", c.Peers.validate(c)))
 	found.Add(c.CORS.Validate(), access.ValidateHosts(c.Hosts), c.Timeouts.validate(), c.Retries.validate())
 	found.Add(under("health", c.Watching().Validate()), under("gauges", c.Gauges.Validate()), under("signals", c.Signals.Validate()))
 	found.Add(c.Overload.Validate(), c.Hold.validate(c), validateClasses(c.Classes), under("experience", c.Experience.Validate()), under("leases", c.Leases.Validate()), under("lifecycle", c.Lifecycle.Validate()))

@@ -7,6 +7,7 @@ import (
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/lifecycle"
+	"gearshift/router/signals"
 	"gearshift/serving/engines/agents"
 )
 
@@ -159,3 +160,9 @@ func (e *Engines) Found(replica int, s fleet.State, at time.Duration) {
 	}
 	e.lifecycle.controller.Observe(control.Event{At: at, Kind: control.Changed, Replica: replica, Host: e.table.Replicas[replica].Host, State: s})
 }
+
+// Share sets what other routers have on each replica, as they say; see [signals.Monitor.Share].
+func (e *Engines) Share(shares []signals.Count) { e.signals.Share(shares) }
+
+// GaugesAsked reports whether the gauges of each server were asked for once, whether it has any or not.
+func (e *Engines) GaugesAsked() bool { return e.scraper.Asked() }

@@ -35,6 +35,8 @@ type Options struct {
 	Tuning func() *Tuning
 	// Draining reports whether the server is shutting down.
 	Draining func() bool
+	// Joining lists what says why requests should not be sent here yet; empty: they may be.
+	Joining []func() string
 	// Fail answers with an error.
 	Fail  func(c *gin.Context, status int, e wire.Error)
 	Clock work.Clock
@@ -76,6 +78,11 @@ func (o *Overview) Unready() string {
 		return "shutting down"
 	case !o.anyUp():
 		return "no replica is up"
+	}
+	for _, f := range o.Joining {
+		if why := f(); why != "" {
+			return why
+		}
 	}
 	return ""
 }

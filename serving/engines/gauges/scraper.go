@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gearshift/router/signals"
@@ -84,6 +85,7 @@ type Scraper struct {
 
 	rounds []round
 	ended  sync.WaitGroup
+	asked  atomic.Int64 // servers that were asked for the first time
 }
 
 // round is how one server is asked, by one goroutine.
@@ -92,6 +94,7 @@ type round struct {
 	random *rand.Rand
 	missed int    // in a row
 	err    error  // the last one
+	asked  bool   // ever
 	read   bool   // ever
 	fresh  bool   // what was read last is not stale
 	path   string // where its gauges were found, if not where they should be
@@ -124,6 +127,11 @@ func (s *Scraper) Start(ctx context.Context) {
 		}
 		s.ended.Go(func() { s.round(ctx, t) })
 	}
+}
+
+// Asked reports whether each server was asked once, or none is to be.
+func (s *Scraper) Asked() bool {
+	return s.config.Interval == 0 || s.asked.Load() == int64(len(s.rounds))
 }
 
 // Set changes the configuration of a Scraper that does not run.
@@ -161,6 +169,10 @@ func (s *Scraper) round(ctx context.Context, t *round) {
 				for _, replica := range t.Replicas {
 					s.Loads.Missed(replica)
 				}
+			}
+			if !t.asked {
+				t.asked = true
+				s.asked.Add(1)
 			}
 			s.note(t, err) // also of a reading that has come: it has corrected the ledger
 			due = s.clock() + s.pause(t)

@@ -1,0 +1,147 @@
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Lookup returns the addresses of a name.
+type Lookup func(ctx context.Context, host string) ([]string, error)
+
+// resolveEach is how often the name of the routers is looked up.
+const resolveEach = 2 * time.Second
+
+// longest bounds an answer.
+const longest = 4 << 20
+
+// Begin asks the others until end is called or the context ends. A nil module asks nobody.
+func (m *Module) Begin(ctx context.Context) (end func()) {
+	if m == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	m.mu.Lock()
+	m.began, m.since = true, m.clock()
+	m.mu.Unlock()
+	var asking sync.WaitGroup
+	asking.Go(func() { m.ask(ctx, &asking) })
+	if m.Config.DNS != "" {
+		asking.Go(func() { m.resolve(ctx) })
+	}
+	return func() {
+		cancel()
+		asking.Wait()
+		m.client.CloseIdleConnections()
+	}
+}
+
+// ask asks each of the others once in a poll. One that has not answered yet is left alone.
+func (m *Module) ask(ctx context.Context, asking *sync.WaitGroup) {
+	tick := time.NewTicker(m.Config.Poll)
+	defer tick.Stop()
+	for {
+		for _, p := range m.idle() {
+			asking.Go(func() { m.askOne(ctx, p) })
+		}
+		m.correct(m.clock()) // what has become too old counts no more
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// idle returns the peers that are to be asked now.
+func (m *Module) idle() (list []*peer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.peers {
+		if !p.asking {
+			p.asking = true
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func (m *Module) askOne(ctx context.Context, p *peer) {
+	at := m.clock()
+	s, err := m.get(ctx, p.url)
+	m.mu.Lock()
+	if p.asking = false; err != nil {
+		m.failed++
+		p.tried, p.err = true, err
+	}
+	m.mu.Unlock()
+	if err == nil {
+		m.take(p, s, at-min(time.Duration(max(0, s.AgeMS)*float64(time.Millisecond)), m.Config.SilentAfter))
+	}
+}
+
+// get asks the router at a URL, for as long as its answer would count.
+func (m *Module) get(ctx context.Context, url string) (*Share, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.Config.SilentAfter)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+Path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if m.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+m.Token)
+	}
+	answer, err := m.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers with status %d; want a router of this version, and the same fleet's token", url, answer.StatusCode)
+	}
+	var s Share
+	if err := json.NewDecoder(io.LimitReader(answer.Body, longest)).Decode(&s); err != nil {
+		return nil, fmt.Errorf("%s does not answer with a share: %w", url, err)
+	}
+	if s.Instance == "" {
+		return nil, fmt.Errorf("%s does not answer with a share: it has no instance", url)
+	}
+	return &s, nil
+}
+
+// resolve looks the name of the routers up until the context ends. While that fails those of the last time
+// are asked.
+func (m *Module) resolve(ctx context.Context) {
+	host, port, _ := net.SplitHostPort(m.Config.DNS) // as it was checked
+	lookup := m.Lookup
+	if lookup == nil {
+		lookup = net.DefaultResolver.LookupHost
+	}
+	tick := time.NewTicker(resolveEach)
+	defer tick.Stop()
+	for failed := false; ; {
+		addresses, err := lookup(ctx, host)
+		if err == nil {
+			slices.Sort(addresses)
+			for i, a := range addresses {
+				addresses[i] = "http://" + net.JoinHostPort(a, port)
+			}
+			m.list(slices.Compact(addresses))
+		} else if ctx.Err() == nil && !failed {
+			m.Log.Warn("the name of the routers has no addresses; those of the last time are asked", "name", host, "error", err)
+		}
+		failed = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,289 @@
+// Package peers has the routers of a fleet tell each other what they have on each replica and at which rate
+// requests come to them. Each answers for itself at [Path] of its admin listener, and asks the others a few
+// times a second. What they say corrects the ledger, as what engines say of themselves does, and makes the
+// rate of all arrivals.
+package peers
+
+import (
+	"cmp"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gearshift/router/fleet"
+	"gearshift/router/signals"
+	"gearshift/serving"
+	"gearshift/serving/config"
+)
+
+// Path is where a router answers with its share.
+const Path = "/admin/share"
+
+// Share is what a router says of itself.
+type Share struct {
+	// Instance identifies the process, and Number counts its answers: of two that cross, the later one holds.
+	Instance string `json:"instance"`
+	Number   uint64 `json:"number"`
+	// AgeMS is how old the counts are, in milliseconds.
+	AgeMS float64 `json:"age_ms"`
+	fleet.Rates
+	// Replicas are those with requests, by name.
+	Replicas map[string]Load `json:"replicas"`
+}
+
+// Load counts a router's requests on a replica, and the tokens that they hold there.
+type Load struct {
+	InFlight int `json:"in_flight"`
+	Held     int `json:"held"`
+}
+
+// Options are what a Module is made of.
+type Options struct {
+	Config config.Peers
+	Ledger *fleet.Ledger
+	// Token is the fleet's, which routers show each other; empty if they need none.
+	Token string
+	// Lookup returns the addresses of a name; nil is that of the system.
+	Lookup Lookup
+	Log    *slog.Logger
+}
+
+// Engines are what a Module asks of the engines of its server.
+type Engines interface {
+	// Counts returns the router's own requests on the replica, and the tokens that they hold there.
+	Counts(replica int) signals.Count
+	// Share sets what other routers have on each replica.
+	Share(shares []signals.Count)
+	// GaugesAsked reports whether all engines were asked for their gauges.
+	GaugesAsked() bool
+}
+
+// Module shares the load with other routers. It implements [serving.Module], and joins one server.
+type Module struct {
+	Options
+	table    *fleet.Table
+	clock    func() time.Duration
+	engines  Engines
+	client   *http.Client
+	instance string
+	answers  atomic.Uint64
+	index    map[string]int // replicas by name
+	since    time.Duration  // when it began to ask
+
+	mu    sync.Mutex // protects what follows
+	peers []*peer
+	began bool
+	found bool // the peers are known
+	ready bool // it has heard all it waits for, or waited long enough
+
+	answered, failed uint64
+}
+
+// peer is another router, or this one, at an address of the list.
+type peer struct {
+	url string
+	// said is the last answer; nil if there is none, or it is too old.
+	said  *Share
+	loads []signals.Count // of said, by replica
+	at    time.Duration   // of what it says
+	// asking is whether an answer is awaited, and tried whether one came or failed to.
+	asking, tried, lost bool
+	err                 error // the last, nil after an answer
+}
+
+// New makes the module. It asks from [Module.Begin] on.
+func New(o Options) *Module {
+	m := &Module{
+		Options: o, table: o.Ledger.Table(), instance: rand.Text(), index: map[string]int{},
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute}},
+	}
+	for i, r := range m.table.Replicas {
+		m.index[r.Name] = i
+	}
+	m.list(o.Config.URLs)
+	m.found = o.Config.DNS == ""
+	return m
+}
+
+// Join implements [serving.Module].
+func (m *Module) Join(s *serving.Server) serving.Parts {
+	m.clock, m.engines = s.Clock(), s.Engines()
+	access := serving.AdminRead
+	if m.Token != "" {
+		access = serving.FleetToken
+	}
+	return serving.Parts{
+		Routes: []serving.Route{{
+			Method: http.MethodGet, Path: Path, Access: access, Handler: m.answer,
+			About: "this router's requests in flight on each replica, their tokens, and its rate of arrivals, for other routers",
+		}},
+		Metrics: m.metrics(),
+		Unready: m.unready,
+	}
+}
+
+// Own returns what the router says of itself now.
+func (m *Module) Own() Share {
+	s := Share{Instance: m.instance, Number: m.answers.Add(1), Rates: m.Ledger.OwnRates(m.clock()), Replicas: map[string]Load{}}
+	for i := range m.table.Replicas {
+		if n := m.engines.Counts(i); n.InFlight > 0 || n.Held > 0 {
+			s.Replicas[m.table.Replicas[i].Name] = Load{n.InFlight, n.Held}
+		}
+	}
+	return s
+}
+
+func (m *Module) answer(w http.ResponseWriter, _ *http.Request) {
+	_ = serving.Answer(w, http.StatusOK, m.Own()) // a peer that is gone needs none
+}
+
+// list sets where the routers are. Those that stay keep what they have said.
+func (m *Module) list(urls []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var peers []*peer
+	for _, url := range urls {
+		i := slices.IndexFunc(m.peers, func(p *peer) bool { return p.url == url })
+		if i >= 0 {
+			peers = append(peers, m.peers[i])
+			continue
+		}
+		peers = append(peers, &peer{url: url})
+	}
+	m.peers, m.found = peers, true
+}
+
+// take takes in what a peer has said of the time at.
+func (m *Module) take(p *peer, s *Share, at time.Duration) {
+	loads := make([]signals.Count, len(m.table.Replicas))
+	for name, n := range s.Replicas {
+		if i, ok := m.index[name]; ok { // others are of another version of the scenario
+			loads[i] = signals.Count{InFlight: clamp(n.InFlight), Held: clamp(n.Held)}
+		}
+	}
+	for i := range s.Smoothed {
+		s.Smoothed[i] = plausible(s.Smoothed[i])
+	}
+	s.Rate = plausible(s.Rate)
+	m.mu.Lock()
+	m.answered++
+	p.tried, p.err = true, nil
+	if p.said != nil && p.said.Instance == s.Instance && p.said.Number >= s.Number {
+		m.mu.Unlock()
+		return
+	}
+	p.said, p.loads, p.at, p.lost = s, loads, at, false
+	m.mu.Unlock()
+	m.correct(at)
+}
+
+// most bounds what a router may have on a replica: beyond it the answer is none.
+const most = 1 << 24
+
+func clamp(n int) int { return min(max(n, 0), most) }
+
+func plausible(rate float64) float64 {
+	if rate >= 0 && rate < most { // NaN fails too
+		return rate
+	}
+	return 0
+}
+
+// correct corrects the ledger by the sum of what others have said lately.
+func (m *Module) correct(now time.Duration) {
+	m.mu.Lock()
+	sum := make([]signals.Count, len(m.table.Replicas))
+	var rates *fleet.Rates
+	var counted []string
+	if m.found && !slices.ContainsFunc(m.peers, func(p *peer) bool { return p.said == nil || p.said.Instance != m.instance }) {
+		rates = new(fleet.Rates) // there is no other
+	}
+	for _, p := range m.others(now) {
+		if slices.Contains(counted, p.said.Instance) {
+			continue // at another address
+		}
+		counted = append(counted, p.said.Instance)
+		for i, n := range p.loads {
+			sum[i] = sum[i].Plus(n)
+		}
+		if rates == nil {
+			rates = new(fleet.Rates)
+		}
+		*rates = rates.Plus(p.said.Rates)
+	}
+	m.mu.Unlock()
+	m.Ledger.ShareRates(rates)
+	m.engines.Share(sum)
+}
+
+// others returns the peers that have said something which is not too old, except for this router itself, and
+// forgets what others have said. The lock is held.
+func (m *Module) others(now time.Duration) (list []*peer) {
+	for _, p := range m.peers {
+		switch {
+		case p.said == nil:
+		case now-p.at > m.Config.SilentAfter:
+			p.said, p.loads = nil, nil
+			if !p.lost {
+				p.lost = true
+				m.Log.Warn("a router is silent; its requests are not counted any more", "peer", p.url, "for", m.Config.SilentAfter, "error", p.err)
+			}
+		case p.said.Instance != m.instance:
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// unready says whether the server still waits for what others and the engines say.
+func (m *Module) unready() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ready || !m.began {
+		return ""
+	}
+	heard := m.found && !slices.ContainsFunc(m.peers, func(p *peer) bool { return !p.tried }) && m.engines.GaugesAsked()
+	if late := m.clock()-m.since > m.Config.JoinWithin; heard || late {
+		if m.ready = true; !heard {
+			m.Log.Warn("ready without having heard all routers and engines", "after", m.Config.JoinWithin)
+		}
+		return ""
+	}
+	return "has not heard the other routers and the engines yet"
+}
+
+// Known is what is known of another router.
+type Known struct {
+	URL, Instance string
+	Heard         bool
+	Age           time.Duration
+	InFlight      int
+	Rate          float64
+}
+
+// Known lists the routers of the list that are others.
+func (m *Module) Known() (list []Known) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock()
+	heard := m.others(now)
+	for _, p := range m.peers {
+		if p.said != nil && p.said.Instance == m.instance {
+			continue
+		}
+		k := Known{URL: p.url, Heard: slices.Contains(heard, p)}
+		if k.Heard {
+			k.Instance, k.Age, k.Rate = p.said.Instance, now-p.at, p.said.Rate
+			for _, n := range p.loads {
+				k.InFlight += n.InFlight
+			}
+		}
+		list = append(list, k)
+	}
+	slices.SortFunc(list, func(a, b Known) int { return cmp.Compare(a.URL, b.URL) })
+	return list
+}
