@@ -98,13 +98,7 @@ func (x *assembly) assemble() (key string, err error) {
 	if x.config.Admin.Addr != config.AdminOff {
 		x.options.Modules = x.learner.shown(x.options.Modules)
 	}
-	if x.sharing = x.routing.sharing(); x.sharing != nil {
-		x.options.Modules = append(x.options.Modules, x.sharing)
-	}
-	if p := x.config.Peers; p.On() {
-		x.peers = peers.New(peers.Options{Config: p, Ledger: x.routing.core.Ledger(), Token: x.fleetToken, Log: x.log})
-		x.options.Modules = append(x.options.Modules, x.peers)
-	}
+	x.several()
 	if key, err := x.controllers(); err != nil {
 		return key, err
 	}
@@ -132,6 +126,17 @@ func (x *assembly) assemble() (key string, err error) {
 	}
 	x.closers = append(x.closers, x.server.Close, x.learner.run(x.server.Exclusively))
 	return "", nil
+}
+
+// several adds what routers of a fleet share: their store, and what each has on the replicas.
+func (x *assembly) several() {
+	if x.sharing = x.routing.sharing(); x.sharing != nil {
+		x.options.Modules = append(x.options.Modules, x.sharing)
+	}
+	if p := x.config.Peers; p.On() {
+		x.peers = peers.New(peers.Options{Config: p, Ledger: x.routing.core.Ledger(), Token: x.fleetToken, Log: x.log})
+		x.options.Modules = append(x.options.Modules, x.peers)
+	}
 }
 
 // startRouting makes the scenario's core with its fallback, and puts the policy asked for in charge.
