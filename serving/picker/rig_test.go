@@ -17,12 +17,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
-	"gearshift/serving/picker/gateway"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/picker"
+	"gearshift/serving/picker/gateway"
 	"gearshift/serving/work"
 )
 
@@ -81,7 +81,7 @@ type rig struct {
 	core    *router.Core
 	engines [replicas]*httptest.Server
 	answer  http.HandlerFunc // of all engines
-	picker  *picker.Picker
+	conn    *grpc.ClientConn
 	client  pb.ExternalProcessorClient
 	ended   chan work.Result
 }
@@ -89,15 +89,21 @@ type rig struct {
 // Ended implements [serving.Watcher].
 func (g *rig) Ended(_ *work.Work, r work.Result) { g.ended <- r }
 
-func newRig(t *testing.T, change func(*serving.Options)) *rig {
+func newRig(t testing.TB, change func(*serving.Options)) *rig {
+	t.Helper()
+	return newRigOf(t, 2, change)
+}
+
+// newRigOf makes a rig whose replicas have so many places.
+func newRigOf(t testing.TB, places int, change func(*serving.Options)) *rig {
 	t.Helper()
 	table, err := fleet.NewTable(
 		[]fleet.Task{{Name: "chat", Deadline: 40 * time.Millisecond, Weight: 1, Quality: []float64{0.5, 1}}},
 		[]fleet.Variant{{Name: "small"}, {Name: "large"}},
 		[]fleet.Host{{Name: "a"}, {Name: "b"}},
 		[]fleet.Replica{
-			{Name: "small@a", Variant: 0, Host: 0, Limit: 2}, {Name: "small@b", Variant: 0, Host: 1, Limit: 2},
-			{Name: "large@a", Variant: 1, Host: 0, Limit: 2}, {Name: "large@b", Variant: 1, Host: 1, Limit: 2},
+			{Name: "small@a", Variant: 0, Host: 0, Limit: places}, {Name: "small@b", Variant: 0, Host: 1, Limit: places},
+			{Name: "large@a", Variant: 1, Host: 0, Limit: places}, {Name: "large@b", Variant: 1, Host: 1, Limit: places},
 		})
 	if err != nil {
 		t.Fatal(err)
@@ -131,17 +137,22 @@ func newRig(t *testing.T, change func(*serving.Options)) *rig {
 func (g *rig) at(i int) string { return strings.TrimPrefix(g.engines[i].URL, "http://") }
 
 // listen serves gateways in memory.
-func (g *rig) listen(t *testing.T) {
+func (g *rig) listen(t testing.TB) {
 	t.Helper()
-	g.picker = picker.New(picker.Options{
+	l := bufconn.Listen(1 << 20)
+	g.client = g.serve(t, l, func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })
+}
+
+// serve has a picker serve gateways, and returns a client.
+func (g *rig) serve(t testing.TB, l net.Listener, dial func(context.Context, string) (net.Conn, error)) pb.ExternalProcessorClient {
+	t.Helper()
+	p := picker.New(picker.Options{
 		Handler: g.Handler(), Replicas: replicas, Address: g.at, Unready: g.Unready, Log: slog.New(slog.DiscardHandler),
 	})
-	l := bufconn.Listen(1 << 20)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- g.picker.Serve(ctx, l, func() time.Duration { return 5 * time.Second }) }()
-	conn, err := grpc.NewClient("passthrough:///picker", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	go func() { ended <- p.Serve(ctx, l, func() time.Duration { return 5 * time.Second }) }()
+	conn, err := grpc.NewClient("passthrough:///picker", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(dial))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +163,8 @@ func (g *rig) listen(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	g.client = pb.NewExternalProcessorClient(conn)
+	g.conn = conn
+	return pb.NewExternalProcessorClient(conn)
 }
 
 // gateway returns a proxy that asks the rig.
