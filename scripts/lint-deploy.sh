@@ -1,18 +1,48 @@
 #!/usr/bin/env bash
 # Checks the files in deploy/: the Helm chart by Helm (built by Go, some minutes the
-# first time), the scenario by gearshift itself, Dockerfile and compose file by linters
-# from npm, the unit by systemd. What a machine has no tool for is named and left out.
+# first time), Kubernetes objects by the definitions of the projects that own them, the
+# scenarios by gearshift itself, Dockerfile and compose file by linters from npm, the unit by
+# systemd. What a machine has no tool for is named and left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 HELM=helm.sh/helm/v3/cmd/helm@v3.22.0
 DCLINT=dclint@3.1.0
 DOCKERFILELINT=dockerfilelint@1.8.0
+# The definitions of custom resources, by module and folder.
+CRDS=(
+	sigs.k8s.io/gateway-api@v1.5.0/config/crd/standard
+	sigs.k8s.io/gateway-api-inference-extension@v1.6.0/config/crd/bases
+	github.com/envoyproxy/gateway@v1.7.0/charts/gateway-helm/crds/generated
+	istio.io/api@v1.32.0/kubernetes
+)
 
 say() { printf 'lint-deploy: %s\n' "$*"; }
 
-say "scenario"
-go run ./cmd/gearshift scenario check deploy/scenario.yaml >/dev/null
+say "scenarios"
+for scenario in deploy/scenario.yaml; do
+	go run ./cmd/gearshift scenario check $scenario >/dev/null
+done
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# valid FILE...: fails unless an API server would take the objects.
+definitions=
+for crds in "${CRDS[@]}"; do
+	module=${crds%@*} folder=${crds#*@}
+	at=$(go mod download -json "$module@${folder%%/*}" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+	definitions+=${definitions:+,}$at/${folder#*/}
+done
+go build -C scripts/testdata/manifests -o "$work/manifests" .
+valid() { "$work/manifests" -crds "$definitions" "$@"; }
+
+say "objects of Kubernetes"
+valid deploy/gateway/{engines,pool,route,envoy-gateway,istio,gke}.yaml deploy/helm/examples/vllm.yaml
+bad=$(valid scripts/testdata/manifests/bad.yaml 2>&1 || true)
+for fault in 'spec.extensionRef: unknown field' 'port is required when kind is' 'Unsupported value: "FullDuplex"' 'unknown field "spec.ports[0].appProtocl"'; do
+	grep -qF -- "$fault" <<<"$bad" || { say "objects at fault: want \"$fault\", got: $bad" >&2; exit 1; }
+done
 
 say "Helm chart"
 chart=deploy/helm/gearshift
@@ -41,6 +71,34 @@ for line in 'path: /readyz, port: http, scheme: HTTPS' 'path: /healthz, port: ht
 	has "every option" "$all" "$line"
 done
 rendered $chart --set policy=slackfit:0.93 >/dev/null
+
+# A picker, alone and next to the proxy, with pods to find and a store in etcd.
+picker=$(rendered $chart --set proxy.enabled=false,picker.enabled=true,discovery.enabled=true,replicas=2,policy=mine \
+	--set-file scenario=deploy/scenario.yaml --set-string 'store.etcd=etcd://etcd-0:2379\,etcd-1:2379/gearshift' \
+	--set 'picker.from[0].namespaceSelector.matchLabels.team=gateways')
+for line in '- --addr=off' '- --extproc=:9002' 'name: g-gearshift-picker' 'appProtocol: kubernetes.io/h2c' 'grpc: {port: 9002, service: readiness}' \
+	'grpc: {port: 9002, service: liveness}' '"--store=etcd://etcd-0:2379,etcd-1:2379/gearshift"' 'resources: [inferencepools]' 'automountServiceAccountToken: true' 'team: gateways'; do
+	has "a picker alone" "$picker" "$line"
+done
+if grep -q -e 'port: http,' -e 'name: http,' <<<"$picker"; then
+	say "a picker alone has the clients' port" >&2
+	exit 1
+fi
+both=$(rendered $chart --set picker.enabled=true,picker.tls=true,discovery.enabled=true,discovery.namespace=models,failover.enabled=true,replicas=3 \
+	--set-string 'state=etcds://etcd:2379/gearshift')
+for line in '- --addr=:8080' '- --extproc=:9002' 'path: /readyz, port: http' 'namespace: "models"' '"--state=etcds://etcd:2379/gearshift"' 'replicas: 3'; do
+	has "proxy and picker" "$both" "$line"
+done
+alone=$(rendered $chart --set failover.enabled=true,state=/var/lib/gearshift/state.db)
+has "one router acts" "$alone" 'type: Recreate'
+has "one router acts" "$alone" '"--state=/var/lib/gearshift/state.db"'
+for case in 'proxy.enabled=false|leaves no port' 'proxy.enabled=false,picker.enabled=true,picker.tls=true|probes know no TLS' \
+	'proxy.enabled=false,picker.enabled=true,serviceMonitor.enabled=true|on the proxy' 'failover.enabled=true,replicas=2|want replicas: 1' \
+	'state=/var/lib/gearshift/state.db,replicas=2|want replicas: 1' 'store.etcd=etcd://e:2379/g,store.existingClaim=c|not both'; do
+	has "${case%|*}" "$(rendered $chart --set "${case%|*}" 2>&1 || true)" "${case#*|}"
+done
+printf '%s\n---\n' "$none" "$all" "$picker" "$both" "$alone" >"$work/rendered.yaml"
+valid "$work/rendered.yaml"
 if grep -q -e NetworkPolicy -e PodDisruption <<<"$(rendered $chart --set networkPolicy.enabled=false,podDisruptionBudget.enabled=false)"; then
 	say "a NetworkPolicy or a PodDisruptionBudget that is off is there" >&2
 	exit 1
@@ -51,8 +109,6 @@ has "metrics that ask for none" "$(rendered $chart "${monitored[@]}" --set scena
 has "a stored policy without a claim" "$(rendered $chart --set policy=mine 2>&1 || true)" "needs store.existingClaim"
 
 # The notes are shown at an install alone, which wants a cluster: here they are a template.
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 cp -r $chart "$work/chart"
 { echo "notes: |" && sed 's/^/  /' $chart/templates/NOTES.txt; } >"$work/chart/templates/notes.yaml"
 notes=$(rendered "$work/chart" --show-only templates/notes.yaml --set scenario=none,tlsSecret=tls)
