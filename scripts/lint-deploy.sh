@@ -84,9 +84,9 @@ if grep -q -e 'port: http,' -e 'name: http,' <<<"$picker"; then
 	say "a picker alone has the clients' port" >&2
 	exit 1
 fi
-both=$(rendered $chart --set picker.enabled=true,picker.tls=true,discovery.enabled=true,discovery.namespace=models,failover.enabled=true,replicas=3 \
+both=$(rendered $chart --set picker.enabled=true,picker.tls=true,discovery.enabled=true,discovery.namespace=models,failover.enabled=true,peers.enabled=true,replicas=3 \
 	--set-string 'state=etcds://etcd:2379/gearshift')
-for line in '- --addr=:8080' '- --extproc=:9002' 'path: /readyz, port: http' 'namespace: "models"' '"--state=etcds://etcd:2379/gearshift"' 'replicas: 3'; do
+for line in '- --addr=:8080' '- --extproc=:9002' 'path: /readyz, port: http' 'namespace: "models"' '"--state=etcds://etcd:2379/gearshift"' 'replicas: 3' 'name: g-gearshift-peers' 'clusterIP: None' '# Routers of this release.'; do
 	has "proxy and picker" "$both" "$line"
 done
 alone=$(rendered $chart --set failover.enabled=true,state=/var/lib/gearshift/state.db)
