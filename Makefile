@@ -90,6 +90,14 @@ notebooks: ## Execute the notebooks on a quick report (DATA=dir: on that one)
 build: ## Build bin/gearshift, with OpenBLAS and ONNX Runtime where they are present
 	go build -trimpath $(GOTAGS) -o bin/gearshift ./cmd/gearshift
 
+.PHONY: apiserver
+apiserver: ## Build kube-apiserver and etcd into .cache, for tests of discovery against them (minutes, once)
+	scripts/apiserver.sh
+
+.PHONY: churn
+churn: apiserver ## PODS=500 pods come, go, fail and end for MINUTES=5 under load, by a real API server
+	go test -count=1 -timeout=0 -v ./internal/app -run 'TestPodsComeAndGo/real' -args -churn-pods=$(or $(PODS),500) -churn-for=$(or $(MINUTES),5)m
+
 .PHONY: onnxruntime
 onnxruntime: ## Fetch the ONNX Runtime library into .cache, for builds to come
 	@scripts/onnxruntime.sh

@@ -170,7 +170,7 @@ func (d *Decision) hopeless(pinned int, r *fleet.Request) error {
 			return nil
 		}
 		up = up || !d.view.Down[i]
-		if s := d.view.State(i); s != fleet.Up && s != fleet.Down {
+		if s := d.view.State(i); s != fleet.Up && s != fleet.Down && s != fleet.Absent {
 			asleep = true
 		}
 	}

@@ -133,7 +133,7 @@ func (b *Backlog[T]) awaits(w *Waiter[T]) int {
 		switch {
 		case s == fleet.Up:
 			return -1
-		case s == fleet.Down || x.Wakes != nil && !x.Wakes(i):
+		case s == fleet.Down || s == fleet.Absent || x.Wakes != nil && !x.Wakes(i):
 			continue
 		}
 		order := soonest[s]

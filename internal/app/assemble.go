@@ -21,6 +21,7 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/control"
 	"gearshift/serving/control/states"
+	"gearshift/serving/discovery"
 	"gearshift/serving/peers"
 	"gearshift/serving/picker"
 	"gearshift/serving/streams"
@@ -35,6 +36,7 @@ type assembly struct {
 	config                 config.Config
 	log                    *slog.Logger
 	backends               func(*scenario.Scenario, *fleet.Table) ([]serving.Backend, func(), error)
+	sources                sources
 	traces                 traces
 	memory                 int64
 	files                  int
@@ -44,12 +46,13 @@ type assembly struct {
 	learner *learner
 	options serving.Options
 	server  *serving.Server
-	streams *streams.Module  // nil: it serves none
-	sharing *control.Sharing // nil: the store is in a file
-	peers   *peers.Module    // nil: it knows of no other routers
-	tuning  *tuning          // nil: nothing is searched for
-	picker  *picker.Module   // nil: no gateway asks it
-	begin   func() error     // of the log of experience, once the listeners are open
+	streams *streams.Module   // nil: it serves none
+	sharing *control.Sharing  // nil: the store is in a file
+	peers   *peers.Module     // nil: it knows of no other routers
+	tuning  *tuning           // nil: nothing is searched for
+	picker  *picker.Module    // nil: no gateway asks it
+	finder  *discovery.Module // nil: no engines are discovered
+	begin   func() error      // of the log of experience, once the listeners are open
 	closers []func()
 }
 
@@ -106,11 +109,8 @@ func (x *assembly) assemble() (key string, err error) {
 	if err := x.planJobs(); err != nil {
 		return "modality", err
 	}
-	if x.picker, err = x.newPicker(); err != nil {
-		return "serving.picker", err
-	}
-	if x.picker != nil {
-		x.options.Modules = append(x.options.Modules, x.picker)
+	if key, err := x.neighbours(); err != nil {
+		return key, err
 	}
 	begin, end, err := LogExperience(&x.options, x.s)
 	if err != nil {
@@ -137,6 +137,23 @@ func (x *assembly) several() {
 		x.peers = peers.New(peers.Options{Config: p, Ledger: x.routing.core.Ledger(), Token: x.fleetToken, Log: x.log})
 		x.options.Modules = append(x.options.Modules, x.peers)
 	}
+}
+
+// neighbours adds what finds engines, and what answers gateways.
+func (x *assembly) neighbours() (key string, err error) {
+	if x.finder, err = newDiscovery(x.s, x.routing.core.Table(), x.options.Backends, x.sources, x.log); err != nil {
+		return "serving.discovery", err
+	}
+	if x.finder != nil {
+		x.options.Modules = append(x.options.Modules, x.finder)
+	}
+	if x.picker, err = x.newPicker(); err != nil {
+		return "serving.picker", err
+	}
+	if x.picker != nil {
+		x.options.Modules = append(x.options.Modules, x.picker)
+	}
+	return "", nil
 }
 
 // startRouting makes the scenario's core with its fallback, and puts the policy asked for in charge.
@@ -288,7 +305,7 @@ func Rehearse(s *scenario.Scenario) (key string, err error) {
 	c := o.config(s)
 	c.KeysFile, c.UsageFile, c.TLS, c.Admin.TLS = "", "", config.TLS{}, config.TLS{}
 	c.Experience.Path = ""
-	x := assembly{o: o, s: s, config: c, log: slog.New(slog.DiscardHandler), backends: rehearsedBackends, adminToken: "asked-for-by-nobody"}
+	x := assembly{o: o, s: s, config: c, log: slog.New(slog.DiscardHandler), backends: rehearsedBackends, sources: rehearsedSources, adminToken: "asked-for-by-nobody"}
 	defer x.close()
 	return x.assemble()
 }

@@ -117,7 +117,7 @@ func newTransports(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, fun
 	if s.Serving.Backend == scenario.Upstream {
 		upstreams, closeAll, err := newUpstreams(s, t)
 		for i, u := range upstreams {
-			endpoint := s.Serving.Upstreams[u.replica]
+			endpoint := s.Serving.Upstreams[u.at().replica]
 			list[i] = serving.Backend{Transport: u, Model: endpoint.Model, Timeouts: endpoint.Timeouts, Context: endpoint.Context}
 			if list[i].Lifecycle, err = agents.DialectNamed(endpoint.Lifecycle); err != nil { // which the check has tried
 				closeAll()

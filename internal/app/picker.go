@@ -33,8 +33,8 @@ func (x *assembly) newPicker() (*picker.Module, error) {
 	}
 	backends := slices.Clone(x.options.Backends)
 	address := func(replica int) string {
-		if u, ok := backends[replica].Transport.(*upstream); ok {
-			return u.Address()
+		if u, ok := backends[replica].Transport.(remote); ok {
+			return u.at().Address()
 		}
 		return ""
 	}

@@ -242,6 +242,7 @@ func (r *Reloader) moved(next *scenario.Scenario, change *serving.Change) (map[i
 		change.Left = append(change.Left, "serving.upstreams")
 		return made, nil
 	}
+	slots := r.now.Slots()
 	for i, u := range r.upstreams {
 		name := u.replica
 		was, is := r.now.Serving.Upstreams[name], next.Serving.Upstreams[name]
@@ -260,6 +261,10 @@ func (r *Reloader) moved(next *scenario.Scenario, change *serving.Change) (map[i
 		}
 		config := upstreamConfig(next, is)
 		if config == upstreamConfig(r.now, was) {
+			continue
+		}
+		if _, comes := slots[name]; comes { // the engine that is there goes on as it began
+			change.Left = append(change.Left, "serving.upstreams."+name)
 			continue
 		}
 		var err error

@@ -118,7 +118,7 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	}
 	defer traces.close(log)
 	x := assembly{
-		o: o, s: s, text: text, config: c, log: log, backends: NewBackends, traces: traces, memory: memoryLimit(log), files: fileLimit(),
+		o: o, s: s, text: text, config: c, log: log, backends: NewBackends, sources: usualSources, traces: traces, memory: memoryLimit(log), files: fileLimit(),
 		adminToken: setting.Env(c.Admin.TokenEnv), fleetToken: setting.Env(c.Admin.FleetTokenEnv),
 	}
 	defer x.close()
@@ -137,6 +137,7 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 		defer end()
 	}
 	defer reloadOnHangup(server)()
+	defer discovers(ctx, x.finder)()
 	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", x.routing.core.PolicyName(), "store", o.Store)
 	defer x.tuning.begin(ctx)()
 	defer x.peers.Begin(ctx)()

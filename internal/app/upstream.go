@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -23,6 +25,28 @@ type upstream struct {
 	address atomic.Pointer[string]
 }
 
+// slot is the upstream of a replica whose engines come and go. Without one it leads nowhere.
+type slot struct {
+	upstream
+	count  uint64        // of engines so far
+	engine atomic.Uint64 // the number of the one that is there; 0: there is none
+}
+
+// enter has another engine answer from now on, and leave none. They are called one at a time.
+func (u *slot) enter(next *backend.Upstream) {
+	u.use(next)
+	u.count++
+	u.engine.Store(u.count)
+}
+
+func (u *slot) leave() {
+	u.engine.Store(0)
+	u.use(nil)
+}
+
+// Engine implements [engines.Slot].
+func (u *slot) Engine() uint64 { return u.engine.Load() }
+
 var _ interface {
 	engines.Server
 	serving.Forwarder
@@ -30,41 +54,84 @@ var _ interface {
 	proxy.Preparer
 } = (*upstream)(nil)
 
+var _ engines.Slot = (*slot)(nil)
+
+// errAbsent is the error of what is sent where no engine is, as that of a connection that cannot be made.
+var errAbsent = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the slot has no engine")}
+
 // RoundTrip implements [http.RoundTripper]. A request ends where it began.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
-	return u.current.Load().RoundTrip(r)
+	if b := u.current.Load(); b != nil {
+		return b.RoundTrip(r)
+	}
+	return nil, errAbsent
 }
 
 // Get implements [engines.Server].
 func (u *upstream) Get(ctx context.Context, path string) (*http.Response, error) {
-	return u.current.Load().Get(ctx, path)
+	return u.Ask(ctx, http.MethodGet, path, nil, nil)
 }
 
 // Ask implements [agents.Engine].
 func (u *upstream) Ask(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
-	return u.current.Load().Ask(ctx, method, path, header, body)
+	if b := u.current.Load(); b != nil {
+		return b.Ask(ctx, method, path, header, body)
+	}
+	return nil, errAbsent
 }
 
 // Prepare implements [proxy.Preparer].
 func (u *upstream) Prepare(r *http.Request) (to url.URL, h http.Header) {
-	return u.current.Load().Prepare(r)
+	if b := u.current.Load(); b != nil {
+		return b.Prepare(r)
+	}
+	return *r.URL, r.Header
 }
 
 // Base implements [engines.Server].
-func (u *upstream) Base() *url.URL { return u.current.Load().Base() }
+func (u *upstream) Base() *url.URL {
+	if b := u.current.Load(); b != nil {
+		return b.Base()
+	}
+	return &url.URL{}
+}
 
 // API returns where its OpenAI endpoints lie.
-func (u *upstream) API() *url.URL { return u.current.Load().API() }
+func (u *upstream) API() *url.URL {
+	if b := u.current.Load(); b != nil {
+		return b.API()
+	}
+	return &url.URL{}
+}
 
 // ForwardsAuthorization implements [serving.Forwarder].
-func (u *upstream) ForwardsAuthorization() bool { return u.current.Load().ForwardsAuthorization() }
+func (u *upstream) ForwardsAuthorization() bool {
+	b := u.current.Load()
+	return b != nil && b.ForwardsAuthorization()
+}
 
-// Address returns where its server is reached, host:port.
-func (u *upstream) Address() string { return *u.address.Load() }
+// remote is the transport of a replica that is elsewhere: an [upstream] or a [slot].
+type remote interface {
+	http.RoundTripper
+	at() *upstream
+}
+
+func (u *upstream) at() *upstream { return u }
+
+// Address returns where its server is reached, host:port; empty without one.
+func (u *upstream) Address() string {
+	if at := u.address.Load(); at != nil {
+		return *at
+	}
+	return ""
+}
 
 // use has requests from now on go elsewhere.
 func (u *upstream) use(next *backend.Upstream) {
-	at := engines.AddressOf(next)
+	at := ""
+	if next != nil {
+		at = engines.AddressOf(next)
+	}
 	u.address.Store(&at)
 	if before := u.current.Swap(next); before != nil {
 		before.Close()
@@ -81,21 +148,28 @@ func upstreamConfig(s *scenario.Scenario, endpoint scenario.Endpoint) backend.Up
 // upstreamsOf returns the transports of backends that are elsewhere.
 func upstreamsOf(backends []serving.Backend) (list []*upstream) {
 	for _, b := range backends {
-		if u, ok := b.Transport.(*upstream); ok {
-			list = append(list, u)
+		if u, ok := b.Transport.(remote); ok {
+			list = append(list, u.at())
 		}
 	}
 	return list
 }
 
 // newUpstreams makes what answers for each replica, elsewhere.
-func newUpstreams(s *scenario.Scenario, t *fleet.Table) (list []*upstream, closeAll func(), err error) {
+func newUpstreams(s *scenario.Scenario, t *fleet.Table) (list []remote, closeAll func(), err error) {
 	closeAll = func() {
 		for _, u := range list {
-			u.current.Load().Close()
+			if b := u.at().current.Load(); b != nil {
+				b.Close()
+			}
 		}
 	}
+	slots := s.Slots()
 	for _, r := range t.Replicas {
+		if _, comes := slots[r.Name]; comes {
+			list = append(list, &slot{upstream: upstream{replica: r.Name}})
+			continue
+		}
 		b, err := backend.NewUpstream(upstreamConfig(s, s.Serving.Upstreams[r.Name]))
 		if err != nil {
 			closeAll()

@@ -1,8 +1,10 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 	"gearshift/router/rollout"
+	"gearshift/serving/discovery/settings"
 	"gearshift/workloads"
 )
 
@@ -38,6 +41,7 @@ func check(r *report, s *Scenario) {
 	c.kinds()
 	c.own("engine", s.Engine.Validate())
 	c.generated()
+	c.slots()
 	c.placements()
 	c.engine()
 	c.workload()
@@ -306,5 +310,71 @@ func (c *checker) unanswered(key string, row map[string]float64, known []string)
 		c.judge(key, "lists no variant; want the quality of each that answers the task: %s", strings.Join(known, ", "))
 	case n < len(known) && len(known) > mostVariants:
 		c.judge(key, "leaves out %d of %d variants; with more than %d each needs a quality", len(known)-n, len(known), mostVariants)
+	}
+}
+
+// slots checks the entries of replicas whose engines come and go.
+func (c *checker) slots() {
+	first := map[string]int{}
+	for i := range c.s.Replicas {
+		p, at := &c.s.Replicas[i], item("replicas", i)
+		hosts := len(p.Hosts)
+		if _, given := c.lines[child(at, "hosts")]; !given {
+			hosts = 0 // they are the slots' own
+		}
+		p.Judge(hosts, func(key, format string, args ...any) { c.judge(child(at, key), format, args...) })
+		for j, host := range p.Hosts {
+			c.judgeIf(hosts > 0 && len(c.s.templates[host]) > 0, item(child(at, "hosts"), j), "%q is the host that those of slots are like; want another", host)
+		}
+		if !p.On() {
+			continue
+		}
+		c.judgeIf(p.Model != "", child(at, "slots"), "has no meaning with model, whose variants share one engine on a host; want a variant")
+		c.judgeIf(p.State != "", child(at, "state"), "has no meaning with slots, whose engines come and go; want no state")
+		if p.Host != "" && len(c.s.templates[p.Host]) == 0 {
+			known := slices.DeleteFunc(c.s.hostNames(), c.s.ofSlot)
+			known = append(known, slices.Sorted(maps.Keys(c.s.templates))...)
+			c.judgeIf(c.knownHosts() && !slices.Contains(known, p.Host), child(at, "host"), "unknown host %q; %s", p.Host, hint(p.Host, known))
+		}
+		j, again := first[p.Entry()]
+		c.judgeIf(again, at, "the slots of %q are on line %d already; want a name of its own", p.Entry(), c.line(item("replicas", j)))
+		first[p.Entry()] = i
+	}
+}
+
+// discoverySection sets what finds the engines of slots.
+func discoverySection() registered {
+	return section[settings.Config]{key: "serving.discovery", initial: settings.Default, check: (*checker).discovery}
+}
+
+func (c *checker) discovery(d *settings.Config) {
+	const key = "serving.discovery"
+	c.own(key, d.Validate())
+	s, on := c.s, slices.IndexFunc(c.s.Replicas, func(p Placement) bool { return p.On() })
+	if !c.sound("replicas") || !c.sound("serving") {
+		return
+	}
+	c.judgeIf(d.On() && on < 0, key, "finds engines for slots, and no entry of replicas has any; want slots there")
+	c.judgeIf(d.On() && s.Serving.Backend != Upstream, key, "finds servers, and has no meaning with backend: %s; want backend: %s", s.Serving.Backend, Upstream)
+	c.judgeIf(on >= 0 && !d.On() && s.Serving.Backend == Upstream, item("replicas", max(on, 0))+".slots", "nothing finds the engines of slots; want serving.discovery with file, kubernetes or dns")
+	c.judgeIf(on >= 0 && s.failing, "failover", "has hosts that are known by their addresses, and those of slots change; want no failover, or no slots")
+	var known []string
+	for i := range s.Replicas {
+		p, at := &s.Replicas[i], item("replicas", i)
+		if !p.On() {
+			continue
+		}
+		known = append(known, p.Entry())
+		if !slices.Contains(known, p.Variant) {
+			known = append(known, p.Variant)
+		}
+		c.judgeIf(d.Kubernetes != nil && d.Kubernetes.Pool == "" && p.Port == 0, child(at, "port"), "missing; want the port of the engines, or serving.discovery.kubernetes.pool, whose ports are used")
+		c.judgeIf(d.DNS != nil && p.Port == 0 && !strings.HasPrefix(cmp.Or(d.DNS.Names[p.Entry()], d.DNS.Names[p.Variant]), "_"), child(at, "port"), "missing; want the port of the engines, or a name of SRV records, which begins with an underscore")
+		c.judgeIf(d.Kubernetes != nil && len(p.Selector) == 0 && d.Labels.Variant == "", child(at, "selector"), "missing; want the labels of the pods, or serving.discovery.labels.variant")
+	}
+	if d.DNS != nil {
+		for name := range sorted(d.DNS.Names) {
+			c.judgeIf(!slices.Contains(known, name), key+".dns.names."+name, "unknown variant or entry of replicas with slots; %s", hint(name, known))
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gearshift/env/engine"
+	"gearshift/internal/scenario/slots"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 )
@@ -101,7 +102,7 @@ func (c *checker) placements() {
 		} else {
 			c.variantRef(child(at, "variant"), p.Variant)
 		}
-		c.judgeIf(len(p.Hosts) == 0, child(at, "hosts"), "at least one is needed")
+		c.judgeIf(len(p.Hosts) == 0 && !p.On(), child(at, "hosts"), "at least one is needed")
 		for j, host := range p.Hosts {
 			c.hostRef(item(child(at, "hosts"), j), host)
 		}
@@ -320,4 +321,75 @@ func (c *checker) group(found hostFaults) {
 	for _, f := range found {
 		c.judge(f.key, "%s (on %s)", f.message, strings.Join(f.hosts, ", "))
 	}
+}
+
+// onSlots ends the name of an upstream that is of all slots of an entry of replicas.
+const onSlots = "@*"
+
+// endpoint returns the replica's entry, or else its host's or that of all slots of its entry, with its name in the file.
+func (s *Scenario) endpoint(p placedReplica) (name string, e Endpoint) {
+	name = s.engineName(p)
+	if _, own := s.Serving.Upstreams[name]; own {
+		return name, s.Serving.Upstreams[name]
+	}
+	if name = onHost + hostOf(name); s.Replicas[p.placement].On() {
+		name = s.Replicas[p.placement].Entry() + onSlots
+	}
+	return name, s.Serving.Upstreams[name]
+}
+
+// Entry returns the name of the placement's replicas without their hosts.
+func (p *Placement) Entry() string { return cmp.Or(p.Name, p.Variant) }
+
+// expandSlots gives each slot a host of its own, like the one that its entry names, which then stands in the file for
+// all of them. What is faulty about the entries is left for the check.
+func (s *Scenario) expandSlots(r *report) {
+	like, place := map[string]Host{}, map[string]int{} // hosts that slots are like; where the first slot stands
+	for i, h := range s.Hosts {
+		like[h.Name], place[h.Name] = h, i
+	}
+	for i := range s.Replicas {
+		p, at := &s.Replicas[i], item("replicas", i)
+		host, known := like[p.Host]
+		if !known || p.Slots < 1 || p.Slots > slots.Most || len(p.Hosts) > 0 || p.Model != "" || !r.sound(at) {
+			continue
+		}
+		if s.templates == nil {
+			s.templates = map[string][]string{}
+		}
+		p.Hosts = p.Template.Hosts(p.Entry())
+		for j, name := range p.Hosts {
+			r.copyKeys(child(at, "slots"), item(child(at, "hosts"), j))
+			n, first := place[p.Host], len(s.templates[p.Host]) == 0
+			if !first {
+				s.Hosts = append(s.Hosts, host)
+				r.copyKeys(item("hosts", n), item("hosts", len(s.Hosts)-1))
+				n = len(s.Hosts) - 1
+			}
+			s.Hosts[n].Name = name
+			s.templates[p.Host] = append(s.templates[p.Host], name)
+		}
+	}
+	if len(s.templates) == 0 {
+		return
+	}
+	for i := range s.Models {
+		s.Models[i].Hosts = s.inSlots(s.Models[i].Hosts)
+	}
+	for i, groups := 0, Of[Tiers](s).Groups; i < len(groups); i++ {
+		groups[i].Hosts = s.inSlots(groups[i].Hosts)
+	}
+}
+
+// inSlots returns the hosts with those of slots in place of the ones that they are like.
+func (s *Scenario) inSlots(hosts []string) []string {
+	var list []string
+	for _, name := range hosts {
+		if own := s.templates[name]; len(own) > 0 {
+			list = append(list, own...)
+		} else {
+			list = append(list, name)
+		}
+	}
+	return list
 }

@@ -216,9 +216,10 @@ func (c *checker) upstreams() {
 		return
 	}
 	var replicas []string
+	groups := c.s.groups()
 	for _, p := range c.s.placedReplicas() {
 		name := c.s.engineName(p)
-		if slices.Contains(replicas, name) {
+		if slices.Contains(replicas, name) || c.s.Replicas[p.placement].On() {
 			continue
 		}
 		replicas = append(replicas, name)
@@ -226,12 +227,17 @@ func (c *checker) upstreams() {
 			c.judge(child(child("serving.upstreams", name), "lifecycle"), "an engine that variants share stays up: nothing is loaded or put to sleep; want no lifecycle")
 		}
 	}
-	for name := range sorted(c.s.Serving.Upstreams) {
+	for name, e := range sorted(c.s.Serving.Upstreams) {
+		if slices.Contains(groups, name) {
+			c.judgeIf(e.URL != "", child(child("serving.upstreams", name), "url"), "is found by serving.discovery; want no url")
+			c.judgeIf(e.Lifecycle != "", child(child("serving.upstreams", name), "lifecycle"), "engines of slots come with their models; want no lifecycle")
+			continue
+		}
 		if host, all := strings.CutPrefix(name, onHost); all {
 			c.hostRef(child("serving.upstreams", name), host)
 			continue
 		}
-		c.judgeIf(!slices.Contains(replicas, name), child("serving.upstreams", name), "unknown replica; %s", hint(name, replicas))
+		c.judgeIf(!slices.Contains(replicas, name), child("serving.upstreams", name), "unknown replica; %s", hint(name, slices.Concat(replicas, groups)))
 	}
 	var without []string
 	for _, name := range replicas {
@@ -261,7 +267,8 @@ func UpstreamURL(text string) (*url.URL, error) {
 }
 
 func (c *checker) endpoint(key string, e Endpoint) {
-	if _, err := UpstreamURL(e.URL); err != nil {
+	slots := strings.HasSuffix(key, onSlots)
+	if _, err := UpstreamURL(e.URL); err != nil && !slots {
 		c.judge(child(key, "url"), "%v", err)
 	}
 	c.judgeIf(e.Key != "" && !envForm.MatchString(e.Key), child(key, "api_key_env"), "want the name of an environment variable, not the key itself")

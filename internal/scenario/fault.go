@@ -3,6 +3,7 @@ package scenario
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -109,6 +110,23 @@ func (r *report) line(key string) int {
 			return line
 		}
 		key = parent(key)
+	}
+}
+
+// copyKeys has keys stand where others do, and be as sound: what the file says once stands for more.
+func (r *report) copyKeys(from, to string) {
+	for _, known := range []map[string]bool{r.unread, r.broken} {
+		copyKeys(known, from, to)
+	}
+	copyKeys(r.lines, from, to)
+	copyKeys(r.texts, from, to)
+}
+
+func copyKeys[T any](m map[string]T, from, to string) {
+	for key, v := range maps.Clone(m) {
+		if rest, below := strings.CutPrefix(key, from); below && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			m[to+rest] = v
+		}
 	}
 }
 

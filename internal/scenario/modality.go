@@ -91,9 +91,9 @@ func (m *Model) mask(names []string) (mask uint) {
 }
 
 // spares reports whether the key may be left out where the others are given: a placement is
-// of a variant, or of all variants of a model.
+// of a variant, or of all variants of a model; on hosts, or in slots.
 func (p *Placement) spares(given map[string]bool, key string) bool {
-	return key == "variant" && given["model"]
+	return key == "variant" && given["model"] || key == "hosts" && given["slots"]
 }
 
 // spares reports whether the key may be left out: variants are those of the models, where
@@ -147,7 +147,7 @@ func (s *Scenario) EngineNames() (list []string) {
 // shareUpstreams has each replica of a shared engine answer where the engine does, which
 // knows the model by its name.
 func (s *Scenario) shareUpstreams() {
-	if len(s.Serving.Upstreams) == 0 {
+	if len(s.Serving.Upstreams) == 0 && len(s.templates) == 0 {
 		return
 	}
 	all := map[string]Endpoint{}

@@ -21,6 +21,7 @@ import (
 	"gearshift/env/engine"
 	"gearshift/env/evaluation"
 	"gearshift/internal/scenario/labelled"
+	"gearshift/internal/scenario/slots"
 	"gearshift/rl"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
@@ -59,6 +60,8 @@ type Scenario struct {
 
 	prompts *labelled.Prompts // nil without any
 	digest  string            // of their file; empty of a set that is built in
+
+	templates map[string][]string // hosts of slots, by the one that they are like
 
 	sections []registered
 	kept     map[string]any // the values of sections without a field, by key; see Of
@@ -122,7 +125,7 @@ type Slowdown struct {
 	MeanS float64 `yaml:"mean_s"`
 }
 
-// Placement is one replica of a variant on each of the hosts, or of all variants of a model
+// Placement is one replica of a variant on each of the hosts, or in each of its slots, or of all variants of a model
 // that has modalities: then the variants share one engine on a host.
 type Placement struct {
 	// Name stands in the place of the variant in the names of its replicas, NAME@HOST, so that a
@@ -134,6 +137,8 @@ type Placement struct {
 	Memory  Memory   `yaml:"memory"`
 	// State is that of the replicas at the start: up, which is the default, cold or warm.
 	State string `yaml:"state,omitempty"`
+	// Template stands for the hosts of engines that come and go.
+	slots.Template `yaml:",inline"`
 }
 
 // LatencyModel is the profile of a variant on some hosts.
@@ -282,6 +287,7 @@ func parseWith(list []registered, name string, data []byte) (*Scenario, *report,
 	s.defaults()
 	r := newReport(name)
 	decode(r, data, s)
+	s.expandSlots(r)
 	s.subsets()
 	s.takeTurns(r)
 	s.leftOut(r)
@@ -318,6 +324,7 @@ func (s *Scenario) leaveOut() {
 		if r := &s.Replicas[i]; r.State == fleet.Up.String() {
 			r.State = ""
 		}
+		s.Replicas[i].Template = slots.Template{} // which the hosts stand for
 	}
 	s.Models = slices.Clone(s.Models)
 	for i := range s.Models {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gearshift/internal/scenario/slots"
 	"gearshift/router/fleet"
 )
 
@@ -231,6 +232,7 @@ func (s *Scenario) Differences(o *Scenario) []string {
 		{"variants", s.Variants, o.Variants},
 		{"hosts", s.steadyHosts(), o.steadyHosts()},
 		{"replicas", nil, o.besides(s)},
+		{"replicas", s.selected(), o.selected()},
 		{"profiles", s.Models, o.Models},
 		{"engine", s.Engine, o.Engine},
 		{"workload", s.declared(), o.declared()},
@@ -259,6 +261,49 @@ func (s *Scenario) steadyHosts() []Host {
 		hosts[i].Slowdown = nil
 	}
 	return hosts
+}
+
+// selected returns what finds the engines of slots.
+func (s *Scenario) selected() (list []slots.Template) {
+	for _, p := range s.Replicas {
+		if p.On() {
+			list = append(list, p.Template)
+		}
+	}
+	return list
+}
+
+// ofSlot reports whether the host is that of a slot.
+func (s *Scenario) ofSlot(host string) bool {
+	for _, own := range s.templates {
+		if slices.Contains(own, host) {
+			return true
+		}
+	}
+	return false
+}
+
+// groups returns what the serving section calls the entries of replicas with slots.
+func (s *Scenario) groups() (list []string) {
+	for i := range s.Replicas {
+		if p := &s.Replicas[i]; p.On() {
+			list = append(list, p.Entry()+onSlots)
+		}
+	}
+	return list
+}
+
+// Slots returns the replicas whose engines come and go, by name, with their entries in the file.
+func (s *Scenario) Slots() map[string]*Placement {
+	list := map[string]*Placement{}
+	for i := range s.Replicas {
+		for _, host := range s.Replicas[i].Hosts {
+			if p := &s.Replicas[i]; p.On() {
+				list[p.Entry()+"@"+host] = p
+			}
+		}
+	}
+	return list
 }
 
 // besides names the replicas that s has and o has not, or with other memory; nil if there are

@@ -18,7 +18,7 @@ import (
 
 // sections returns the registered parts of the file, in the order in which they are judged.
 func sections() []registered {
-	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), holdSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), countsSection(), placementSection(), rolloutSection(), tailSection(), tiersSection(), streamsSection(), qualitySection(), pickerSection()}
+	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), holdSection(), logSection(), jobsSection(), failoverSection(), rebalancingSection(), countsSection(), placementSection(), rolloutSection(), tailSection(), tiersSection(), streamsSection(), qualitySection(), pickerSection(), discoverySection()}
 }
 
 // evaluationSection describes how policies are judged.

@@ -324,15 +324,6 @@ func loaders() []string {
 	return slices.DeleteFunc(agents.Dialects(), func(d string) bool { return !loads(d) })
 }
 
-// endpoint returns the replica's entry, or else its host's, with its name in the file.
-func (s *Scenario) endpoint(p placedReplica) (name string, e Endpoint) {
-	name = s.engineName(p)
-	if _, own := s.Serving.Upstreams[name]; !own {
-		name = onHost + hostOf(name)
-	}
-	return name, s.Serving.Upstreams[name]
-}
-
 // single reports the upstreams that stand for several models of a host and have one: by its name, or because
 // their engine runs what it was started with.
 func (c *checker) single() {

@@ -182,6 +182,16 @@ func (m *Monitor) Forget() {
 	}
 }
 
+// ForgetReplica forgets how fast the replica has been: another engine answers for it.
+func (m *Monitor) ForgetReplica(replica int) {
+	if m == nil {
+		return
+	}
+	m.replicas[replica].estimate.forget()
+	m.replicas[replica].residual.forget()
+	m.forget(replica)
+}
+
 // forget makes the replica not slow until its streams show it again.
 func (m *Monitor) forget(i int) {
 	s := &m.replicas[i].slowdown

@@ -17,6 +17,7 @@ func (l *Ledger) CopyFrom(o *Ledger) {
 	l.failed = append(l.failed[:0], o.failed...)
 	l.drained = append(l.drained[:0], o.drained...)
 	l.placement.copyFrom(&o.placement)
+	l.presence = append(l.presence[:0], o.presence...)
 	l.caps = append(l.caps[:0], o.caps...)
 	l.elsewhere = append(l.elsewhere[:0], o.elsewhere...)
 	l.heldElsewhere = append(l.heldElsewhere[:0], o.heldElsewhere...)

@@ -63,7 +63,7 @@ type Ledger struct {
 	inFlight []int32
 	byTask   []int32 // in flight, by replica and task
 	held     []int32 // tokens
-	down     []bool  // failed, drained, or not placed Up
+	down     []bool  // vacant, ending, failed, drained, or not placed Up
 	failed   []bool
 	drained  []bool
 	rate     rateEstimator
@@ -84,6 +84,7 @@ type Ledger struct {
 	tightest                       []time.Duration
 	onRoom                         []func()
 	placement                      placement
+	presence                       []Presence // by replica; empty while all are Present
 	awaited                        []int32 // by variant; empty while nothing has been held
 }
 

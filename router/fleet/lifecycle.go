@@ -21,9 +21,11 @@ const (
 	Draining
 	// Down has failed ([Ledger.SetUp]).
 	Down
+	// Absent has no engine ([Ledger.SetPresence]): it takes nothing, and has not failed.
+	Absent
 )
 
-var stateNames = [...]string{Up: "up", Cold: "cold", Loading: "loading", Warm: "warm", Draining: "draining", Down: "down"}
+var stateNames = [...]string{Up: "up", Cold: "cold", Loading: "loading", Warm: "warm", Draining: "draining", Down: "down", Absent: "absent"}
 
 // String returns the state's name in scenarios, metrics and the admin API.
 func (s State) String() string {
@@ -34,13 +36,13 @@ func (s State) String() string {
 }
 
 // States returns all states, in the order of their numbers.
-func States() []State { return []State{Up, Cold, Loading, Warm, Draining, Down} }
+func States() []State { return []State{Up, Cold, Loading, Warm, Draining, Down, Absent} }
 
 // Loaded reports whether a replica in s may have requests, or get some without being loaded or woken first.
-func (s State) Loaded() bool { return s != Cold && s != Warm && s != Loading }
+func (s State) Loaded() bool { return s != Cold && s != Warm && s != Loading && s != Absent }
 
-// placeable reports whether a replica can be placed in s. It cannot be placed Down: whether
-// it has failed is not a matter of its placement.
+// placeable reports whether a replica can be placed in s. It cannot be placed Down or Absent: whether
+// it has failed, or has an engine, is not a matter of its placement.
 func (s State) placeable() bool { return s < Down }
 
 // placement is the state in which each replica has been placed, and when that last changed.
@@ -66,8 +68,8 @@ func (p *placement) copyFrom(o *placement) {
 
 // Place sets that the replica is Up, Cold, Loading, Warm or Draining, and returns the epoch
 // of the placement, which is a new one if that changes anything. Only a replica that is
-// placed Up, has not failed and is not drained takes requests. Place, [Ledger.SetUp] and
-// [Ledger.SetDrained] are independent of each other. Leases outlive epochs: what is in
+// placed Up, has an engine, has not failed and is not drained takes requests. Place, [Ledger.SetUp],
+// [Ledger.SetDrained] and [Ledger.SetPresence] are independent of each other. Leases outlive epochs: what is in
 // flight stays in flight.
 //
 // Place panics if no replica can be placed in s.
@@ -125,8 +127,8 @@ func (l *Ledger) place(replica int, s State) bool {
 	return true
 }
 
-// State returns the replica's state: Down if it has failed, Draining if it is drained and
-// placed Up, and otherwise the state in which it was placed.
+// State returns the replica's state: Absent without an engine, Down if it has failed, Draining if it is
+// drained, or its engine is ending, and it is placed Up, and otherwise the state in which it was placed.
 func (l *Ledger) State(replica int) State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,11 +137,13 @@ func (l *Ledger) State(replica int) State {
 
 // state is State with the lock held.
 func (l *Ledger) state(replica int) State {
-	placed := l.placement.state[replica]
+	placed, presence := l.placement.state[replica], l.presenceOf(replica)
 	switch {
+	case presence == Vacant:
+		return Absent
 	case l.failed[replica]:
 		return Down
-	case l.drained[replica] && placed == Up:
+	case (l.drained[replica] || presence == Ending) && placed == Up:
 		return Draining
 	}
 	return placed

@@ -176,7 +176,7 @@ func TestStateNames(t *testing.T) {
 	for _, s := range States() {
 		got = append(got, s.String())
 	}
-	if want := []string{"up", "cold", "loading", "warm", "draining", "down"}; !reflect.DeepEqual(got, want) || State(9).String() != "State(9)" {
+	if want := []string{"up", "cold", "loading", "warm", "draining", "down", "absent"}; !reflect.DeepEqual(got, want) || State(9).String() != "State(9)" {
 		t.Errorf("names %q", got)
 	}
 }

@@ -15,26 +15,27 @@ import (
 // Its methods may be called from any goroutine, with times of one clock. Those that change
 // states return the changes, in order.
 type Monitor struct {
-	ledger    *fleet.Ledger
-	addresses []string
+	ledger *fleet.Ledger
 
 	signs []atomic.Uint64 // by replica: tokens came, or an answer
 
-	mu       sync.Mutex // protects all below
-	config   Config
-	replicas []replica
-	random   *rand.Rand
-	view     fleet.View
-	changes  []Change
+	mu        sync.Mutex // protects all below
+	addresses []string
+	config    Config
+	replicas  []replica
+	random    *rand.Rand
+	view      fleet.View
+	changes   []Change
 }
 
 // replica is what the Monitor knows about one replica.
 type replica struct {
 	Status
-	until time.Duration // the end of the cooldown, if ejected
-	level int           // ejections, each soon after the one before
-	hard  bool          // cannot be reached, or its probes fail
-	gone  bool          // its host has left, see Leave
+	until  time.Duration // the end of the cooldown, if ejected
+	level  int           // ejections, each soon after the one before
+	hard   bool          // cannot be reached, or its probes fail
+	gone   bool          // its host has left, see Leave
+	vacant bool          // it has no engine, see Vacate
 
 	failures int           // in a row
 	errors   int           // answered in a row, of whatever kind, see Doubted
@@ -207,6 +208,9 @@ func (m *Monitor) unreachable(i int, now time.Duration) {
 // no longer, but may become one that only probes bring back.
 func (m *Monitor) eject(i int, why Reason, now time.Duration) {
 	r := &m.replicas[i]
+	if r.vacant {
+		return
+	}
 	if r.State == Ejected {
 		r.hard = r.hard || why.hard()
 		return
@@ -241,7 +245,7 @@ func (m *Monitor) expendable() bool {
 			out++
 		}
 	}
-	return float64(out) <= m.config.MaxEjected*float64(len(m.replicas))
+	return float64(out) <= m.config.MaxEjected*float64(m.present())
 }
 
 // cooldown returns the cooldown after level earlier ejections. It is up to a fifth shorter,

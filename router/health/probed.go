@@ -47,6 +47,9 @@ func (m *Monitor) Listed(i int, note string, now time.Duration) []Change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := &m.replicas[i]
+	if r.vacant {
+		return nil
+	}
 	before := r.Note
 	r.Note = note
 	switch {
@@ -73,6 +76,9 @@ func (m *Monitor) Probed(i int, f Finding, now time.Duration) []Change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := &m.replicas[i]
+	if r.vacant {
+		return nil
+	}
 	signs := m.signs[i].Load()
 	progressed := signs != r.probe.signs
 	r.probe.has, r.probe.passed, r.probe.signs = true, f == Well, signs

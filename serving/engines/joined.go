@@ -100,8 +100,8 @@ type Superseded = agents.Superseded
 // before [Engines.Start].
 func (e *Engines) OnEnded(f func(replica int, err error)) { e.lifecycle.onEnded = f }
 
-// Addresses are where the replicas' engines are connected to, host:port; empty of one within this
-// process.
+// Addresses are where the replicas' engines are connected to now, host:port; empty of one within this
+// process, and of a slot without an engine.
 func (e *Engines) Addresses() []string { return e.addresses() }
 
 // Sleeps returns the levels at which engines have been put to sleep, by the names of replicas.

@@ -40,7 +40,7 @@ func (s *schedule) next(f health.Finding, found bool) bool {
 // askList asks the server for its models, if it is to be asked, and reports what it says of
 // the replicas'.
 func (p *Prober) askList(ctx context.Context, w *round) {
-	if !p.config.ProbeModels || p.OnList == nil || len(w.Models) == 0 {
+	if !p.config.ProbeModels || p.OnList == nil || len(w.Models) == 0 || !w.begin() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.config.ProbeTimeout)

@@ -39,7 +39,24 @@ type Target struct {
 	// Named returns the name of the model that the replica of an index has now, where that
 	// changes; empty if it has none. It is called from any goroutine. Nil: the names are Models.
 	Named func(n int) string
+	// Engine identifies the engine that answers now, see [Slot]; zero is none, which is not probed. Nil: it is
+	// always the same.
+	Engine func() uint64
+
+	asked uint64 // the engine that the present probe asks
 }
+
+// begin notes which engine is about to be asked, and reports whether there is one.
+func (t *Target) begin() bool {
+	if t.Engine == nil {
+		return true
+	}
+	t.asked = t.Engine()
+	return t.asked != 0
+}
+
+// still reports whether the engine that was asked is the one that answers now.
+func (t *Target) still() bool { return t.Engine == nil || t.Engine() == t.asked }
 
 // name is that of the replica of an index now.
 func (t *Target) name(n int) string {
@@ -169,6 +186,9 @@ func LookupFailed(err error) bool {
 
 // ask probes the server once, if it can.
 func (p *Prober) ask(ctx context.Context, w *round) (f health.Finding, found bool) {
+	if !w.begin() {
+		return 0, false
+	}
 	ctx, cancel := context.WithTimeout(ctx, p.config.ProbeTimeout)
 	defer cancel()
 	var connected atomic.Bool

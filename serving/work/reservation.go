@@ -53,7 +53,7 @@ func (w *Work) alternatives(others bool) (variants []int) {
 }
 
 // Replaceable reports whether any replica that could answer, and is not among those to skip, takes
-// no requests now and may come to: one is cold, one is loading, one is out for its health.
+// no requests now and may come to: one is cold, one is loading, one is out for its health or a slot without an engine.
 func (w *Work) Replaceable(skip []int, others bool) (cold, loading, out bool) {
 	table, ledger := w.adapter.router.Table(), w.adapter.router.Ledger()
 	for _, v := range w.alternatives(others) {
@@ -66,7 +66,7 @@ func (w *Work) Replaceable(skip []int, others bool) (cold, loading, out bool) {
 				loading = true
 			case fleet.Cold, fleet.Warm:
 				cold = true
-			case fleet.Down:
+			case fleet.Down, fleet.Absent:
 				out = out || ledger.Placed(i) == fleet.Up
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -53,6 +52,8 @@ type Source struct {
 	// Loaded reports whether the replica's model is loaded: of one that is not, the server
 	// has nothing to say. Nil: all are.
 	Loaded func(replica int) bool
+	// Engine identifies the engine that answers now; zero is none, which is not read. Nil: it is always the same.
+	Engine func() uint64
 }
 
 // Counts is what the router itself has on a replica: requests, and tokens that
@@ -101,6 +102,7 @@ type round struct {
 	// lacking is how often in a row it had no page where gauges should be.
 	lacking int
 	before  []signals.Count // own counts at the end of the last scrape, by the Source's replicas
+	engine  uint64          // that was read last
 }
 
 // New makes a Scraper that passes what it reads to the monitor. The clock gives the readings
@@ -161,6 +163,10 @@ func (s *Scraper) round(ctx context.Context, t *round) {
 		case <-timer.C:
 		}
 		if s.clock() >= due {
+			if !t.enter() {
+				due = s.clock() + s.pause(t)
+				continue
+			}
 			err := s.ask(ctx, t)
 			if err != nil && ctx.Err() != nil {
 				return
@@ -192,6 +198,9 @@ func (s *Scraper) ask(ctx context.Context, t *round) error {
 	readings, err := s.read(ctx, t)
 	if err != nil {
 		return err
+	}
+	if t.Engine != nil && t.Engine() != t.engine {
+		return nil // which says nothing of the one that answers now
 	}
 	after := s.counts(t)
 	for i, r := range readings {
@@ -366,46 +375,4 @@ func (s *Scraper) counts(t *round) []signals.Count {
 		own[i] = s.own(r)
 	}
 	return own
-}
-
-// note keeps count of scrapes that failed.
-func (s *Scraper) note(t *round, err error) {
-	t.err = err
-	if err != nil {
-		if t.missed++; t.missed == given && !t.read {
-			s.reported(t.Source, false, err)
-		}
-		return
-	}
-	if t.missed, t.read = 0, true; !t.fresh {
-		t.fresh = true
-		s.reported(t.Source, true, nil)
-	}
-}
-
-// given is how many scrapes a server may fail before it counts as one without
-// gauges.
-const given = 3
-
-// expire takes back the corrections of a reading that has become too old. It
-// returns when the present one will be.
-func (s *Scraper) expire(t *round) time.Duration {
-	if !t.fresh {
-		return math.MaxInt64
-	}
-	if stale, ok := s.signals.Fresh(t.Replicas, s.config.StaleAfter, s.clock()); ok {
-		return stale
-	}
-	s.forget(t)
-	s.reported(t.Source, false, t.err)
-	return math.MaxInt64
-}
-
-// forget takes back the corrections by a server's gauges, if there are any.
-func (s *Scraper) forget(t *round) {
-	if !t.fresh {
-		return
-	}
-	t.fresh = false
-	s.signals.Forget(t.Replicas)
 }

@@ -1,0 +1,88 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"gearshift/internal/scenario"
+	"gearshift/router/fleet"
+	"gearshift/serving"
+	"gearshift/serving/backend"
+	"gearshift/serving/discovery"
+	"gearshift/serving/discovery/settings"
+)
+
+// sources makes the source of engines that the configuration names, and returns its kind.
+type sources func(c *settings.Config, groups []discovery.Group, log *slog.Logger) (kind string, s discovery.Source, err error)
+
+// usualSources makes those that are configured.
+func usualSources(c *settings.Config, groups []discovery.Group, log *slog.Logger) (string, discovery.Source, error) {
+	return discovery.NewSource(c, groups, scenario.Decode, log)
+}
+
+// rehearsedSources makes sources that list nothing.
+func rehearsedSources(*settings.Config, []discovery.Group, *slog.Logger) (string, discovery.Source, error) {
+	return "none", new(discovery.Memory), nil
+}
+
+// newDiscovery makes what has engines take the slots of the scenario; nil if there are none to be found.
+func newDiscovery(s *scenario.Scenario, t *fleet.Table, backends []serving.Backend, from sources, log *slog.Logger) (*discovery.Module, error) {
+	c := scenario.Of[settings.Config](s)
+	if !c.On() {
+		return nil, nil
+	}
+	groups := groupsOf(s, t)
+	kind, source, err := from(c, groups, log)
+	if err != nil {
+		return nil, err
+	}
+	at := func(replica int) *slot { return backends[replica].Transport.(*slot) }
+	return discovery.New(discovery.Options{
+		Source: source, Kind: kind, Groups: groups, Table: t, Log: log,
+		Connect: func(replica int, address string) (func(), error) {
+			endpoint := s.Serving.Upstreams[t.Replicas[replica].Name]
+			endpoint.URL = "http://" + address
+			if endpoint.TLS.On() {
+				endpoint.URL = "https://" + address
+			}
+			u, err := backend.NewUpstream(upstreamConfig(s, endpoint))
+			return func() { at(replica).enter(u) }, err
+		},
+		Disconnect: func(replica int) { at(replica).leave() },
+	}), nil
+}
+
+// groupsOf returns the slots of the scenario, by the entries of its replicas.
+func groupsOf(s *scenario.Scenario, t *fleet.Table) (groups []discovery.Group) {
+	index := map[string]int{}
+	for i := range t.Replicas {
+		index[t.Replicas[i].Name] = i
+	}
+	for i := range s.Replicas {
+		p := &s.Replicas[i]
+		if !p.On() {
+			continue
+		}
+		g := discovery.Group{Name: p.Entry(), Variant: p.Variant, Host: p.Host, Selector: p.Selector, Port: p.Port}
+		for _, host := range p.Hosts {
+			g.Slots = append(g.Slots, discovery.Slot{Replica: index[p.Entry()+"@"+host], Host: host})
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// discovers follows what lists engines until the returned function is called.
+func discovers(ctx context.Context, m *discovery.Module) (end func()) {
+	if m == nil {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx)) // engines come and go while requests drain, too
+	var done sync.WaitGroup
+	done.Go(func() { m.Run(ctx) })
+	return func() {
+		stop()
+		done.Wait()
+	}
+}

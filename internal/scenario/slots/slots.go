@@ -1,0 +1,64 @@
+// Package slots reads the entries of a scenario's replicas whose engines come and go: at most so many of a variant,
+// each on a host that is like one of the file.
+package slots
+
+import (
+	"fmt"
+
+	"gearshift/serving/discovery/settings"
+)
+
+// Template stands in an entry of replicas for its hosts.
+type Template struct {
+	// Slots is the most engines that there can be at a time; zero: the entry lists its hosts.
+	Slots int `yaml:"slots,omitempty"`
+	// Host is the host that each engine's is like.
+	Host string `yaml:"host,omitempty"`
+	// Selector has the labels of the engines' pods. Empty: they are found by their variant.
+	Selector map[string]string `yaml:"selector,flow,omitempty"`
+	// Port of the engines. Zero: those of the pool.
+	Port int `yaml:"port,omitempty"`
+}
+
+// Most is how many slots an entry may have.
+const Most = 1000
+
+// On reports whether engines of the entry come and go.
+func (t *Template) On() bool { return t.Slots != 0 }
+
+// Hosts returns the names of the slots' hosts.
+func (t *Template) Hosts(entry string) []string {
+	var names []string
+	for i := range t.Slots {
+		names = append(names, fmt.Sprint(entry, "-", i))
+	}
+	return names
+}
+
+// Judge reports what is wrong with the entry, by key. Hosts is how many it lists by itself.
+func (t *Template) Judge(hosts int, found func(key, format string, args ...any)) {
+	if !t.On() {
+		if t.Host != "" {
+			found("host", "has no meaning without slots; want slots, or hosts")
+		}
+		if len(t.Selector) > 0 || t.Port != 0 {
+			found("slots", "missing; want how many engines there are at most, with the host that theirs are like")
+		}
+		return
+	}
+	if t.Slots < 1 || t.Slots > Most {
+		found("slots", "want a number from 1 to %d, not %d", Most, t.Slots)
+	}
+	if hosts > 0 {
+		found("hosts", "has no meaning with slots, each of which has a host of its own; want one of the two")
+	}
+	if t.Host == "" {
+		found("host", "missing; want the one of hosts that the host of each slot is like")
+	}
+	if t.Port < 0 || t.Port > 65535 {
+		found("port", "want a port from 1 to 65535, or none for those of the pool, not %d", t.Port)
+	}
+	if err := settings.CheckSelector(t.Selector); err != nil {
+		found("selector", "%v", err)
+	}
+}

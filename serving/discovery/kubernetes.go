@@ -1,0 +1,315 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/time/rate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"gearshift/serving/discovery/settings"
+)
+
+var (
+	pods  = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	pools = schema.GroupVersionResource{Group: "inference.networking.k8s.io", Version: "v1", Resource: "inferencepools"}
+)
+
+// kubernetes is a [Source] that watches pods: those of an InferencePool, or those that the groups select.
+type kubernetes struct {
+	client    dynamic.Interface
+	namespace string
+	pool      string
+	groups    []Group
+	labels    settings.Labels
+	log       *slog.Logger
+
+	troubles rate.Sometimes
+	absent   bool // it was logged that there is no pool
+}
+
+// newKubernetes returns the source that the cluster of the configuration is.
+func newKubernetes(c *settings.Config, groups []Group, log *slog.Logger) (Source, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.Kubernetes.Kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("cannot reach Kubernetes: %w; want a pod's service account, or serving.discovery.kubernetes.kubeconfig", err)
+	}
+	namespace := c.Kubernetes.Namespace
+	if namespace == "" {
+		if namespace, _, err = loader.Namespace(); err != nil {
+			return nil, fmt.Errorf("cannot find the namespace of the pods: %w; want serving.discovery.kubernetes.namespace", err)
+		}
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("cannot reach Kubernetes: %w", err)
+	}
+	return Watching(client, namespace, c, groups, log), nil
+}
+
+// Watching returns the source that the pods of a namespace are, as a client sees them.
+func Watching(client dynamic.Interface, namespace string, c *settings.Config, groups []Group, log *slog.Logger) Source {
+	return &kubernetes{
+		client: client, namespace: namespace, pool: c.Kubernetes.Pool, groups: groups, labels: c.Labels, log: log,
+		troubles: rate.Sometimes{First: 3, Interval: 30 * time.Second},
+	}
+}
+
+// Watch implements [Source]. While the API server does not answer, the pods stay those that are known.
+func (k *kubernetes) Watch(ctx context.Context, changed func([]Endpoint)) error {
+	wake := make(chan struct{}, 1)
+	var poolInformer *informer
+	if k.pool != "" {
+		var err error
+		if poolInformer, err = k.inform(ctx, pools, wake, func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", k.pool).String()
+		}, nil); err != nil {
+			return err
+		}
+		defer poolInformer.stop()
+	}
+	var podInformer *informer
+	defer func() { podInformer.stop() }()
+	selected, began := "", false
+	var ports []int
+	signal(wake)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		}
+		selector := labels.Set(common(k.groups)).String()
+		if poolInformer != nil {
+			if !poolInformer.HasSynced() {
+				continue
+			}
+			var there bool
+			if selector, ports, there = k.poolOf(poolInformer); !there {
+				podInformer.stop()
+				podInformer, began = nil, false
+				changed(nil)
+				continue
+			}
+		}
+		if !began || selector != selected {
+			podInformer.stop()
+			var err error
+			if podInformer, err = k.inform(ctx, pods, wake, func(o *metav1.ListOptions) { o.LabelSelector = selector }, slim); err != nil {
+				return err
+			}
+			selected, began = selector, true
+		}
+		if podInformer.HasSynced() {
+			changed(k.endpoints(podInformer, ports))
+		}
+	}
+}
+
+// signal has the watch look again.
+func signal(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default: // it will
+	}
+}
+
+// informer is a shared informer that runs until it is stopped.
+type informer struct {
+	cache.SharedIndexInformer
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+func (i *informer) stop() {
+	if i != nil {
+		i.cancel()
+		<-i.ended
+	}
+}
+
+// inform begins to watch the resources, and has wake signalled with each change.
+func (k *kubernetes) inform(ctx context.Context, of schema.GroupVersionResource, wake chan<- struct{}, tweak func(*metav1.ListOptions), transform cache.TransformFunc) (*informer, error) {
+	resource := k.client.Resource(of).Namespace(k.namespace)
+	shared := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			tweak(&o)
+			return resource.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			tweak(&o)
+			return resource.Watch(ctx, o)
+		},
+	}, k.client), &unstructured.Unstructured{}, 0, cache.Indexers{})
+	if err := shared.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		k.troubles.Do(func() {
+			k.log.Warn("cannot watch Kubernetes: the engines stay those that are known", "resource", of.Resource, "namespace", k.namespace, "error", err)
+		})
+	}); err != nil {
+		return nil, err
+	}
+	if transform != nil {
+		if err := shared.SetTransform(transform); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := shared.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { signal(wake) },
+		UpdateFunc: func(_, _ any) { signal(wake) },
+		DeleteFunc: func(any) { signal(wake) },
+	}); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	i := &informer{shared, cancel, make(chan struct{})}
+	go func() {
+		defer close(i.ended)
+		shared.RunWithContext(ctx)
+	}()
+	go func() { // an empty list has no events
+		if cache.WaitForCacheSync(ctx.Done(), shared.HasSynced) {
+			signal(wake)
+		}
+	}()
+	return i, nil
+}
+
+// slim keeps of a pod what is used of it.
+func slim(object any) (any, error) {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return object, nil
+	}
+	return podOf(u), nil
+}
+
+// pod is what is used of one.
+type pod struct {
+	metav1.ObjectMeta
+	ip            string
+	ready, failed bool
+}
+
+func podOf(u *unstructured.Unstructured) *pod {
+	p := &pod{ObjectMeta: metav1.ObjectMeta{
+		Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(), Labels: u.GetLabels(),
+		DeletionTimestamp: u.GetDeletionTimestamp(), ResourceVersion: u.GetResourceVersion(),
+	}}
+	p.ip, _, _ = unstructured.NestedString(u.Object, "status", "podIP")
+	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+	p.failed = phase == "Failed" || phase == "Succeeded"
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == "Ready" {
+			p.ready = c["status"] == "True"
+		}
+	}
+	return p
+}
+
+// endpoints lists the pods, each with its ports. A pod without an address, or whose containers have ended, has none.
+func (k *kubernetes) endpoints(i *informer, ports []int) (list []Endpoint) {
+	for _, object := range i.GetStore().List() {
+		p, ok := object.(*pod)
+		if !ok || p.ip == "" || p.failed {
+			continue
+		}
+		e := Endpoint{Labels: p.Labels, Ready: p.ready, Ending: p.DeletionTimestamp != nil}
+		if e.Labels == nil {
+			e.Labels = map[string]string{}
+		}
+		e.Variant, e.Host = p.Labels[k.labels.Variant], p.Labels[k.labels.Host]
+		own := k.ports(&e, ports)
+		for _, port := range own {
+			e.ID, e.Name = fmt.Sprint(p.UID, ":", port), p.Name
+			if len(own) > 1 {
+				e.Name = fmt.Sprint(p.Name, ":", port)
+			}
+			e.Address = net.JoinHostPort(p.ip, strconv.Itoa(port))
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// ports returns those of the groups that may have the endpoint, or else those of the pool.
+func (k *kubernetes) ports(e *Endpoint, pool []int) (list []int) {
+	for i := range k.groups {
+		g := &k.groups[i]
+		if !g.takes(e) {
+			continue
+		}
+		own := pool
+		if g.Port > 0 {
+			own = []int{g.Port}
+		}
+		for _, port := range own {
+			if !slices.Contains(list, port) {
+				list = append(list, port)
+			}
+		}
+	}
+	return list
+}
+
+// poolOf returns the selector and the ports of the pool, and whether there is one that can be used.
+func (k *kubernetes) poolOf(i *informer) (selector string, ports []int, there bool) {
+	object, exists, err := i.GetStore().GetByKey(k.namespace + "/" + k.pool)
+	if err == nil && exists {
+		selector, ports, err = readPool(object)
+	} else if err == nil {
+		err = errors.New("there is none")
+	}
+	if failed := err != nil; failed != k.absent {
+		if k.absent = failed; failed {
+			k.log.Warn("cannot use the InferencePool: it has no engines", "pool", k.pool, "namespace", k.namespace, "error", err)
+		} else {
+			k.log.Info("the InferencePool is there", "pool", k.pool, "selector", selector, "ports", ports)
+		}
+	}
+	return selector, ports, err == nil
+}
+
+// readPool reads an InferencePool.
+func readPool(object any) (selector string, ports []int, err error) {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return "", nil, fmt.Errorf("it is a %T", object)
+	}
+	match, _, err := unstructured.NestedStringMap(u.Object, "spec", "selector", "matchLabels")
+	if err != nil || len(match) == 0 {
+		return "", nil, errors.Join(errors.New("spec.selector.matchLabels: want labels"), err)
+	}
+	list, _, err := unstructured.NestedSlice(u.Object, "spec", "targetPorts")
+	if err != nil {
+		return "", nil, err
+	}
+	for _, item := range list {
+		port, _ := item.(map[string]any)
+		if n, ok := port["number"].(int64); ok {
+			ports = append(ports, int(n))
+		}
+	}
+	if len(ports) == 0 || len(ports) > 8 {
+		return "", nil, fmt.Errorf("spec.targetPorts: want from 1 to 8 ports, found %d", len(ports))
+	}
+	return labels.Set(match).String(), ports, nil
+}

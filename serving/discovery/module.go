@@ -1,0 +1,217 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"gearshift/router/fleet"
+	"gearshift/serving"
+	"gearshift/serving/engines"
+)
+
+// Options are what a [Module] is made of. All of them are required.
+type Options struct {
+	Source Source
+	// Kind of the source, for people: file, kubernetes or dns.
+	Kind   string
+	Groups []Group
+	Table  *fleet.Table
+	// Connect makes what leads to the address, and returns what puts it in use for the replica.
+	Connect func(replica int, address string) (use func(), err error)
+	// Disconnect has the replica lead nowhere.
+	Disconnect func(replica int)
+	Log        *slog.Logger
+}
+
+// Module has the engines that a source lists take and leave the slots of a server. It implements [serving.Module],
+// and joins one server.
+type Module struct {
+	options Options
+	engines *engines.Engines
+	clock   func() time.Duration
+	metrics *metrics
+
+	mu       sync.Mutex // protects all below
+	slots    *Slots
+	since    map[int]time.Duration // by replica, when its slot changed last
+	broken   map[string]error      // by ID of an endpoint that has a slot, why its address cannot be used
+	listed   []Endpoint
+	heard    time.Duration // when the source was heard last
+	ever     bool          // it was
+	overfull bool          // there were engines without a slot at the last list
+}
+
+// New makes the module. Nothing is discovered before [Module.Run].
+func New(o Options) *Module {
+	m := &Module{options: o, slots: NewSlots(o.Groups), since: map[int]time.Duration{}, broken: map[string]error{}}
+	m.metrics = newMetrics(m)
+	return m
+}
+
+// Join implements [serving.Module]. All slots are free until the source has listed engines.
+func (m *Module) Join(s *serving.Server) serving.Parts {
+	m.engines, m.clock = s.Engines(), s.Clock()
+	for _, x := range m.slots.slots {
+		m.engines.Vacate(x.Replica, func() {})
+	}
+	return serving.Parts{Metrics: m.metrics.collectors(), Routes: []serving.Route{{
+		Method: http.MethodGet, Path: "/admin/discovery", Access: serving.AdminRead,
+		About: "which engines have which slots, and which engines have none", Handler: m.serve,
+	}}}
+}
+
+// Run follows the source until the context ends.
+func (m *Module) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := m.options.Source.Watch(ctx, m.set); err != nil {
+			m.options.Log.Error("cannot list the engines: those that are known stay", "source", m.options.Kind, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(again):
+		}
+	}
+}
+
+// again is the time after which a source that failed is watched again.
+const again = 2 * time.Second
+
+// set takes in all endpoints.
+func (m *Module) set(list []Endpoint) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.heard, m.ever = m.clock(), true
+	m.listed = append(m.listed[:0], list...)
+	for _, c := range m.slots.Set(list) {
+		m.since[c.Replica] = m.heard
+		m.metrics.changes.WithLabelValues(m.variant(c.Replica), c.Kind.String()).Inc()
+		m.apply(c)
+	}
+	if waiting := len(m.slots.waiting); (waiting > 0) != m.overfull {
+		if m.overfull = waiting > 0; m.overfull {
+			e := m.slots.waiting[0]
+			m.options.Log.Warn("engines are ready and have no slot: they get no requests; want more slots in the scenario", "engines", waiting, "first", e.Name, "address", e.Address, "variant", e.Variant)
+		} else {
+			m.options.Log.Info("every engine has a slot")
+		}
+	}
+}
+
+// apply has the server follow one change.
+func (m *Module) apply(c Change) {
+	log := m.options.Log.With("replica", m.options.Table.Replicas[c.Replica].Name, "engine", c.Endpoint.Name, "address", c.Endpoint.Address)
+	if c.Kind != Took && m.broken[c.Endpoint.ID] != nil { // its slot stayed empty
+		if c.Kind == Left {
+			delete(m.broken, c.Endpoint.ID)
+		}
+		return
+	}
+	switch c.Kind {
+	case Left:
+		m.engines.Vacate(c.Replica, func() { m.options.Disconnect(c.Replica) })
+		log.Info("engine has left its slot")
+	case Took:
+		use, err := m.options.Connect(c.Replica, c.Endpoint.Address)
+		if err != nil {
+			m.broken[c.Endpoint.ID] = err
+			log.Error("cannot use the address of an engine: its slot stays empty", "error", err)
+			return
+		}
+		m.engines.Occupy(c.Replica, use)
+		log.Info("engine has taken a slot")
+	case Ends:
+		m.engines.End(c.Replica, true)
+		log.Info("engine takes nothing new, and finishes what it has", "ending", c.Endpoint.Ending)
+	case Back:
+		m.engines.End(c.Replica, false)
+		log.Info("engine takes requests again")
+	}
+}
+
+// variant returns the name of the replica's variant.
+func (m *Module) variant(replica int) string {
+	return m.options.Table.Variants[m.options.Table.Replicas[replica].Variant].Name
+}
+
+// status is what GET /admin/discovery answers.
+type status struct {
+	Source string `json:"source"`
+	// AgeS is since when the source has reported nothing, in seconds; left out before it has.
+	AgeS      *float64        `json:"age_s,omitempty"`
+	Slots     []slotStatus    `json:"slots"`
+	Waiting   []waitingStatus `json:"without_slot"`
+	Endpoints int             `json:"endpoints"`
+}
+
+type slotStatus struct {
+	Replica string `json:"replica"`
+	Variant string `json:"variant"`
+	// State is absent, ending, or present, whatever the engine's health.
+	State   string  `json:"state"`
+	Engine  string  `json:"engine,omitempty"`
+	Address string  `json:"address,omitempty"`
+	SinceS  float64 `json:"since_s,omitempty"`
+	Error   string  `json:"error,omitempty"`
+	Order   int     `json:"-"`
+}
+
+type waitingStatus struct {
+	Engine  string `json:"engine"`
+	Address string `json:"address"`
+	Variant string `json:"variant,omitempty"`
+}
+
+// states of slots.
+const (
+	stateAbsent  = "absent"
+	stateEnding  = "ending"
+	statePresent = "present"
+)
+
+// state returns the state of a slot. The lock is held.
+func (m *Module) state(x *slot) string {
+	switch {
+	case !x.taken || m.broken[x.endpoint.ID] != nil:
+		return stateAbsent
+	case !x.endpoint.takes():
+		return stateEnding
+	}
+	return statePresent
+}
+
+// serve answers GET /admin/discovery.
+func (m *Module) serve(w http.ResponseWriter, _ *http.Request) {
+	_ = serving.Answer(w, http.StatusOK, m.status()) // the client may be gone
+}
+
+func (m *Module) status() status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock()
+	out := status{Source: m.options.Kind, Slots: []slotStatus{}, Waiting: []waitingStatus{}, Endpoints: len(m.listed)}
+	if m.ever {
+		age := (now - m.heard).Seconds()
+		out.AgeS = &age
+	}
+	for i := range m.slots.slots {
+		x := &m.slots.slots[i]
+		s := slotStatus{Replica: m.options.Table.Replicas[x.Replica].Name, Variant: m.variant(x.Replica), State: m.state(x), Engine: x.endpoint.Name, Address: x.endpoint.Address, Order: x.Replica}
+		if at, ok := m.since[x.Replica]; ok {
+			s.SinceS = (now - at).Seconds()
+		}
+		if err := m.broken[x.endpoint.ID]; err != nil {
+			s.Error = err.Error()
+		}
+		out.Slots = append(out.Slots, s)
+	}
+	slices.SortFunc(out.Slots, func(a, b slotStatus) int { return cmp.Compare(a.Order, b.Order) })
+	for _, e := range m.slots.waiting {
+		out.Waiting = append(out.Waiting, waitingStatus{e.Name, e.Address, e.Variant})
+	}
+	return out
+}

@@ -1,0 +1,145 @@
+package discovery
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Slots decides which engine has which slot. An engine takes a free slot when it is first ready, and keeps it until
+// it is gone. What Slots decides follows from the lists that it gets alone, whatever their order.
+type Slots struct {
+	groups  []Group
+	slots   []slot         // of all groups, in their order
+	taken   map[string]int // index of the slot, by the ID of its engine
+	waiting []Endpoint     // ready, and there is no slot for them
+}
+
+// slot is one slot with the engine that has it.
+type slot struct {
+	Slot
+	group    int
+	taken    bool
+	endpoint Endpoint // of the engine that has it
+	last     string   // name of the engine that had it last
+}
+
+// ChangeKind says what happened to a slot.
+type ChangeKind uint8
+
+// The kinds of changes.
+const (
+	// Left says that the engine is gone, or is at another address.
+	Left ChangeKind = iota
+	// Took says that an engine has taken the slot.
+	Took
+	// Ends says that the engine takes nothing new.
+	Ends
+	// Back says that it takes requests again.
+	Back
+)
+
+var changeNames = [...]string{"left", "took", "ends", "back"}
+
+// String returns the kind's label in metrics.
+func (k ChangeKind) String() string { return changeNames[k] }
+
+// Change is what happened to one slot.
+type Change struct {
+	Kind     ChangeKind
+	Replica  int
+	Endpoint Endpoint
+}
+
+// NewSlots returns the slots of the groups, all free.
+func NewSlots(groups []Group) *Slots {
+	s := &Slots{groups: groups, taken: map[string]int{}}
+	for i, g := range groups {
+		for _, one := range g.Slots {
+			s.slots = append(s.slots, slot{Slot: one, group: i})
+		}
+	}
+	return s
+}
+
+// Set takes in all endpoints there are, and returns what that changes: first which slots engines have left. Of
+// endpoints with one ID the last one counts.
+func (s *Slots) Set(list []Endpoint) (changes []Change) {
+	now := make(map[string]*Endpoint, len(list))
+	for i := range list {
+		now[list[i].ID] = &list[i]
+	}
+	var turns []Change
+	for i := range s.slots {
+		x := &s.slots[i]
+		if !x.taken {
+			continue
+		}
+		e, there := now[x.endpoint.ID]
+		if !there || e.Address != x.endpoint.Address || !s.groups[x.group].takes(e) {
+			changes = append(changes, Change{Left, x.Replica, x.endpoint})
+			delete(s.taken, x.endpoint.ID)
+			x.taken, x.last, x.endpoint = false, x.endpoint.Name, Endpoint{}
+			continue
+		}
+		if e.takes() != x.endpoint.takes() {
+			kind := Ends
+			if e.takes() {
+				kind = Back
+			}
+			turns = append(turns, Change{kind, x.Replica, *e})
+		}
+		x.endpoint = *e
+	}
+	changes = append(changes, turns...)
+	var comers []Endpoint
+	for id, e := range now {
+		if _, has := s.taken[id]; !has && e.takes() {
+			comers = append(comers, *e)
+		}
+	}
+	slices.SortFunc(comers, func(a, b Endpoint) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	for _, own := range []bool{true, false} {
+		rest := comers[:0]
+		for _, e := range comers {
+			i := s.free(&e, own)
+			if i < 0 {
+				rest = append(rest, e)
+				continue
+			}
+			x := &s.slots[i]
+			x.taken, x.endpoint = true, e
+			s.taken[e.ID] = i
+			changes = append(changes, Change{Took, x.Replica, e})
+		}
+		comers = rest
+	}
+	s.waiting = slices.Clip(comers)
+	return changes
+}
+
+// free returns the free slot that the endpoint is to have: its own, which it names or had before, or else the first
+// that no engine has had, or else the first. It returns −1 if there is none.
+func (s *Slots) free(e *Endpoint, own bool) int {
+	best, rank := -1, 3
+	for i := range s.slots {
+		x := &s.slots[i]
+		if x.taken || !s.groups[x.group].takes(e) {
+			continue
+		}
+		r := 2
+		switch {
+		case x.Host == e.Host:
+			r = 0
+		case own:
+			if r = 3; x.last != "" && x.last == e.Name {
+				r = 1
+			}
+		case x.last == "":
+			r = 1
+		}
+		if r < rank {
+			best, rank = i, r
+		}
+	}
+	return best
+}

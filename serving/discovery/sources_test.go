@@ -1,0 +1,139 @@
+package discovery
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/internal/scenario"
+	"gearshift/serving/discovery/settings"
+)
+
+// A file is read again when it has changed; one that cannot be read leaves what there was, and the log says why.
+func TestFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "list.yaml")
+	write := func(text string) {
+		must(t, os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path))
+	}
+	write("- {variant: small, address: 10.0.0.1:8000}\n")
+	var log lockedBuffer
+	h := follow(t, NewFile(path, scenario.Decode, slog.New(slog.NewTextHandler(&log, nil))))
+	h.want(t, "10.0.0.1:8000 10.0.0.1:8000 small ready")
+	write("- {variant: small, address: 10.0.0.1:8000, ready: false}\n- {variant: large, address: '[::1]:8000', name: a, host: l4, ending: true}\n")
+	h.want(t, "10.0.0.1:8000 10.0.0.1:8000 small", "a [::1]:8000 large ready ending")
+	write("- {variant: small, address: nowhere}\n- {address: 10.0.0.2:8000, port: 1}\n")
+	log.wait(t, "list.yaml:2: [1].variant: missing", "unknown key", "the last good one stays")
+	write("- {variant: small, address: nowhere}\n- {variant: small, address: 10.0.0.2:8000}\n- {variant: small, address: 10.0.0.2:8000}\n")
+	log.wait(t, `[0].address: \"nowhere\" is not an address; want host:port, such as 10.0.0.1:8000`, "[2]: is listed as [1] already")
+	h.want(t, "10.0.0.1:8000 10.0.0.1:8000 small", "a [::1]:8000 large ready ending")
+	write("[]")
+	h.want(t)
+}
+
+// lockedBuffer is a log that may be read while it is written.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// wait returns once the log has all of the texts.
+func (b *lockedBuffer) wait(t *testing.T, texts ...string) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(10 * time.Second); ; {
+		b.mu.Lock()
+		got := b.text.String()
+		b.mu.Unlock()
+		missing := ""
+		for _, text := range texts {
+			if !strings.Contains(got, text) {
+				missing = text
+			}
+		}
+		if missing == "" {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("the log has no %s:\n%s", missing, got)
+		}
+	}
+}
+
+// names is a resolver of what it holds. A name that there is not is not found; an empty list cannot be looked up.
+type names struct {
+	mu      sync.Mutex
+	hosts   map[string][]string
+	records map[string][]*net.SRV
+}
+
+func (n *names) set(name string, addresses ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hosts[name] = addresses
+}
+
+func (n *names) LookupNetIP(_ context.Context, _, host string) (list []netip.Addr, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	addresses, ok := n.hosts[host]
+	switch {
+	case !ok:
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	case len(addresses) == 0:
+		return nil, errors.New("the name server does not answer")
+	}
+	for _, a := range addresses {
+		list = append(list, netip.MustParseAddr(a))
+	}
+	return list, nil
+}
+
+func (n *names) LookupSRV(_ context.Context, _, _, name string) (string, []*net.SRV, error) {
+	return name, n.records[name], nil
+}
+
+// Names are looked up again and again. One that cannot be looked up keeps its engines, one that is gone loses them.
+func TestDNS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		groups := fleetOf()
+		groups[0].Port, groups[1].Port = 8000, 9000
+		config := &settings.DNS{Names: map[string]string{"small": "small.local", "fast": "fast.local", "big": "_http._tcp.big.local"}}
+		found := &names{hosts: map[string][]string{}, records: map[string][]*net.SRV{"_http._tcp.big.local": {{Target: "big-0.local.", Port: 8100}}}}
+		found.set("small.local", "10.0.0.1", "::ffff:10.0.0.2")
+		var log lockedBuffer
+		h := follow(t, newDNS(config, groups, found, slog.New(slog.NewTextHandler(&log, nil))))
+		big := "big-0.local:8100 big-0.local:8100 big ready"
+		h.want(t, "10.0.0.1:8000 10.0.0.1:8000 small ready", "10.0.0.2:8000 10.0.0.2:8000 small ready", big)
+		found.set("fast.local", "10.0.0.3")
+		found.set("small.local")
+		time.Sleep(2 * time.Second)
+		h.want(t, "10.0.0.1:8000 10.0.0.1:8000 small ready", "10.0.0.2:8000 10.0.0.2:8000 small ready", "10.0.0.3:9000 10.0.0.3:9000 fast ready", big)
+		found.mu.Lock()
+		delete(found.hosts, "small.local")
+		found.mu.Unlock()
+		time.Sleep(2 * time.Second)
+		h.want(t, "10.0.0.3:9000 10.0.0.3:9000 fast ready", big)
+		if text := log.text.String(); strings.Count(text, "cannot look up the name of a variant") != 1 || strings.Count(text, "can be looked up again") != 1 {
+			t.Errorf("the log says\n%s", text)
+		}
+	})
+}
