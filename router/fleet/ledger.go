@@ -85,7 +85,7 @@ type Ledger struct {
 	onRoom                         []func()
 	placement                      placement
 	presence                       []Presence // by replica; empty while all are Present
-	awaited                        []int32 // by variant; empty while nothing has been held
+	awaited                        []int32    // by variant; empty while nothing has been held
 }
 
 // slot is the entry of one lease. Its generation makes old leases inert.

@@ -261,7 +261,7 @@ func TestReaderIsStrict(t *testing.T) {
 		{`"excess_time":[0,0,0.5,0]`, `"excess_time":[0,0.5]`, "x:2: excess_time: 2 numbers"},
 		{`"excess_time":[0,0,0.5,0]`, `"excess_time":[0,0,-0.5,0]`, "x:2: excess_time: -0.5 is negative"},
 		{`"states":["up","loading","up","up"]`, `"states":["up"]`, "x:2: states: 1 entries; want none, or one for each of 4 replicas"},
-		{`"states":["up","loading",`, `"states":["up","busy",`, `x:2: states: "busy"; want one of [up cold loading warm draining down]`},
+		{`"states":["up","loading",`, `"states":["up","busy",`, `x:2: states: "busy"; want one of [up cold loading warm draining down absent]`},
 		{`"ready_at_ns":[0,5000000001,`, `"ready_at_ns":[0,-1,`, "x:2: ready_at_ns: -1 is negative"},
 		{`"newer":[false,false,`, `"newer":[`, "x:2: newer: 2 entries"},
 		{`"busy_hosts":[0,0.3]`, `"busy_hosts":[0.3]`, "x:2: busy_hosts: 1 numbers; want none, or one for each of 2 hosts"},
