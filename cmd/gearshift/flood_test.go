@@ -21,6 +21,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 	"gearshift/serving"
+	"gearshift/serving/control"
 	"gearshift/serving/work"
 	"gearshift/workloads"
 )
@@ -93,10 +94,11 @@ func (x flood) run(t *testing.T) *flooded {
 		if x.slow > 0 {
 			x.slowDown(t, core.Table(), backends)
 		}
-		clock := work.WallClock()
+		clock, busy := work.WallClock(), x.scenario.Busy(core.Ledger())
 		server, err := serving.New(serving.Options{
 			Config: x.scenario.Serving.Config(), Router: core, Backends: backends, Clock: clock, Log: log,
 			Drift: app.NewDrift(x.scenario, core.Table(), log), Watchers: []serving.Watcher{f}, OutputTokens: x.scenario.Lengths().Output,
+			Busy: busy, Modules: []serving.Module{control.Shown{Busy: busy}},
 		})
 		if err != nil {
 			t.Fatal(err)
