@@ -86,6 +86,10 @@ notebooks: ## Execute the notebooks on a quick report (DATA=dir: on that one)
 	@[ -n "$(DATA)" ] || { $(MAKE) build && echo "$(MAKE_DATA)" && $(MAKE_DATA); }
 	@scripts/notebooks.sh "$(or $(DATA),notebooks-out/data)"
 
+.PHONY: picker-real
+picker-real: setup ## Pick endpoints for nginx and for a proxy that speaks as Envoy does, while engines die and come (20 minutes; REQUESTS=n)
+	@REQUESTS='$(REQUESTS)' scripts/picker.sh
+
 .PHONY: build
 build: ## Build bin/gearshift, with OpenBLAS and ONNX Runtime where they are present
 	go build -trimpath $(GOTAGS) -o bin/gearshift ./cmd/gearshift

@@ -97,6 +97,9 @@ func (x *exchange) plain(w http.ResponseWriter, a *http.Response, err error) err
 	}
 }
 
+// Refuse writes an answer of the processor's own.
+func (p *Pick) Refuse(w http.ResponseWriter) { immediate(w, p.Now) }
+
 // immediate writes an answer of the processor's own.
 func immediate(w http.ResponseWriter, now *pb.ImmediateResponse) {
 	h := http.Header{"Content-Type": {"text/plain"}}

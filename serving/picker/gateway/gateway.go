@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -86,35 +87,81 @@ func (g *Gateway) begin(ctx context.Context, r *http.Request) (*exchange, error)
 
 func bodiless(r *http.Request) bool { return r.Body == nil || r.Body == http.NoBody }
 
-// serve has the request answered.
-func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
+// Pick is where a request goes, and what the endpoint gets of it.
+type Pick struct {
+	// Endpoints are to be tried in this order.
+	Endpoints []string
+	Header    http.Header
+	Path      string
+	Body      []byte
+	// Now, if not nil, is the answer: there is no pick.
+	Now *pb.ImmediateResponse
+}
+
+// Ask returns what the picker says of a request, whose answer it does not get to see.
+func (g *Gateway) Ask(ctx context.Context, r *http.Request) (*Pick, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	blind := *g
+	blind.Blind = true
+	x, err := blind.begin(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	p, err := x.pick(r)
+	if err == nil {
+		err = x.stream.CloseSend()
+	}
+	if err == nil { // the processor ends the stream in turn
+		if _, end := x.stream.Recv(); end != io.EOF && p.Now == nil {
+			err = end
+		}
+	}
+	return p, err
+}
+
+// pick has the processor choose.
+func (x *exchange) pick(r *http.Request) (*Pick, error) {
 	sent := make(chan error, 1)
 	go func() { sent <- x.sendBody(r) }()
 	m, err := x.stream.Recv()
 	if err != nil {
-		return ended(err)
+		return nil, ended(err)
 	}
 	if now := m.GetImmediateResponse(); now != nil {
-		immediate(w, now)
-		return nil
+		return &Pick{Now: now}, nil
 	}
 	head := m.GetRequestHeaders()
 	if head == nil {
-		return fmt.Errorf("the first answer is a %T; want one to the request's header", m.Response)
+		return nil, fmt.Errorf("the first answer is a %T; want one to the request's header", m.Response)
 	}
 	header := apply(r.Header.Clone(), head.GetResponse().GetHeaderMutation())
 	to := header.Get("x-gateway-destination-endpoint")
 	if meta := m.GetDynamicMetadata().GetFields()["envoy.lb"].GetStructValue().GetFields()["x-gateway-destination-endpoint"].GetStringValue(); meta != to {
-		return fmt.Errorf("the header picks %q, and the metadata %q", to, meta)
+		return nil, fmt.Errorf("the header picks %q, and the metadata %q", to, meta)
 	}
-	body, err := x.body(r)
+	p := &Pick{Endpoints: strings.Split(to, ","), Header: header, Path: r.URL.RequestURI()}
+	if path := header.Get(":path"); path != "" {
+		p.Path = path
+	}
+	header.Del(":path")
+	if p.Body, err = x.body(r); err != nil {
+		return nil, err
+	}
+	return p, <-sent
+}
+
+// serve has the request answered.
+func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
+	p, err := x.pick(r)
 	if err != nil {
 		return err
 	}
-	if err := <-sent; err != nil {
-		return err
+	if p.Now != nil {
+		immediate(w, p.Now)
+		return nil
 	}
-	answer, by, err := x.forward(r, header, strings.Split(to, ","), body)
+	answer, by, err := x.forward(r.Method, p)
 	if x.Blind {
 		if err := x.stream.CloseSend(); err != nil {
 			return err
@@ -185,19 +232,14 @@ func (x *exchange) body(r *http.Request) (body []byte, err error) {
 }
 
 // forward sends the request to the first endpoint that can be reached.
-func (x *exchange) forward(r *http.Request, h http.Header, to []string, body []byte) (answer *http.Response, by string, err error) {
-	path := r.URL.RequestURI()
-	if p := h.Get(":path"); p != "" {
-		path = p
-	}
-	h.Del(":path")
-	for _, by = range to {
+func (x *exchange) forward(method string, p *Pick) (answer *http.Response, by string, err error) {
+	for _, by = range p.Endpoints {
 		var out *http.Request
-		out, err = http.NewRequestWithContext(x.ctx, r.Method, "http://"+by+path, strings.NewReader(string(body)))
+		out, err = http.NewRequestWithContext(x.ctx, method, "http://"+by+p.Path, bytes.NewReader(p.Body))
 		if err != nil {
 			return nil, "", err
 		}
-		out.Header = h
+		out.Header = p.Header
 		if answer, err = x.Transport.RoundTrip(out); err == nil {
 			return answer, by, nil
 		}
