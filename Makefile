@@ -160,6 +160,10 @@ bench-compare: ## Measure ours beside PyTorch and a Python environment (ROUNDS=n
 bench-curve: ## Utility against time of training, beside a loop in PyTorch; 20 minutes (SECONDS_MAX=s SEEDS=n DOC=file)
 	@scripts/bench-curve.sh
 
+.PHONY: bench-picker
+bench-picker: setup ## Measure what a pick for a gateway takes, beside llm-d-router's picker (LLMD=its program EACH=d)
+	@LLMD='$(LLMD)' EACH='$(EACH)' scripts/bench-picker.sh
+
 .PHONY: bench-proxy
 bench-proxy: ## Measure what the router adds, beside nginx and Portkey (BEFORE=commit ROUNDS=n TIME=d PIN=0 AWAKE=how DOC=file)
 	@VEGETA=$(VEGETA) BENCHSTAT=$(BENCHSTAT) scripts/bench-proxy.sh

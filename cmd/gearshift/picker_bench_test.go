@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	modepb "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// TestPickersCompared measures what a pick takes, from the request's header to the last of its body, over gRPC on loopback.
+// GEARSHIFT_PICKERS is for how long each is measured (make bench-picker); GEARSHIFT_LLMD, if set, is llm-d-router's epp, which
+// is measured in turn, with the same engines.
+func TestPickersCompared(t *testing.T) {
+	each, err := time.ParseDuration(cmp.Or(os.Getenv("GEARSHIFT_PICKERS"), "0s"))
+	if err != nil || each == 0 {
+		t.Skip("it measures for minutes; run make bench-picker, or set GEARSHIFT_PICKERS to a time such as 2s")
+	}
+	x := newPickerCheck(t)
+	pickers := []timedPicker{{"gearshift", x.picker}}
+	if epp := os.Getenv("GEARSHIFT_LLMD"); epp != "" {
+		pickers = append(pickers, timedPicker{"llm-d-router", x.peer(epp)})
+	}
+	for _, c := range []struct {
+		name            string
+		clients, prompt int
+	}{{"1 client, 1 KB", 1, 1 << 10}, {"16 clients, 1 KB", 16, 1 << 10}, {"1 client, 220 KB", 1, 220_000}, {"20 clients, 220 KB", 20, 220_000}} {
+		medians, rates := make([][]float64, len(pickers)), make([][]float64, len(pickers))
+		for range 5 {
+			for i, p := range pickers {
+				median, rate := p.measure(t, each, c.clients, c.prompt)
+				medians[i], rates[i] = append(medians[i], median), append(rates[i], rate)
+			}
+		}
+		for i, p := range pickers {
+			slices.Sort(medians[i])
+			slices.Sort(rates[i])
+			t.Logf("%-20s %-13s p50 %8.0f µs (%.0f to %.0f), %7.0f picks/s (%.0f to %.0f)", c.name, p.name, medians[i][2], medians[i][0], medians[i][4], rates[i][2], rates[i][0], rates[i][4])
+		}
+	}
+}
+
+// timedPicker is a picker that is measured.
+type timedPicker struct {
+	name   string
+	client pb.ExternalProcessorClient
+}
+
+// peer starts llm-d-router's picker, which finds the engines in a file.
+func (x *pickerCheck) peer(program string) pb.ExternalProcessorClient {
+	dir := x.TempDir()
+	var endpoints strings.Builder
+	endpoints.WriteString("endpoints:\n")
+	for i, at := range x.hosts {
+		host, port, _ := strings.Cut(at, ":")
+		fmt.Fprintf(&endpoints, "  - {name: e%d, address: %q, port: %q}\n", i, host, port)
+	}
+	found := filepath.Join(dir, "endpoints.yaml")
+	config := fmt.Sprintf(`apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+  - {name: file-disc, type: file-discovery, parameters: {path: %q}}
+  - {type: queue-scorer}
+  - {type: kv-cache-utilization-scorer}
+  - {type: max-score-picker}
+schedulingProfiles:
+  - name: default
+    plugins: [{pluginRef: queue-scorer}, {pluginRef: kv-cache-utilization-scorer}, {pluginRef: max-score-picker}]
+dataLayer: {discovery: {pluginRef: file-disc}}
+`, found)
+	for name, text := range map[string]string{found: endpoints.String(), filepath.Join(dir, "config.yaml"): config} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			x.Fatal(err)
+		}
+	}
+	at, port := freeAddr(x.T), func() string { _, p, _ := strings.Cut(freeAddr(x.T), ":"); return p }
+	_, own, _ := strings.Cut(at, ":")
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		x.Fatal(err)
+	}
+	c := exec.Command(program, "--config-file", filepath.Join(dir, "config.yaml"), "--grpc-port", own, "--grpc-health-port", port(), "--metrics-port", port(),
+		"--secure-serving=false", "--metrics-endpoint-auth=false", "--tracing=false", "--zap-log-level", "error", "-v", "0", "--pool-name", "epp", "--pool-namespace", "default")
+	c.Stdout, c.Stderr = log, log
+	if err := c.Start(); err != nil {
+		x.Fatal(err)
+	}
+	x.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+		log.Close()
+	})
+	conn, err := grpc.NewClient(at, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		x.Fatal(err)
+	}
+	x.Cleanup(func() { conn.Close() })
+	client := pb.NewExternalProcessorClient(conn)
+	for late := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if err = onePick(x.Context(), client, []byte(`{"model":"auto","messages":[{"role":"user","content":"hi"}]}`)); err == nil {
+			return client
+		}
+		if time.Now().After(late) {
+			text, _ := os.ReadFile(log.Name())
+			x.Fatalf("%s picks nothing: %v: %.500s", program, err, text)
+		}
+	}
+}
+
+// measure has clients ask for so long, each for the next pick once it has one, and returns the median in microseconds and the
+// picks per second.
+func (p timedPicker) measure(t *testing.T, each time.Duration, clients, prompt int) (median, rate float64) {
+	body := []byte(`{"model":"auto","max_tokens":20,"messages":[{"role":"user","content":"` + strings.Repeat("word ", prompt/5) + `"}]}`)
+	ctx, stop := context.WithTimeout(t.Context(), each)
+	defer stop()
+	var mu sync.Mutex
+	var all []float64
+	var work sync.WaitGroup
+	began := time.Now()
+	for range clients {
+		work.Go(func() {
+			var took []float64
+			for ctx.Err() == nil {
+				at := time.Now()
+				if err := onePick(t.Context(), p.client, body); err != nil {
+					t.Errorf("%s: %v", p.name, err)
+					return
+				}
+				took = append(took, float64(time.Since(at))/float64(time.Microsecond))
+			}
+			mu.Lock()
+			all = append(all, took...)
+			mu.Unlock()
+		})
+	}
+	work.Wait()
+	slices.Sort(all)
+	if len(all) == 0 {
+		return 0, 0
+	}
+	return all[len(all)/2], float64(len(all)) / time.Since(began).Seconds()
+}
+
+// onePick asks where a request goes, until all of its body has come back, and ends the stream.
+func onePick(ctx context.Context, client pb.ExternalProcessorClient, body []byte) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := client.Process(ctx)
+	if err != nil {
+		return err
+	}
+	h := &corepb.HeaderMap{}
+	for _, f := range [][2]string{{":method", "POST"}, {":path", "/v1/chat/completions"}, {":authority", "models"}, {"content-type", "application/json"}} {
+		h.Headers = append(h.Headers, &corepb.HeaderValue{Key: f[0], RawValue: []byte(f[1])})
+	}
+	m := &pb.ProcessingRequest{
+		Request:        &pb.ProcessingRequest_RequestHeaders{RequestHeaders: &pb.HttpHeaders{Headers: h}},
+		ProtocolConfig: &pb.ProtocolConfiguration{RequestBodyMode: modepb.ProcessingMode_FULL_DUPLEX_STREAMED, ResponseBodyMode: modepb.ProcessingMode_NONE},
+	}
+	if err := stream.Send(m); err != nil {
+		return err
+	}
+	for at := 0; at < len(body); at += 64 << 10 {
+		end := min(len(body), at+64<<10)
+		piece := &pb.HttpBody{Body: body[at:end], EndOfStream: end == len(body)}
+		if err := stream.Send(&pb.ProcessingRequest{Request: &pb.ProcessingRequest_RequestBody{RequestBody: piece}}); err != nil {
+			break // the answer says why
+		}
+	}
+	for picked := false; ; {
+		m, err := stream.Recv()
+		if err == io.EOF && picked {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if now := m.GetImmediateResponse(); now != nil {
+			return fmt.Errorf("%d: %.200s", now.Status.Code, now.Body)
+		}
+		if m.GetRequestHeaders() != nil {
+			picked = true
+		}
+		if m.GetRequestBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetEndOfStream() {
+			return stream.CloseSend()
+		}
+	}
+}
