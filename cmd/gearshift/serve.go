@@ -45,7 +45,7 @@ Policies: ` + policies.Forms,
 	c.Flags().StringVar(&o.ExtProc, "extproc", "", "`HOST:PORT` at which Envoy, or a gateway that speaks as it does, asks where requests go (default: the scenario's, or none)")
 	c.Flags().StringVar(&o.Admin, "admin-addr", "", "`HOST:PORT` of the admin listener, or off (default: the scenario's)")
 	c.Flags().StringVar(&o.HTTP3, "http3", "", "UDP `HOST:PORT` at which streaming clients open WebTransports (default: the scenario's, or none)")
-	c.Flags().StringVar(&o.State, "state", "", "`FILE` that keeps the states of controllers across restarts (failover, versions, the load by which replicas are counted), and keeps a second router's out")
+	c.Flags().StringVar(&o.State, "state", "", "`FILE` that keeps the states of controllers across restarts (failover, versions, the load by which replicas are counted), and keeps a second router's out; or etcd://HOST:PORT/PREFIX, where the controllers of one of several routers act (default: the store, if that is in etcd)")
 	c.Flags().StringVar(&o.FailoverState, "failover-state", "", "`FILE` for the state of failover alone (default: that of --state)")
 	c.Flags().StringVar(&o.RolloutState, "rollout-state", "", "`FILE` for which versions of models are where alone (default: that of --state)")
 	c.Flags().StringVar(&o.Keys, "keys", "", "`FILE` of the API keys (default: the scenario's)")

@@ -106,3 +106,39 @@ func TestStoreCommandsInEtcd(t *testing.T) {
 		t.Errorf("compact: exit code %d, %s", code, stderr)
 	}
 }
+
+// TestOneOfTwoRoutersActs: with a store in etcd, both routers of a scenario with failover start and route, one acts, and
+// the other takes over when that ends.
+func TestOneOfTwoRoutersActs(t *testing.T) {
+	server := etcdtest.Start(t)
+	store := "etcd://" + server.Endpoint + "/mine"
+	start := func() *steered {
+		return steerTiny(t, "--scenario", "faillite-testbed", "--no-tuning", "--store", store)
+	}
+	leads := func(s *steered) bool {
+		_, _, text := s.operators.ask(t, "GET", "/metrics", "")
+		return strings.Contains(text, "gearshift_leader 1\n")
+	}
+	a := start()
+	etcdtest.Eventually(t, "the first acts", func() bool { return leads(a) })
+	b := start()
+	if leads(b) || !leads(a) {
+		t.Errorf("the second acts: %v, the first: %v", leads(b), leads(a))
+	}
+	a.end(t)
+	etcdtest.Eventually(t, "the second acts", func() bool { return leads(b) })
+	if log := b.log.String(); !strings.Contains(log, "this router acts: controllers begin") {
+		t.Errorf("no word that the second acts: %s", log)
+	}
+	b.end(t)
+	for flag, want := range map[string]string{"--failover-state": "--state keeps all states in etcd", "--state": "has no controller that keeps a state"} {
+		scenario := "tiny"
+		if flag != "--state" {
+			scenario = "faillite-testbed"
+		}
+		code, _, stderr := gearshift(t, "serve", "--scenario", scenario, "--addr", "127.0.0.1:0", "--store", storePath(t), flag, store)
+		if code != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %s", flag, code, stderr)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"gearshift/checkpoints"
+	"gearshift/internal/etcd"
 	"gearshift/internal/onnxruntime"
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
@@ -21,6 +22,7 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/control"
 	"gearshift/serving/control/states"
+	shared "gearshift/serving/control/states/etcd"
 	"gearshift/serving/discovery"
 	"gearshift/serving/peers"
 	"gearshift/serving/picker"
@@ -49,6 +51,8 @@ type assembly struct {
 	streams *streams.Module   // nil: it serves none
 	sharing *control.Sharing  // nil: the store is in a file
 	peers   *peers.Module     // nil: it knows of no other routers
+	states  stateFiles        // of controllers
+	leads   *shared.Store     // decides which router acts; nil: this one does
 	tuning  *tuning           // nil: nothing is searched for
 	picker  *picker.Module    // nil: no gateway asks it
 	finder  *discovery.Module // nil: no engines are discovered
@@ -101,7 +105,9 @@ func (x *assembly) assemble() (key string, err error) {
 	if x.config.Admin.Addr != config.AdminOff {
 		x.options.Modules = x.learner.shown(x.options.Modules)
 	}
-	x.several()
+	if err := x.several(); err != nil {
+		return "", err
+	}
 	if key, err := x.controllers(); err != nil {
 		return key, err
 	}
@@ -129,7 +135,7 @@ func (x *assembly) assemble() (key string, err error) {
 }
 
 // several adds what routers of a fleet share: their store, and what each has on the replicas.
-func (x *assembly) several() {
+func (x *assembly) several() error {
 	if x.sharing = x.routing.sharing(); x.sharing != nil {
 		x.options.Modules = append(x.options.Modules, x.sharing)
 	}
@@ -137,6 +143,7 @@ func (x *assembly) several() {
 		x.peers = peers.New(peers.Options{Config: p, Ledger: x.routing.core.Ledger(), Token: x.fleetToken, Log: x.log})
 		x.options.Modules = append(x.options.Modules, x.peers)
 	}
+	return x.lead()
 }
 
 // neighbours adds what finds engines, and what answers gateways.
@@ -198,10 +205,10 @@ func modules(t *fleet.Table, about dashboard.About) []serving.Module {
 // controllers adds what changes the fleet while it serves: failover, rollout, rebalancing, counts of replicas, layouts
 // of hosts, tiers, and what shows how busy hosts are.
 func (x *assembly) controllers() (key string, err error) {
-	t, l, modules := x.routing.core.Table(), x.routing.core.Ledger(), x.options.Modules
+	t, l := x.routing.core.Table(), x.routing.core.Ledger()
 	busy := x.s.Busy(l)
 	x.options.Busy = busy
-	files := stateFiles{}
+	files, modules := x.states, x.options.Modules
 	failover, err := x.o.newFailover(x.s, t, files, x.log)
 	if err != nil {
 		return "failover", err
@@ -266,6 +273,31 @@ func (x *assembly) sizes(modules []serving.Module, l *fleet.Ledger, busy *signal
 		modules = append(modules, placed)
 	}
 	return modules, placed, err
+}
+
+// lead has one of the routers act that keep the states of their controllers in etcd.
+func (x *assembly) lead() error {
+	x.states = stateFiles{}
+	for flag, path := range map[string]string{"--failover-state": x.o.FailoverState, "--rollout-state": x.o.RolloutState} {
+		if etcd.Is(path) {
+			return fmt.Errorf("%s %s: want a file; --state keeps all states in etcd, as one router acts for all of them", flag, path)
+		}
+	}
+	at := cmp.Or(x.o.State, x.o.Store)
+	if !etcd.Is(at) || !x.s.Controlled() {
+		return nil
+	}
+	address, err := etcd.Parse(at)
+	if err != nil {
+		return err
+	}
+	if x.leads, err = shared.New(shared.Options{Address: address, Log: x.log}); err != nil {
+		return err
+	}
+	x.closing(x.leads)
+	x.o.State, x.states[filepath.Clean(at)] = at, x.leads
+	x.options.Modules = append(x.options.Modules, control.Leading{Acts: x.leads.Acts, Term: x.leads.Term})
+	return nil
 }
 
 // stateFiles are those of controllers, by path: controllers of different kinds may share one.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"gearshift/internal/etcd"
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
@@ -54,7 +55,7 @@ func (o *Options) newFailover(s *scenario.Scenario, t *fleet.Table, files stateF
 	token := setting.Env(c.Admin.FleetTokenEnv)
 	if c.Admin.Addr == config.AdminOff {
 		log.Warn("the admin listener is off: no agent can report, and hosts are lost by refused connections and probes alone", "to_have_it", "serving.admin.addr")
-	} else if c.Routers > 1 {
+	} else if c.Routers > 1 && !etcd.Is(o.State) {
 		log.Warn("several routers share the fleet: only one of them may have the section failover, or each undoes what the others load", "routers", c.Routers)
 	}
 	m, err := failover.New(failover.Options{
@@ -80,7 +81,7 @@ func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, busy *signal
 	}
 	if c := o.config(s); c.Admin.Addr == config.AdminOff {
 		log.Warn("the admin listener is off: nobody can order a version", "to_have_it", "serving.admin.addr")
-	} else if c.Routers > 1 {
+	} else if c.Routers > 1 && !etcd.Is(o.State) {
 		log.Warn("several routers share the fleet: only one of them may have the section rollout, or each undoes what the others load", "routers", c.Routers)
 	}
 	models, named := s.Versioned()

@@ -40,7 +40,7 @@ type Options struct {
 	ExtProc string // for gateways
 	HTTP3   string // UDP
 	Keys    string // file
-	// State is the file of all controllers' states; empty: none.
+	// State is the file of all controllers' states, or an address in etcd; empty: the store's if that is in etcd, or none.
 	State string
 	// FailoverState is the file of the failover controller's state; empty: State.
 	FailoverState string
@@ -141,6 +141,10 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", x.routing.core.PolicyName(), "store", o.Store)
 	defer x.tuning.begin(ctx)()
 	defer x.peers.Begin(ctx)()
+	if x.leads != nil {
+		server.Engines().SetActs(x.leads.Acts)
+		x.leads.Begin(server.Engines().Nudge)
+	}
 	defer x.routing.follow(ctx, server, x.sharing)()
 	return x.listenAndServe(ctx)
 }

@@ -63,6 +63,16 @@ func (c *Controller) Claim(rank Rank, observe func(control.Event)) *Claims {
 	return k
 }
 
+// Release ends what the claims want and hold, of a controller that begins again or acts no longer. No event
+// reports it.
+func (k *Claims) Release() {
+	k.observe = func(control.Event) {}
+	k.c.drop(func(o *open) bool { return o.claims == k }, k.rank)
+	k.Hold(nil, nil)
+	k.c.claims = slices.DeleteFunc(k.c.claims, func(other *Claims) bool { return other == k })
+	k.c.nudge()
+}
+
 // Engines is what controllers ask of engines beside the states of replicas.
 type Engines interface {
 	// Driven reports whether anything loads and unloads the replica.

@@ -122,6 +122,8 @@ func lifecycleFault(err error) (status int, e wire.Error) {
 	switch {
 	case errors.As(err, &unsupported):
 		status, e.Code = http.StatusUnprocessableEntity, "unsupported_action"
+	case errors.Is(err, engines.ErrStandsBy):
+		e.Code = "stands_by"
 	case errors.As(err, &memory):
 		status, e.Code = http.StatusInsufficientStorage, "insufficient_memory"
 	}

@@ -1,12 +1,15 @@
 package control
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"gearshift/router/control"
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 	"gearshift/router/placement/replicas"
 	"gearshift/router/signals"
 	"gearshift/serving"
@@ -33,9 +36,11 @@ type ScalingOptions struct {
 type Scaling struct {
 	ordered
 	*replicas.Replicas
-	store *states.Saver[savedLoads] // nil without a store
-	now   func() time.Time
-	known int // intervals whose loads are kept
+	options ScalingOptions
+	claim   func(lifecycle.Rank, func(control.Event)) *lifecycle.Claims
+	store   *states.Saver[savedLoads] // nil without a store
+	now     func() time.Time
+	known   int // intervals whose loads are kept
 }
 
 // savedLoads holds the loads that a store has, and the wall clock's time of the last in Unix nanoseconds.
@@ -49,19 +54,41 @@ func NewScaling(o ScalingOptions) (m *Scaling, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	m = &Scaling{ordered: newOrdered(o.Ledger, o.Log, "counting replicas", "the number of replicas is not as wanted"), now: o.Now}
-	if m.Replicas, err = replicas.NewReplicas(o.Counted, o.Period, o.Ledger, o.Busy, m); err != nil {
-		return nil, err
-	}
+	m = &Scaling{ordered: newOrdered(o.Ledger, o.Log, "counting replicas", "the number of replicas is not as wanted"), options: o, now: o.Now}
 	var last *savedLoads
 	if m.store, last, err = states.Open[savedLoads](o.States, states.Replicas, o.Now()); err != nil {
 		return nil, err
+	}
+	if err = m.begin(last); err != nil {
+		return nil, errors.Join(err, m.store.Close(func() savedLoads { return savedLoads{} }))
+	}
+	return m, nil
+}
+
+// begin makes the controller, whose forecasts go on from the load that a store has.
+func (m *Scaling) begin(last *savedLoads) (err error) {
+	o := &m.options
+	if m.Replicas, err = replicas.NewReplicas(o.Counted, o.Period, o.Ledger, o.Busy, m); err != nil {
+		return err
 	}
 	if last != nil {
 		m.Resume(last.History, o.Now().Sub(time.Unix(0, last.At)))
 	}
 	m.known = m.Known()
-	return m, nil
+	return nil
+}
+
+// turn begins again with the load that the router has saved which acted before.
+func (m *Scaling) turn(t states.Turn, last *savedLoads) (err error) {
+	if !t.Acts {
+		return nil
+	}
+	m.engines.Do(func() {
+		if err = m.begin(last); err == nil {
+			m.Claim(m.claim)
+		}
+	})
+	return err
 }
 
 // saved returns what the store is to have.
@@ -88,8 +115,10 @@ func (m *Scaling) Wake(now time.Duration) time.Duration {
 // Join implements [serving.Module].
 func (m *Scaling) Join(s *serving.Server) serving.Parts {
 	m.engines = s.Engines()
-	m.Claim(m.engines.Claim)
+	m.claim, _ = m.engines.Claims()
+	m.Claim(m.claim)
 	m.engines.Join(m)
+	m.store.Follow(m.turn)
 	m.store.Begin(m.log, func(_ savedLoads, err error) {
 		if err != nil {
 			m.log.Error("the load so far is not saved; replicas are counted all the same", "error", err)

@@ -37,3 +37,22 @@ func (m *Sharing) Join(*serving.Server) serving.Parts {
 		out.Counter(outagesDesc, float64(m.outages.Load()))
 	}, reachableDesc, outagesDesc)}}
 }
+
+// Leading shows whether this router is the one of several that acts. It implements [serving.Module].
+type Leading struct {
+	Acts func() bool
+	Term func() uint64
+}
+
+var (
+	leaderDesc     = prometheus.NewDesc("gearshift_leader", "Whether this router is the one of several whose controllers act.", nil, nil)
+	leaderTermDesc = prometheus.NewDesc("gearshift_leader_term", "The term in which this router acts, or acted last; 0 if it never has.", nil, nil)
+)
+
+// Join implements [serving.Module].
+func (m Leading) Join(*serving.Server) serving.Parts {
+	return serving.Parts{Metrics: []prometheus.Collector{scrape.New(func(out scrape.Metrics) {
+		out.Flag(leaderDesc, m.Acts())
+		out.Gauge(leaderTermDesc, float64(m.Term()))
+	}, leaderDesc, leaderTermDesc)}}
+}

@@ -18,7 +18,7 @@ type Shown struct {
 
 // Join implements [serving.Module].
 func (m Shown) Join(s *serving.Server) serving.Parts {
-	s.Engines().Join(&shown{m, s})
+	s.Engines().JoinHere(&shown{m, s})
 	return serving.Parts{}
 }
 

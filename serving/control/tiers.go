@@ -51,7 +51,7 @@ func NewTiers(o TiersOptions) (*Tiers, error) {
 
 // Join implements [serving.Module].
 func (m *Tiers) Join(s *serving.Server) serving.Parts {
-	s.Engines().Join(m)
+	s.Engines().JoinHere(m)
 	return serving.Parts{Metrics: m.metrics()}
 }
 

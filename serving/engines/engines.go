@@ -77,6 +77,7 @@ type Engines struct {
 	scraper   *gauges.Scraper
 	lifecycle *lifecycles
 	metrics   *metrics
+	acts      func() bool // nil: always; see [Engines.SetActs]
 
 	asking     sync.Mutex // protects the four below
 	stopAsking context.CancelFunc

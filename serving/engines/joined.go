@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"gearshift/router/control"
@@ -14,10 +15,42 @@ import (
 // This file is what a controller that has joined may ask of the engines, and report to them.
 
 // Join has the controller woken after the lifecycles, by one goroutine, with what it gives orders
-// to. It is called before [Engines.Start].
-func (e *Engines) Join(c control.Controller) {
+// to. A router that stands by wakes none of them. It is called before [Engines.Start].
+func (e *Engines) Join(c control.Controller) { e.JoinHere(gated{c, e}) }
+
+// JoinHere is Join for a controller that gives engines no orders, and so is woken on every router.
+func (e *Engines) JoinHere(c control.Controller) {
 	e.lifecycle.runner.Add(c)
 	e.lifecycle.joined = true
+}
+
+// gated is a controller that acts only while this router does.
+type gated struct {
+	control.Controller
+	engines *Engines
+}
+
+// Wake implements [control.Controller].
+func (g gated) Wake(now time.Duration) time.Duration {
+	if g.engines.StandsBy() != nil {
+		return control.Never // until the runner is nudged
+	}
+	return g.Controller.Wake(now)
+}
+
+// ErrStandsBy is the error of an order to an engine while another router acts.
+var ErrStandsBy = errors.New("this router stands by: another one gives orders to engines")
+
+// SetActs sets what reports whether this router is the one that gives orders to engines, of several that share
+// them. Without it it always is. It is called before [Engines.Start]. [Engines.Nudge] follows when it begins to act.
+func (e *Engines) SetActs(acts func() bool) { e.acts = acts }
+
+// StandsBy returns [ErrStandsBy] while another router gives orders to engines.
+func (e *Engines) StandsBy() error {
+	if e.acts != nil && !e.acts() {
+		return ErrStandsBy
+	}
+	return nil
 }
 
 // OnFailed has f called with the replica of each attempt that it failed, from any goroutine, whether
@@ -28,6 +61,23 @@ func (e *Engines) OnFailed(f func(replica int)) { e.health.failed = f }
 // are used by a controller that is at work, or within [Engines.Do] and [Engines.Look].
 func (e *Engines) Claim(rank lifecycle.Rank, observe func(control.Event)) *lifecycle.Claims {
 	return e.lifecycle.controller.Claim(rank, observe)
+}
+
+// Claims returns a function as [Engines.Claim] for a controller that may begin again: each call releases what the
+// one before has claimed. Release does so without claiming again.
+func (e *Engines) Claims() (claim func(lifecycle.Rank, func(control.Event)) *lifecycle.Claims, release func()) {
+	var last *lifecycle.Claims
+	release = func() {
+		if last != nil {
+			last.Release()
+		}
+		last = nil
+	}
+	return func(rank lifecycle.Rank, observe func(control.Event)) *lifecycle.Claims {
+		release()
+		last = e.Claim(rank, observe)
+		return last
+	}, release
 }
 
 // Rolling reports whether the version of what stands at the replica's location is being changed.

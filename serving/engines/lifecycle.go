@@ -268,6 +268,9 @@ func (e *Engines) Order(replica int, v control.Verb, level int) (begun bool, err
 
 // want is Order within the runner.
 func (x *lifecycles) want(replica int, v control.Verb, level int) (bool, error) {
+	if err := x.engines.StandsBy(); err != nil && x.actuator.Driven(replica) {
+		return false, err
+	}
 	placed, target, name := x.ledger.Placed(replica), v.State(), x.name(replica)
 	needed := v
 	if v == control.Load && placed == fleet.Warm {

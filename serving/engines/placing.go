@@ -24,6 +24,9 @@ type placing struct{ *lifecycles }
 // Act implements [control.Actuator]. The controller is the one that acts.
 func (p placing) Act(a control.Action) error {
 	if p.actuator.Driven(a.Replica) {
+		if err := p.engines.StandsBy(); err != nil {
+			return err
+		}
 		return p.actuator.Act(a)
 	}
 	host := p.engines.table.Replicas[a.Replica].Host
@@ -39,8 +42,8 @@ func (e *Engines) Place(list []Placed) (err error) {
 	slices.SortStableFunc(ordered, func(a, b Placed) int { return cmp.Compare(rank(a.State), rank(b.State)) })
 	x.runner.Do(func() {
 		for _, p := range ordered {
-			if x.controller.Status(p.Replica).Target == p.State {
-				continue
+			if x.controller.Status(p.Replica).Target == p.State || x.actuator.Driven(p.Replica) && e.StandsBy() != nil {
+				continue // or the router that acts does it
 			}
 			if e := x.controller.Want(p.Replica, p.State, lifecycle.Order{}); e != nil {
 				err = errors.Join(err, fmt.Errorf("replicas.%s: cannot be %v: %w", x.name(p.Replica), p.State, e))

@@ -46,7 +46,7 @@ func (m *Module) report(s failover.Step) {
 		m.failover, m.began = s.Failover, s.At
 	}
 	n := m.notice(s)
-	n.Time, n.Term = m.wall(s.At), m.term
+	n.Time, n.Term = m.wall(s.At), m.term.Load()
 	m.metrics.took(s)
 	m.hub.publish(n)
 	m.tell(s, n)

@@ -43,12 +43,11 @@ const eachTerm = 1_000_000
 // hub hands notices to all who read them. A slow reader holds up no other: one that is more than kept
 // notices behind misses the oldest.
 type hub struct {
-	before uint64 // all IDs are higher
-
-	mu   sync.Mutex // protects what follows
-	last uint64     // ID of the newest
-	ring [kept]message
-	turn chan struct{} // closed when there is another
+	mu     sync.Mutex // protects what follows
+	before uint64     // all IDs are higher
+	last   uint64     // ID of the newest
+	ring   [kept]message
+	turn   chan struct{} // closed when there is another
 }
 
 // message is a notice, encoded once for all readers.
@@ -61,6 +60,13 @@ type message struct {
 // newHub makes the hub of a run of the router.
 func newHub(term uint64) *hub {
 	return &hub{before: term * eachTerm, last: term * eachTerm, turn: make(chan struct{})}
+}
+
+// begin has notices be of another term from now on.
+func (h *hub) begin(term uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.before, h.last = term*eachTerm, term*eachTerm
 }
 
 // publish hands the notice out.

@@ -44,7 +44,7 @@ var cannot = map[string]string{
 
 // tellStart says in the log what is controlled, and what engines cannot do, a line for each kind.
 func (m *Module) tellStart() {
-	attributes := []any{"policy", m.controller.Status().Policy, "applications", len(m.problem.Applications), "hosts", len(m.problem.Hosts), "term", m.term}
+	attributes := []any{"policy", m.controller.Status().Policy, "applications", len(m.problem.Applications), "hosts", len(m.problem.Hosts), "term", m.term.Load()}
 	if m.store != nil {
 		attributes = append(attributes, "state", m.store.Path(), "resumed", m.store.Last() != nil)
 	}

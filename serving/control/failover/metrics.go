@@ -116,6 +116,6 @@ func (x *metrics) collect(out scrape.Metrics) {
 	}
 	out.Gauge(agentsDesc, float64(agents))
 	out.Counter(suspectDesc, float64(s.Counts.Suspicions))
-	out.Gauge(termDesc, float64(m.term))
+	out.Gauge(termDesc, float64(m.term.Load()))
 	out.Gauge(listenersDesc, float64(m.subscribers.Load()))
 }

@@ -15,8 +15,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gearshift/router/control"
 	"gearshift/router/failover"
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 	"gearshift/serving"
 	"gearshift/serving/control/states"
 	"gearshift/serving/engines"
@@ -52,7 +54,10 @@ type Module struct {
 	problem     *failover.Problem
 	controller  *failover.Replicas
 	store       *states.Saver[savedState] // nil without one
-	term        uint64
+	term        atomic.Uint64
+	shared      bool // the state is, by routers of which one acts
+	claim       func(lifecycle.Rank, func(control.Event)) *lifecycle.Claims
+	release     func() // of what is claimed
 	server      *serving.Server
 	engines     *engines.Engines
 	clock       func() time.Duration
@@ -85,16 +90,18 @@ func New(o Options) (*Module, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Controller = filled(o.Controller)
-	m := &Module{options: o, problem: o.Problem, log: o.Log, models: models{dir: o.Models}, term: states.FirstTerm(o.Now())}
+	m := &Module{options: o, problem: o.Problem, log: o.Log, models: models{dir: o.Models}}
+	m.term.Store(states.FirstTerm(o.Now()))
 	m.metrics = newMetrics(m)
 	store, last, err := states.Open[savedState](o.States, states.Failover, o.Now())
 	if err != nil {
 		return nil, err
 	}
 	if m.store = store; store != nil {
-		m.term = store.Term()
+		m.term.Store(store.Term())
+		_, m.shared = store.State.(states.Shared)
 	}
-	m.hub = newHub(m.term)
+	m.hub = newHub(m.term.Load())
 	if err := m.newController(last); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -111,7 +118,7 @@ func filled(o failover.Options) failover.Options {
 // newController makes the controller, which goes on from the state that an earlier one has left.
 func (m *Module) newController(last *savedState) (err error) {
 	c := m.options.Controller
-	c.Term, c.Report = m.term, m.report
+	c.Term, c.Report = m.term.Load(), m.report
 	if m.controller, err = failover.NewReplicas(m.problem, c, m.options.Table, hosts{m}); err != nil {
 		return err
 	}
@@ -140,13 +147,46 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.agents = newRegistry(m)
 	m.engines.SetStamp(m.agents.stamp)
 	m.engines.OnEnded(m.agents.ended)
-	m.controller.Claim(m.engines.Claim, func(r int) { m.engines.Found(r, fleet.Up, 0) })
+	m.claim, m.release = m.engines.Claims()
+	m.controller.Claim(m.claim, m.resume)
 	m.engines.SetSleeps(m.resumed.Sleeps)
 	m.engines.Join(m)
 	m.rebase()
+	m.store.Follow(m.turn)
 	m.store.Begin(m.log, m.written)
 	m.tellStart()
 	return serving.Parts{Routes: m.routes(), Metrics: m.metrics.collectors()}
+}
+
+// resume takes in that a replica is up, as an earlier run has left it.
+func (m *Module) resume(replica int) { m.engines.Found(replica, fleet.Up, 0) }
+
+// turn has the controller begin again from the state that another router has left, in a new term, or no longer act: what
+// it had given up is then for the evidence of this router alone.
+func (m *Module) turn(t states.Turn, last *savedState) (err error) {
+	m.engines.Do(func() {
+		for host := range m.options.Table.Hosts {
+			if m.controller.Out(host) {
+				m.engines.Return(host)
+			}
+		}
+		if m.release(); !t.Acts {
+			return
+		}
+		m.term.Store(t.Term)
+		m.agents.forget()
+		m.hub.begin(t.Term)
+		if m.resumed = (State{}); err == nil {
+			err = m.newController(last)
+		}
+		if err != nil {
+			return
+		}
+		m.engines.SetSleeps(m.resumed.Sleeps)
+		m.controller.Claim(m.claim, m.resume)
+		m.rebase()
+	})
+	return err
 }
 
 // rebase moves the times of an earlier run to this one's clock.

@@ -61,8 +61,13 @@ func read(w http.ResponseWriter, r *http.Request, to any) error {
 	return json.Unmarshal(text, to)
 }
 
-// host is the host of the request's path, if it is one whose failures are watched.
+// host is the host of the request's path, if it is one whose failures are watched. An agent that reports to a router
+// which stands by is refused: it is to find the one that acts.
 func (a *registry) host(w http.ResponseWriter, r *http.Request) (int, bool) {
+	if err := a.module.engines.StandsBy(); err != nil {
+		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "stands_by", Message: err.Error()})
+		return 0, false
+	}
 	name := r.PathValue("host")
 	if h := a.module.hostNamed(name); h >= 0 {
 		return h, true
@@ -118,14 +123,23 @@ func (a *registry) add(host int, x agents.Registration) (term uint64, err error)
 	return a.terms[host], nil
 }
 
+// forget has agents register again, with the term that has begun.
+func (a *registry) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.of)
+	clear(a.terms)
+}
+
 // above is the term of this run for an engine that has seen another: a newer one than that, whatever
 // has become of this router's state file or clock.
 func (a *registry) above(host int, seen uint64) uint64 {
 	m := a.module
-	if seen < m.term {
-		return m.term
+	term := m.term.Load()
+	if seen < term || m.shared { // the store's terms rise: another that is newer is right
+		return term
 	}
-	m.log.Warn("an engine has followed a router of a newer term: it gets a newer one still; was the state file lost, or does another router use this fleet?", "host", m.options.Table.Hosts[host].Name, "seen", seen, "term", m.term)
+	m.log.Warn("an engine has followed a router of a newer term: it gets a newer one still; was the state file lost, or does another router use this fleet?", "host", m.options.Table.Hosts[host].Name, "seen", seen, "term", term)
 	return seen + 1
 }
 
@@ -139,7 +153,7 @@ func (a *registry) stamp(replica int) (term uint64, secret string) {
 	if a.of[host] != nil || m.engines.Driven(replica) == "gearshift" {
 		secret = m.options.Token
 	}
-	return max(m.term, a.terms[host]), secret
+	return max(m.term.Load(), a.terms[host]), secret
 }
 
 // ended takes in how an order to the replica's engine has ended. If the engine follows another router,

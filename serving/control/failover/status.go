@@ -215,7 +215,11 @@ func (m *Module) drill(w http.ResponseWriter, r *http.Request) {
 		serving.Fail(w, r, http.StatusNotFound, m.unknownHost(body.Host))
 		return
 	}
-	var err error
+	err := m.engines.StandsBy()
+	if err != nil {
+		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "stands_by", Message: err.Error()})
+		return
+	}
 	m.engines.Do(func() { err = m.controller.Drill(host) })
 	if err != nil {
 		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "conflict", Message: err.Error()})
@@ -226,7 +230,11 @@ func (m *Module) drill(w http.ResponseWriter, r *http.Request) {
 }
 
 // failback answers POST /admin/failover/failback.
-func (m *Module) failback(w http.ResponseWriter, _ *http.Request) {
+func (m *Module) failback(w http.ResponseWriter, r *http.Request) {
+	if err := m.engines.StandsBy(); err != nil {
+		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "stands_by", Message: err.Error()})
+		return
+	}
 	m.engines.Do(func() { m.controller.Failback(m.clock()) })
 	m.log.Info("failover order", "order", "failback")
 	m.answerAfter(w)

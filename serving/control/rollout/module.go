@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"gearshift/router/control"
 	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
 	"gearshift/router/rollout"
 	"gearshift/router/signals"
 	"gearshift/serving"
@@ -45,7 +47,9 @@ type Options struct {
 // Module is the versions of a server. It implements [serving.Module], and joins one server.
 type Module struct {
 	options    Options
-	controller *rollout.Replicas
+	controller *rollout.Replicas                // the runner's
+	shown      atomic.Pointer[rollout.Replicas] // the same, for requests
+	claim      func(lifecycle.Rank, func(control.Event)) *lifecycle.Claims
 	store      *states.Saver[rollout.State] // nil without one
 	engines    *engines.Engines
 	ledger     *fleet.Ledger
@@ -74,7 +78,7 @@ func New(o Options) (*Module, error) {
 		return nil, err
 	}
 	m.store = store
-	if err := m.newController(last); err != nil {
+	if err := m.newController(last, 0); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
@@ -102,9 +106,11 @@ func (m *Module) nameFirst() {
 // Join implements [serving.Module].
 func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.engines, m.clock = s.Engines(), s.Clock()
-	m.controller.Claim(m.engines.Claim, func(r int, is fleet.State) { m.engines.Found(r, is, 0) })
-	m.engines.OnFailed(m.controller.Failed)
+	m.claim, _ = m.engines.Claims()
+	m.controller.Claim(m.claim, m.found)
+	m.engines.OnFailed(func(replica int) { m.shown.Load().Failed(replica) })
 	m.engines.Join(m)
+	m.store.Follow(m.turn)
 	m.store.Begin(m.log, func(_ rollout.State, err error) {
 		if err != nil {
 			m.metrics.unsaved.Inc()
@@ -112,17 +118,46 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 		}
 	})
 	m.tellStart()
-	return serving.Parts{Routes: m.routes(), Metrics: m.metrics.collectors(), Watcher: m, Hide: m.controller.Hide}
+	return serving.Parts{Routes: m.routes(), Metrics: m.metrics.collectors(), Watcher: m, Hide: func(r *fleet.Request) []int { return m.shown.Load().Hide(r) }}
 }
 
-// newController makes the controller, which goes on from the state that an earlier one has left.
-func (m *Module) newController(last *rollout.State) (err error) {
+// found takes in a replica's state, as an earlier run has left it.
+func (m *Module) found(replica int, is fleet.State) { m.engines.Found(replica, is, 0) }
+
+// turn has the controller begin again from the state that another router has saved: a router that stands by divides
+// requests as the one that acts does.
+func (m *Module) turn(t states.Turn, last *rollout.State) (err error) {
+	if !t.Acts && last == nil {
+		return nil // it acts no longer: shares stay until another saves some
+	}
+	m.engines.Do(func() {
+		for i, name := range m.options.Names {
+			if name != nil {
+				name.Set(m.base[i])
+			}
+		}
+		m.nameFirst()
+		if err = m.newController(last, m.clock()); err == nil {
+			m.controller.Claim(m.claim, m.found)
+		}
+	})
+	return err
+}
+
+// newController makes the controller, which goes on at a time from the state that an earlier one has left.
+func (m *Module) newController(last *rollout.State, now time.Duration) (err error) {
 	c := m.options.Controller
 	c.Report = m.report
-	if m.controller, err = rollout.NewReplicas(m.options.Models, c, m.ledger, m.options.Busy, m.name); err != nil || last == nil {
+	made, err := rollout.NewReplicas(m.options.Models, c, m.ledger, m.options.Busy, m.name)
+	if err != nil {
 		return err
 	}
-	if err := m.controller.Resume(*last, 0); err != nil {
+	m.controller = made
+	m.shown.Store(made)
+	if last == nil {
+		return nil
+	}
+	if err := made.Resume(*last, now); err != nil {
 		return fmt.Errorf("cannot go on from the rollout state file %s: %w; move it away to begin without it", m.store.Path(), err)
 	}
 	m.resumed = true

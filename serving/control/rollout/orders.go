@@ -11,6 +11,7 @@ import (
 
 	"gearshift/router/rollout"
 	"gearshift/serving"
+	"gearshift/serving/engines"
 	"gearshift/serving/openai/wire"
 )
 
@@ -95,15 +96,19 @@ func (m *Module) order(give func(model int, to string, now time.Duration) error)
 			return
 		}
 		name := r.PathValue("model")
-		i := m.controller.Index(name)
+		i := m.shown.Load().Index(name)
 		if i < 0 {
 			serving.Fail(w, r, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "unknown_model", Message: fmt.Sprintf("there is no model %q with versions; there are %s", name, m.names())})
 			return
 		}
-		m.engines.Do(func() { err = give(i, body.To, m.clock()) })
+		if err = m.engines.StandsBy(); err == nil {
+			m.engines.Do(func() { err = give(i, body.To, m.clock()) })
+		}
 		if err != nil {
 			status, code := http.StatusConflict, "refused"
 			switch {
+			case errors.Is(err, engines.ErrStandsBy):
+				code = "stands_by"
 			case errors.Is(err, rollout.ErrRealTime):
 				code = "real_time"
 			case errors.Is(err, rollout.ErrVersion):

@@ -8,6 +8,6 @@ import (
 // the time of an answer counts if it was given at the first attempt.
 func (m *Module) Ended(w *work.Work, r work.Result) {
 	if r.Outcome == work.Completed && w.Attempts <= 1 {
-		m.controller.Answered(w.Replica, r.Latency-w.Waited)
+		m.shown.Load().Answered(w.Replica, r.Latency-w.Waited)
 	}
 }

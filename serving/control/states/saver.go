@@ -34,15 +34,40 @@ func Open[T any](store Store, kind string, now time.Time) (s *Saver[T], last *T,
 		return nil, nil, err
 	}
 	s = &Saver[T]{State: state, kind: kind, wake: make(chan struct{}, 1)}
-	if state.Last() == nil {
-		return s, nil, nil
-	}
-	last = new(T)
-	if err := json.Unmarshal(state.Last(), last); err != nil {
-		err = fmt.Errorf("cannot read the %s state file %s: %w; move it away to begin without it", kind, state.Path(), err)
+	if last, err = s.decode(state.Last()); err != nil {
 		return nil, nil, errors.Join(err, state.Close())
 	}
 	return s, last, nil
+}
+
+// decode returns a state of the bytes; nil if there are none.
+func (s *Saver[T]) decode(text []byte) (*T, error) {
+	if text == nil {
+		return nil, nil
+	}
+	last := new(T)
+	if err := json.Unmarshal(text, last); err != nil {
+		return nil, fmt.Errorf("cannot read the %s state file %s: %w; move it away to begin without it", s.kind, s.Path(), err)
+	}
+	return last, nil
+}
+
+// Follow has f called with each [Turn] of a state that is [Shared], and the state. Of another it calls f never.
+func (s *Saver[T]) Follow(f func(t Turn, last *T) error) {
+	if s == nil {
+		return
+	}
+	shared, ok := s.State.(Shared)
+	if !ok {
+		return
+	}
+	shared.Follow(func(t Turn) error {
+		last, err := s.decode(t.Last)
+		if err != nil {
+			return err
+		}
+		return f(t, last)
+	})
 }
 
 // Begin has what is kept be written, until [Saver.Close]. Written is called after each state, with why that has
@@ -109,7 +134,9 @@ func (s *Saver[T]) Close(last func() T) error {
 		s.mu.Unlock()
 		s.nudge()
 		s.done.Wait()
-		err = s.save(last())
+		if err = s.save(last()); errors.Is(err, ErrStandsBy) {
+			err = nil // it is kept by the router that acts
+		}
 	}
 	return errors.Join(err, s.State.Close())
 }

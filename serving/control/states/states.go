@@ -32,6 +32,26 @@ type State interface {
 	Close() error
 }
 
+// Shared is a [State] that several routers have open, of which one acts at a time. Until its turn has come, its term is
+// 0 and nothing was left, and a Save is [ErrStandsBy].
+type Shared interface {
+	State
+	// Follow has f called with each [Turn]. An error of a turn in which this router is to act has it stand by.
+	Follow(f func(Turn) error)
+}
+
+// Turn is what a router hears of a state that it shares.
+type Turn struct {
+	// Acts reports whether this router begins to act, in the term. Nothing is saved and nothing acts before that has
+	// been taken in. Otherwise another router has saved the state, or this one no longer acts.
+	Acts bool
+	Term uint64
+	Last []byte // the state; nil if there is none
+}
+
+// ErrStandsBy is the error of what only the router that acts may do.
+var ErrStandsBy = errors.New("this router stands by: another one acts")
+
 // The kinds of controllers that keep a state.
 const (
 	Failover = "failover"

@@ -1,0 +1,149 @@
+package failover_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gearshift/internal/etcd"
+	"gearshift/internal/etcd/etcdtest"
+	"gearshift/serving"
+	"gearshift/serving/control/failover"
+	shared "gearshift/serving/control/states/etcd"
+)
+
+// member is one of two routers of one fleet, which share their state in etcd, each behind a proxy.
+type member struct {
+	*rig
+	store *shared.Store
+	proxy *etcdtest.Proxy
+}
+
+// newMember starts a router of the engines.
+func newMember(t *testing.T, server *etcdtest.Server, engines []*engine) *member {
+	t.Helper()
+	m := &member{proxy: etcdtest.NewProxy(t, server.Endpoint)}
+	address, err := etcd.Parse("etcd://" + m.proxy.Endpoint + "/fleet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.store, err = shared.New(shared.Options{Address: address}); err != nil {
+		t.Fatal(err)
+	}
+	m.rig = &rig{t: t, engines: engines, change: func(o *failover.Options, _ *serving.Options) { o.States = m.store }}
+	m.start()
+	m.server.Engines().SetActs(m.store.Acts)
+	m.store.Begin(m.server.Engines().Nudge)
+	t.Cleanup(func() {
+		m.proxy.Pass()
+		m.end()
+		if err := m.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// answered waits until applications are answered as wanted, by what the router knows.
+func (m *member) answered(want ...string) {
+	m.t.Helper()
+	var got []string
+	etcdtest.Eventually(m.t, strings.Join(want, " "), func() bool {
+		got = actives(m.module.Situation())
+		return slices.Equal(got, want)
+	})
+}
+
+// TestTwoRoutersShareAState: one of them recovers applications, the other stands by, routes, and refuses orders and
+// agents. When the first is cut off, the second goes on from its state: it loads nothing again, and recovers what is
+// lost next. Engines never follow an older term after a newer one.
+func TestTwoRoutersShareAState(t *testing.T) {
+	server := etcdtest.Start(t)
+	var engines []*engine
+	for i, h := range hosts {
+		engines = append(engines, newEngine(h, i, models[i+1]))
+	}
+	a := newMember(t, server, engines)
+	etcdtest.Eventually(t, "the first acts", a.store.Acts)
+	b := newMember(t, server, engines)
+	ctx, cancel := context.WithCancel(t.Context())
+	var reporting sync.WaitGroup
+	for _, e := range engines {
+		reporting.Go(func() {
+			e.agent(ctx, func() http.Handler {
+				for _, m := range []*member{a, b} {
+					if m.store.Acts() {
+						return m.admin()
+					}
+				}
+				return nil
+			})
+		})
+	}
+	t.Cleanup(reporting.Wait)
+	t.Cleanup(cancel)
+	a.answered(homes...)
+	protected := func(m *member) {
+		t.Helper()
+		etcdtest.Eventually(t, "all are protected", func() bool { return m.module.Situation().Unprotected == 0 })
+	}
+	protected(a)
+	if w := post(b.admin(), "/admin/failover/drill", map[string]string{"host": "h1"}); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "stands by") {
+		t.Errorf("a drill by the one that stands by: %d %s", w.Code, w.Body)
+	}
+	engines[0].kill()
+	a.answered("small@h2", "large-two@h2", "large-three@h3")
+	for i, task := range tasks {
+		etcdtest.Eventually(t, task+" is answered by the one that stands by", func() bool {
+			status, replica := b.ask(task)
+			return status == http.StatusOK && replica == actives(a.module.Situation())[i]
+		})
+	}
+	a.settled()
+	orders := [][]string{a.orders(1), a.orders(2)}
+	a.proxy.Hold()
+	cut := time.Now()
+	etcdtest.Eventually(t, "the second acts", b.store.Acts)
+	if took := time.Since(cut); took > 3*time.Second {
+		t.Errorf("the second acts after %v", took)
+	}
+	b.answered("small@h2", "large-two@h2", "large-three@h3")
+	if s := b.module.Situation(); s.Counts.Recovered != 1 || s.Hosts[0].State != "lost" || s.Term <= a.store.Term() {
+		t.Errorf("the second has not the state of the first: counts %+v, hosts %+v, term %d after %d", s.Counts, s.Hosts, s.Term, a.store.Term())
+	}
+	for i, want := range orders {
+		if got := b.orders(i + 1); !slices.Equal(got, want) {
+			t.Errorf("%s got the orders %v, and had %v before", hosts[i+1], got, want)
+		}
+	}
+	engines[0].start()
+	b.answered(homes...)
+	a.proxy.Pass()
+	for _, e := range engines {
+		e.mu.Lock()
+		if term := e.epoch >> 32; term != 0 && term != b.store.Term() && term != a.store.Term() {
+			t.Errorf("%s follows the term %d", e.base.Host, term)
+		}
+		e.mu.Unlock()
+	}
+	if a.store.Acts() {
+		t.Error("both act")
+	}
+}
+
+// settled waits until the state that is saved is the last.
+func (m *member) settled() {
+	m.t.Helper()
+	m.server.Engines().Settle()
+	before := ""
+	etcdtest.Eventually(m.t, "orders have ended", func() bool {
+		now := strings.Join(slices.Concat(m.orders(0), m.orders(1), m.orders(2)), " ")
+		same := now == before
+		before = now
+		return same && m.module.Situation().Unprotected == 0
+	})
+}
