@@ -231,6 +231,10 @@ demo-tail: setup ## The same in a minute: two choices by headers, and polled by 
 prompts-real: setup ## Two classifiers of texts in bursts, by their task's mean and by predicted quality: for real, ROUNDS=5 times (MODELS=dir WINDOW=30s)
 	@ROUNDS='$(ROUNDS)' WINDOW='$(WINDOW)' MODELS='$(MODELS)' scripts/prompts-real.sh
 
+.PHONY: routers-real
+routers-real: build ## Four routers before one fleet of simulated engines in real time, with gauges, with shares, with neither (6 minutes)
+	@scripts/routers.sh
+
 .PHONY: placement-real
 placement-real: setup ## Three models in bursts that outgrow them, all loaded and with the router deciding what is: for real, ROUNDS=5 times, 9 minutes
 	GEARSHIFT_PLACEMENT=$(or $(ROUNDS),5) scripts/measure.sh -count=1 -v -timeout 60m -run '^TestPlacementForReal$$' ./cmd/gearshift

@@ -29,9 +29,9 @@ tasks:
   - {{name: summary, deadline_ms: 90, decay: hard, weight: 0.8, quality: {{small: 0.84, medium: 0.94, large: 1}}}}
 
 variants:
-  - {{name: small}}
-  - {{name: medium}}
-  - {{name: large}}
+  - {{name: small{small}}}
+  - {{name: medium{medium}}}
+  - {{name: large{large}}}
 """
 
 TAIL = """\
@@ -58,7 +58,8 @@ def main():
 
 def render(n, present):
     short = present < n
-    out = [HEAD.format(n=n, name=f"{n}-of-{present}" if short else n, args=f"{n} --present {present}" if short else n)]
+    models = {size: f", model: {size}" if short else "" for size in SIZES}
+    out = [HEAD.format(**models, n=n, name=f"{n}-of-{present}" if short else n, args=f"{n} --present {present}" if short else n)]
     names = [f"{card}-{i // 4}-{variant}" for i in range(0, n, 4) for variant, card in KINDS]
     out.append("hosts:")
     for i, name in enumerate(names):

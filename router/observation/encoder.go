@@ -96,9 +96,9 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 		case TaskOneHot:
 			w.oneHot(len(e.spec.Tasks), r.Task)
 		case InFlight:
-			w.inFlight(v, f.Scale)
+			w.inFlight(v, f.Scale, e.spec.Places())
 		case TaskInFlight:
-			w.taskInFlight(v, f.Scale, len(e.spec.Tasks))
+			w.taskInFlight(v, f.Scale, len(e.spec.Tasks), e.spec.Places())
 		case LogInFlight:
 			w.logInFlight(v, f.Scale)
 		case Shortest:

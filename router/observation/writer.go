@@ -26,18 +26,37 @@ func (w *writer) oneHot(n, index int) {
 	}
 }
 
-func (w *writer) inFlight(v *fleet.View, scales []float64) {
+// inFlight writes means over a variant's replicas: over all, or over those that are there.
+func (w *writer) inFlight(v *fleet.View, scales []float64, there bool) {
 	for m, scale := range scales {
-		replicas := max(1, len(v.Table.ReplicasOf(m))) // of the whole fleet, as the sum is
-		w.put(float64(v.VariantInFlight(m)) / float64(replicas) / scale)
+		replicas := float64(len(v.Table.ReplicasOf(m))) // of the whole fleet, as the sum is
+		if there {
+			replicas = float64(v.PresentOf(m)) * thereShare(v, m)
+		}
+		w.put(float64(v.VariantInFlight(m)) / max(1, replicas) / scale)
 	}
 }
 
-func (w *writer) taskInFlight(v *fleet.View, scales []float64, tasks int) {
+// thereShare returns the share of the variant's replicas that are seen which are neither down nor cold.
+func thereShare(v *fleet.View, variant int) float64 {
+	seen := v.ReplicasOf(variant)
+	n := 0
+	for _, i := range seen {
+		if s := v.State(i); s != fleet.Down && s != fleet.Cold {
+			n++
+		}
+	}
+	return float64(n) / float64(max(1, len(seen)))
+}
+
+func (w *writer) taskInFlight(v *fleet.View, scales []float64, tasks int, there bool) {
 	for m, scale := range scales {
-		replicas := max(1, len(v.ReplicasOf(m))) // that are seen, as the sum is
+		replicas := float64(len(v.ReplicasOf(m))) // that are seen, as the sum is
+		if there {
+			replicas *= thereShare(v, m)
+		}
 		for t := range tasks {
-			w.put(float64(v.TaskInFlight(m, t)) / float64(replicas) / scale)
+			w.put(float64(v.TaskInFlight(m, t)) / max(1, replicas) / scale)
 		}
 	}
 }

@@ -138,3 +138,64 @@ func TestPolicyOfFourIsRefusedElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// In a pool with slots for forty of which four are there, a policy decides as in the pool of four: for each
+// request it chooses the same replica.
+func TestEmptySlotsChangeNothing(t *testing.T) {
+	small, large := pool(t, "4"), pool(t, "40")
+	source := storedFour(t, small)
+	place := func(s *scenario.Scenario, absent func(l *fleet.Ledger, i int)) (chosen []int) {
+		table := s.ServingTable()
+		maker, err := s.Maker(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _, err := source.Stored("four", maker)
+		if err != nil {
+			t.Fatal(err)
+		}
+		balancer, err := s.Balancer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := fleet.NewLedger(table)
+		for i := 4; i < len(table.Replicas); i++ {
+			absent(l, i)
+		}
+		core, err := router.New(router.Config{Ledger: l, Fallback: p, Balancer: balancer, Forecaster: s.Forecaster(), Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := core.SetPolicy(p); err != nil {
+			t.Fatal(err)
+		}
+		draw := rand.New(rand.NewPCG(5, 0))
+		var leases []fleet.Lease
+		now := time.Duration(0)
+		for i := range 600 {
+			now += time.Duration(draw.IntN(100)) * time.Millisecond
+			l.Arrive(now)
+			c, err := core.Route(-1, &fleet.Request{ID: uint64(i), Task: draw.IntN(3), PromptTokens: 1 + draw.IntN(500), Arrival: now}, now, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			chosen, leases = append(chosen, c.Replica), append(leases, c.Lease)
+			if draw.IntN(3) > 0 {
+				leases[draw.IntN(len(leases))].End()
+			}
+		}
+		return chosen
+	}
+	want := place(small, nil)
+	if kinds := slices.Compact(slices.Sorted(slices.Values(want))); len(kinds) < 2 {
+		t.Fatalf("the policy chooses %v alone: nothing to compare", kinds)
+	}
+	for name, absent := range map[string]func(l *fleet.Ledger, i int){
+		"down":       func(l *fleet.Ledger, i int) { l.SetUp(i, false) },
+		"not loaded": func(l *fleet.Ledger, i int) { l.Place(i, fleet.Cold) },
+	} {
+		if got := place(large, absent); !slices.Equal(got, want) {
+			t.Errorf("%s: with 36 empty slots it chooses %v, without them %v", name, got[:20], want[:20])
+		}
+	}
+}
