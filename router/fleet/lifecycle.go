@@ -41,6 +41,10 @@ func States() []State { return []State{Up, Cold, Loading, Warm, Draining, Down, 
 // Loaded reports whether a replica in s may have requests, or get some without being loaded or woken first.
 func (s State) Loaded() bool { return s != Cold && s != Warm && s != Loading && s != Absent }
 
+// There reports whether a replica in this state is there, though it may take nothing now: it has not failed, has
+// an engine, and has its model or is on its way to it.
+func (s State) There() bool { return s != Down && s != Cold && s != Absent }
+
 // placeable reports whether a replica can be placed in s. It cannot be placed Down or Absent: whether
 // it has failed, or has an engine, is not a matter of its placement.
 func (s State) placeable() bool { return s < Down }

@@ -20,7 +20,7 @@ type sample struct {
 	byVariant [][]int
 }
 
-// roster lists the hosts of a large fleet that have a replica which is neither down nor cold, and counts
+// roster lists the hosts of a large fleet that have a replica which is there ([State.There]), and counts
 // their replicas by variant. It does not change.
 type roster struct{ hosts, byVariant []int }
 
@@ -32,7 +32,7 @@ func present(t *Table, state func(replica int) State) *roster {
 	x := &roster{byVariant: make([]int, len(t.Variants))}
 	for h := range t.Hosts {
 		on := t.ReplicasOn(h)
-		if !slices.ContainsFunc(on, func(i int) bool { s := state(i); return s != Down && s != Cold }) {
+		if !slices.ContainsFunc(on, func(i int) bool { return state(i).There() }) {
 			continue
 		}
 		x.hosts = append(x.hosts, h)
@@ -46,8 +46,8 @@ func present(t *Table, state func(replica int) State) *roster {
 	return x
 }
 
-// SampleOf is [View.Sample] of those hosts of the ledger's fleet that have a replica which is neither down
-// nor cold: of all of them if there are no more than [SampleHosts].
+// SampleOf is [View.Sample] of those hosts of the ledger's fleet that have a replica which is
+// there ([State.There]): of all of them if there are no more than [SampleHosts].
 func (v *View) SampleOf(l *Ledger, random uint64) { v.draw(l.table, l.present.Load(), random) }
 
 // Sample makes v a view of [SampleHosts] hosts of the fleet, any with the same

@@ -105,6 +105,7 @@ func TestSampleOfWhatIsPresent(t *testing.T) {
 	for name, absent := range map[string]func(l *Ledger, replica int){
 		"failed":     func(l *Ledger, i int) { l.SetUp(i, false) },
 		"not loaded": func(l *Ledger, i int) { l.Place(i, Cold) },
+		"absent":     func(l *Ledger, i int) { l.SetPresence(i, Vacant) },
 	} {
 		l := NewLedger(table)
 		present := []int{3, 7, 20, hosts - 1}
@@ -134,6 +135,7 @@ func TestSampleOfWhatIsPresent(t *testing.T) {
 		for h := range 20 {
 			l.SetUp(h, true)
 			l.Place(h, Up)
+			l.SetPresence(h, Present)
 		}
 		for i := range uint64(200) {
 			v.SampleOf(l, i)

@@ -37,12 +37,12 @@ func (w *writer) inFlight(v *fleet.View, scales []float64, there bool) {
 	}
 }
 
-// thereShare returns the share of the variant's replicas that are seen which are neither down nor cold.
+// thereShare returns the share of the variant's replicas that are seen which are there.
 func thereShare(v *fleet.View, variant int) float64 {
 	seen := v.ReplicasOf(variant)
 	n := 0
 	for _, i := range seen {
-		if s := v.State(i); s != fleet.Down && s != fleet.Cold {
+		if v.State(i).There() {
 			n++
 		}
 	}
@@ -121,7 +121,7 @@ func (w *writer) states(v *fleet.View, variants int) {
 			}
 		}
 		all := float64(max(1, len(replicas)))
-		if n := v.PresentOf(m); n > 0 { // of a sample those that are neither down nor cold are drawn
+		if n := v.PresentOf(m); n > 0 { // of a sample hosts with a replica that is there are drawn
 			all *= float64(len(v.Table.ReplicasOf(m))) / float64(n)
 		}
 		w.put(up / all)

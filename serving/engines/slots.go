@@ -57,3 +57,16 @@ func (e *Engines) Address(replica int) string {
 	at, _ := addressOf(e.options.Backends[replica])
 	return at
 }
+
+// Shared returns the name by which routers of the fleet tell each other of the replica: its own or, of a slot, which
+// another router may have given to another engine, its variant at the address of the engine. It is empty without one.
+func (e *Engines) Shared(replica int) string {
+	r := &e.table.Replicas[replica]
+	if _, ok := e.options.Backends[replica].Transport.(Slot); !ok {
+		return r.Name
+	}
+	if at := e.Address(replica); at != "" {
+		return e.table.Variants[r.Variant].Name + "@" + at
+	}
+	return ""
+}

@@ -31,7 +31,7 @@ type Share struct {
 	// AgeMS is how old the counts are, in milliseconds.
 	AgeMS float64 `json:"age_ms"`
 	fleet.Rates
-	// Replicas are those with requests, by name.
+	// Replicas are those with requests, by [Engines.Shared].
 	Replicas map[string]Load `json:"replicas"`
 }
 
@@ -58,6 +58,8 @@ type Engines interface {
 	Counts(replica int) signals.Count
 	// Share sets what other routers have on each replica.
 	Share(shares []signals.Count)
+	// Shared returns the name by which routers tell each other of the replica; empty: it has no engine.
+	Shared(replica int) string
 	// GaugesAsked reports whether all engines were asked for their gauges.
 	GaugesAsked() bool
 }
@@ -71,8 +73,7 @@ type Module struct {
 	client   *http.Client
 	instance string
 	answers  atomic.Uint64
-	index    map[string]int // replicas by name
-	since    time.Duration  // when it began to ask
+	since    time.Duration // when it began to ask
 
 	mu    sync.Mutex // protects what follows
 	peers []*peer
@@ -87,9 +88,8 @@ type Module struct {
 type peer struct {
 	url string
 	// said is the last answer; nil if there is none, or it is too old.
-	said  *Share
-	loads []signals.Count // of said, by replica
-	at    time.Duration   // of what it says
+	said *Share
+	at   time.Duration // of what it says
 	// asking is whether an answer is awaited, and tried whether one came or failed to.
 	asking, tried, lost bool
 	err                 error // the last, nil after an answer
@@ -98,11 +98,8 @@ type peer struct {
 // New makes the module. It asks from [Module.Begin] on.
 func New(o Options) *Module {
 	m := &Module{
-		Options: o, table: o.Ledger.Table(), instance: rand.Text(), index: map[string]int{},
+		Options: o, table: o.Ledger.Table(), instance: rand.Text(),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute}},
-	}
-	for i, r := range m.table.Replicas {
-		m.index[r.Name] = i
 	}
 	m.list(o.Config.URLs)
 	m.found = o.Config.DNS == ""
@@ -130,8 +127,9 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 func (m *Module) Own() Share {
 	s := Share{Instance: m.instance, Number: m.answers.Add(1), Rates: m.Ledger.OwnRates(m.clock()), Replicas: map[string]Load{}}
 	for i := range m.table.Replicas {
-		if n := m.engines.Counts(i); n.InFlight > 0 || n.Held > 0 {
-			s.Replicas[m.table.Replicas[i].Name] = Load{n.InFlight, n.Held}
+		name, n := m.engines.Shared(i), m.engines.Counts(i)
+		if name != "" && (n.InFlight > 0 || n.Held > 0) {
+			s.Replicas[name] = Load{n.InFlight, n.Held}
 		}
 	}
 	return s
@@ -159,11 +157,8 @@ func (m *Module) list(urls []string) {
 
 // take takes in what a peer has said of the time at.
 func (m *Module) take(p *peer, s *Share, at time.Duration) {
-	loads := make([]signals.Count, len(m.table.Replicas))
 	for name, n := range s.Replicas {
-		if i, ok := m.index[name]; ok { // others are of another version of the scenario
-			loads[i] = signals.Count{InFlight: clamp(n.InFlight), Held: clamp(n.Held)}
-		}
+		s.Replicas[name] = Load{clamp(n.InFlight), clamp(n.Held)}
 	}
 	for i := range s.Smoothed {
 		s.Smoothed[i] = plausible(s.Smoothed[i])
@@ -176,7 +171,7 @@ func (m *Module) take(p *peer, s *Share, at time.Duration) {
 		m.mu.Unlock()
 		return
 	}
-	p.said, p.loads, p.at, p.lost = s, loads, at, false
+	p.said, p.at, p.lost = s, at, false
 	m.mu.Unlock()
 	m.correct(at)
 }
@@ -195,8 +190,12 @@ func plausible(rate float64) float64 {
 
 // correct corrects the ledger by the sum of what others have said lately.
 func (m *Module) correct(now time.Duration) {
+	names := make([]string, len(m.table.Replicas))
+	for i := range names {
+		names[i] = m.engines.Shared(i)
+	}
 	m.mu.Lock()
-	sum := make([]signals.Count, len(m.table.Replicas))
+	sum := make([]signals.Count, len(names))
 	var rates *fleet.Rates
 	var counted []string
 	if m.found && !slices.ContainsFunc(m.peers, func(p *peer) bool { return p.said == nil || p.said.Instance != m.instance }) {
@@ -207,8 +206,9 @@ func (m *Module) correct(now time.Duration) {
 			continue // at another address
 		}
 		counted = append(counted, p.said.Instance)
-		for i, n := range p.loads {
-			sum[i] = sum[i].Plus(n)
+		for i, name := range names {
+			n := p.said.Replicas[name] // what another version of the scenario has besides is left out
+			sum[i] = sum[i].Plus(signals.Count(n))
 		}
 		if rates == nil {
 			rates = new(fleet.Rates)
@@ -227,7 +227,7 @@ func (m *Module) others(now time.Duration) (list []*peer) {
 		switch {
 		case p.said == nil:
 		case now-p.at > m.Config.SilentAfter:
-			p.said, p.loads = nil, nil
+			p.said = nil
 			if !p.lost {
 				p.lost = true
 				m.Log.Warn("a router is silent; its requests are not counted any more", "peer", p.url, "for", m.Config.SilentAfter, "error", p.err)
@@ -278,7 +278,7 @@ func (m *Module) Known() (list []Known) {
 		k := Known{URL: p.url, Heard: slices.Contains(heard, p)}
 		if k.Heard {
 			k.Instance, k.Age, k.Rate = p.said.Instance, now-p.at, p.said.Rate
-			for _, n := range p.loads {
+			for _, n := range p.said.Replicas {
 				k.InFlight += n.InFlight
 			}
 		}

@@ -26,6 +26,7 @@ type router struct {
 	monitor *signals.Monitor
 	asked   atomic.Bool
 	now     atomic.Int64
+	shift   atomic.Int64         // see Shared
 	shared  chan []signals.Count // what others have, whenever that is set; one is kept
 }
 
@@ -41,6 +42,11 @@ func (r *router) Share(shares []signals.Count) {
 	default:
 	}
 	r.shared <- shares
+}
+
+// Shared has the router know replicas in another order than the table's, as it may give slots to engines.
+func (r *router) Shared(replica int) string {
+	return fmt.Sprint("engine ", (replica+int(r.shift.Load()))%len(r.table.Replicas))
 }
 
 func (r *router) GaugesAsked() bool { return r.asked.Load() }
@@ -129,7 +135,7 @@ func TestSilentRouterIsDropped(t *testing.T) {
 			return
 		}
 		_, _ = fmt.Fprintf(w, `{"instance":"other","number":%d,"rate":3,"smoothed":[3,3],"replicas":{%q:{"in_flight":4,"held":9},"unknown":{"in_flight":7}}}`,
-			time.Now().UnixNano(), own.table.Replicas[1].Name)
+			time.Now().UnixNano(), own.Shared(1))
 	}))
 	defer server.Close()
 	own.ledger.ShareRate(2)
@@ -156,7 +162,7 @@ func TestSilentRouterIsDropped(t *testing.T) {
 func TestWhatARouterSaysIsBounded(t *testing.T) {
 	own, _ := started(t, config.Peers{})
 	own.list([]string{"http://other"})
-	name := own.table.Replicas[0].Name
+	name := own.Shared(0)
 	say := func(number uint64, inFlight int, rate float64) {
 		own.take(own.peers[0], &Share{Instance: "other", Number: number, Rates: fleet.Rates{Rate: rate}, Replicas: map[string]Load{name: {InFlight: inFlight, Held: inFlight}}}, 0)
 	}
@@ -245,4 +251,17 @@ func TestShareIsSmall(t *testing.T) {
 	if err != nil || len(b) > 200+60*len(own.table.Replicas) {
 		t.Errorf("%d bytes for %d replicas (%v): %s", len(b), len(own.table.Replicas), err, b)
 	}
+}
+
+// Routers that have given their slots to the same engines in another order tell each other of engines.
+func TestSlotsOfRoutersDiffer(t *testing.T) {
+	other, url := started(t, config.Peers{})
+	own, _ := started(t, config.Peers{})
+	other.ledger.Begin(2, 0)
+	own.shift.Store(3)
+	own.list([]string{url})
+	defer own.Begin(t.Context())()
+	own.until(t, len(own.table.Replicas)-1, 1) // engine 2 is in slot 2 there, in slot 11 here
+	own.shift.Store(0)
+	own.until(t, 2, 1) // and has been given slot 2 since
 }

@@ -193,6 +193,7 @@ func TestEmptySlotsChangeNothing(t *testing.T) {
 	for name, absent := range map[string]func(l *fleet.Ledger, i int){
 		"down":       func(l *fleet.Ledger, i int) { l.SetUp(i, false) },
 		"not loaded": func(l *fleet.Ledger, i int) { l.Place(i, fleet.Cold) },
+		"absent":     func(l *fleet.Ledger, i int) { l.SetPresence(i, fleet.Vacant) },
 	} {
 		if got := place(large, absent); !slices.Equal(got, want) {
 			t.Errorf("%s: with 36 empty slots it chooses %v, without them %v", name, got[:20], want[:20])
