@@ -20,7 +20,7 @@ CRDS=(
 say() { printf 'lint-deploy: %s\n' "$*"; }
 
 say "scenarios"
-for scenario in deploy/scenario.yaml; do
+for scenario in deploy/scenario.yaml deploy/gateway/scenario.yaml; do
 	go run ./cmd/gearshift scenario check $scenario >/dev/null
 done
 
@@ -74,7 +74,7 @@ rendered $chart --set policy=slackfit:0.93 >/dev/null
 
 # A picker, alone and next to the proxy, with pods to find and a store in etcd.
 picker=$(rendered $chart --set proxy.enabled=false,picker.enabled=true,discovery.enabled=true,replicas=2,policy=mine \
-	--set-file scenario=deploy/scenario.yaml --set-string 'store.etcd=etcd://etcd-0:2379\,etcd-1:2379/gearshift' \
+	--set-file scenario=deploy/gateway/scenario.yaml --set-string 'store.etcd=etcd://etcd-0:2379\,etcd-1:2379/gearshift' \
 	--set 'picker.from[0].namespaceSelector.matchLabels.team=gateways')
 for line in '- --addr=off' '- --extproc=:9002' 'name: g-gearshift-picker' 'appProtocol: kubernetes.io/h2c' 'grpc: {port: 9002, service: readiness}' \
 	'grpc: {port: 9002, service: liveness}' '"--store=etcd://etcd-0:2379,etcd-1:2379/gearshift"' 'resources: [inferencepools]' 'automountServiceAccountToken: true' 'team: gateways'; do
