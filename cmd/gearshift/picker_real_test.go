@@ -33,7 +33,7 @@ func TestPickerForReal(t *testing.T) {
 	if n == 0 {
 		t.Skip("it takes minutes; set GEARSHIFT_PICKER to a number of requests, or run make picker-real")
 	}
-	x := newPickerCheck(t)
+	x := newPickerCheck(t, strings.NewReplacer())
 	const each, rate = 4000, 150
 	shares := map[string]pickerRun{}
 	for _, way := range x.ways() {
@@ -79,15 +79,17 @@ type pickerCheck struct {
 // pickerWay is a way to the engines.
 type pickerWay struct{ name, url string }
 
-func newPickerCheck(t *testing.T) *pickerCheck {
+// newPickerCheck starts engines and a router of the scenario as edited.
+func newPickerCheck(t *testing.T, edit *strings.Replacer) *pickerCheck {
 	x := &pickerCheck{T: t}
 	text, err := os.ReadFile("testdata/four-sizes.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.scenario = write(t, "engines.yaml", string(text))
+	edited := edit.Replace(string(text))
+	x.scenario = write(t, "engines.yaml", edited)
 	served := &strings.Builder{}
-	served.Write(text)
+	served.WriteString(edited)
 	served.WriteString("serving:\n  backend: upstream\n  health: {probe_interval: 500ms}\n  upstreams:\n")
 	for i := range 4 {
 		x.hosts = append(x.hosts, freeAddr(t))
