@@ -61,6 +61,11 @@ type timedPicker struct {
 	client pb.ExternalProcessorClient
 }
 
+// asEnvoy connects to a picker with Envoy's windows of HTTP/2.
+func asEnvoy(addr string) (*grpc.ClientConn, error) {
+	return grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithInitialWindowSize(16<<20), grpc.WithInitialConnWindowSize(24<<20))
+}
+
 // peer starts llm-d-router's picker, which finds the engines in a file.
 func (x *pickerCheck) peer(program string) pb.ExternalProcessorClient {
 	dir := x.TempDir()
@@ -105,7 +110,7 @@ dataLayer: {discovery: {pluginRef: file-disc}}
 		_ = c.Wait()
 		log.Close()
 	})
-	conn, err := grpc.NewClient(at, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := asEnvoy(at)
 	if err != nil {
 		x.Fatal(err)
 	}

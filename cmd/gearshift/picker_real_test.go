@@ -18,8 +18,6 @@ import (
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"gearshift/internal/calibrate/loadgen"
 	"gearshift/serving/picker/gateway"
@@ -100,7 +98,7 @@ func newPickerCheck(t *testing.T, edit *strings.Replacer) *pickerCheck {
 	asked := freeAddr(t)
 	x.router = startProcess(t, "serve", "--scenario", write(t, "router.yaml", served.String()), "--addr", "127.0.0.1:0", "--admin-addr", "off", "--extproc", asked, "--policy", "universal", "--store", filepath.Join(t.TempDir(), "none.db"))
 	x.url = "http://" + x.router.listens(t)
-	conn, err := grpc.NewClient(asked, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := asEnvoy(asked)
 	if err != nil {
 		t.Fatal(err)
 	}

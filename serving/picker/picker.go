@@ -20,7 +20,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
@@ -57,7 +59,7 @@ func New(o Options) *Picker { return newPicker(o, newMetrics()) }
 func newPicker(o Options, m *pickerMetrics) *Picker {
 	p := &Picker{Options: o, metrics: m}
 	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(mostMessage),
+		grpc.MaxRecvMsgSize(mostMessage), grpc.ReadBufferSize(connectionBuffer), grpc.WriteBufferSize(connectionBuffer), experimental.BufferPool(buffers),
 		// A gateway multiplexes all requests on few connections.
 		grpc.MaxConcurrentStreams(1 << 20), grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connectionWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -79,6 +81,19 @@ const (
 	// The windows of HTTP/2 by which a gateway sends ahead: larger than a chunk of Envoy's.
 	streamWindow, connectionWindow = 1 << 20, 4 << 20
 )
+
+// connectionBuffer is the size of a connection's buffers: two pieces of a body for each system call.
+const connectionBuffer = 128 << 10
+
+// buffers hold messages. They have sizes for pieces of bodies: of those that gRPC has by itself, a piece of 62,000 bytes takes
+// 1 MiB, which is cleared each time.
+var buffers = func() mem.BufferPool {
+	pool, err := mem.NewBinaryTieredBufferPool(8, 10, 12, 14, 15, 16, 17, 20)
+	if err != nil { // they are powers of two
+		panic(err)
+	}
+	return pool
+}()
 
 // Serve answers gateways until the context ends, and then what has begun, within so long. It closes the listener.
 func (p *Picker) Serve(ctx context.Context, l net.Listener, within func() time.Duration) error {
