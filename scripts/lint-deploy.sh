@@ -92,9 +92,15 @@ done
 alone=$(rendered $chart --set failover.enabled=true,state=/var/lib/gearshift/state.db)
 has "one router acts" "$alone" 'type: Recreate'
 has "one router acts" "$alone" '"--state=/var/lib/gearshift/state.db"'
+elected=$(rendered $chart --set failover.enabled=true,store.etcd=etcd://e:2379/g,replicas=3)
+if grep -q -e failover-state -e Recreate <<<"$elected"; then
+	say "routers that elect one keep a file of their own" >&2
+	exit 1
+fi
 for case in 'proxy.enabled=false|leaves no port' 'proxy.enabled=false,picker.enabled=true,picker.tls=true|probes know no TLS' \
-	'proxy.enabled=false,picker.enabled=true,serviceMonitor.enabled=true|on the proxy' 'failover.enabled=true,replicas=2|want replicas: 1' \
-	'state=/var/lib/gearshift/state.db,replicas=2|want replicas: 1' 'store.etcd=etcd://e:2379/g,store.existingClaim=c|not both'; do
+	'proxy.enabled=false,picker.enabled=true,serviceMonitor.enabled=true|on the proxy' 'failover.enabled=true,replicas=2|act in one router' \
+	'state=/var/lib/gearshift/state.db,replicas=2|act in one router' 'replicas=2,scenario=rollout:|act in one router' \
+	'failover.enabled=true,store.etcd=etcd://e:2379/g,replicas=2,agents.hosts[0].name=h1|reports to one router' 'store.etcd=etcd://e:2379/g,store.existingClaim=c|not both'; do
 	has "${case%|*}" "$(rendered $chart --set "${case%|*}" 2>&1 || true)" "${case#*|}"
 done
 printf '%s\n---\n' "$none" "$all" "$picker" "$both" "$alone" >"$work/rendered.yaml"
