@@ -23,6 +23,7 @@ import (
 // agentOptions are the flags of engine that are of the router that it reports to.
 type agentOptions struct {
 	router, tokenEnv, host string
+	first                  string // of the routers
 	loaders                int
 	limit                  scenario.Bytes
 	token                  string // from the environment
@@ -30,7 +31,7 @@ type agentOptions struct {
 
 // flags adds them.
 func (o *agentOptions) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.router, "agent", "", "`URL` of a router's admin listener, to report to for failover (default: none)")
+	f.StringVar(&o.router, "agent", "", "`URL` of a router's admin listener, to report to for failover, or of several, by commas, of which one acts (default: none)")
 	f.StringVar(&o.tokenEnv, "token-env", config.DefaultAdmin().FleetTokenEnv, "environment `VARIABLE` with the fleet's token, which --agent shares with the router")
 	f.StringVar(&o.host, "agent-host", "", "`NAME` of this engine's host in the router's scenario (default: a scenario's host, or this machine's name)")
 	f.TextVar(&o.limit, "fetch-limit", scenario.Bytes(0), "`SIZE` of the files of a model that --agent fetches, at most (default: --memory, else 16GiB)")
@@ -66,10 +67,11 @@ func (o *agentOptions) check(changed func(string) bool) error {
 	if o.router == "" {
 		return nil
 	}
-	if _, err := engineserver.ParseRouter(o.router); err != nil {
+	routers, err := engineserver.ParseRouters(o.router)
+	if err != nil {
 		return fmt.Errorf("--agent: %w", err)
 	}
-	var err error
+	o.first = routers[0].String()
 	if o.token, err = setting.Key(o.tokenEnv, "the fleet's token, which the router has too"); err != nil {
 		return fmt.Errorf("--token-env: %w", err)
 	}
@@ -97,7 +99,7 @@ func (o *agentOptions) serve(ctx context.Context, c engineserver.Config, server 
 	if o.router == "" {
 		return server.Serve(ctx, listener)
 	}
-	reachable, err := reachableURL(ctx, listener.Addr(), o.router)
+	reachable, err := reachableURL(ctx, listener.Addr(), o.first)
 	if err != nil {
 		return err
 	}

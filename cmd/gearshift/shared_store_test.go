@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gearshift/internal/etcd/etcdtest"
 )
@@ -42,6 +43,13 @@ func TestTheStoreInEtcd(t *testing.T) {
 	succeed(t, "policy", "rollback", "--store", direct)
 	follows("static:small")
 
+	proxy.Slow(100 * time.Millisecond)
+	succeed(t, "policy", "promote", "static:large", "--store", direct)
+	follows("static:large")
+	succeed(t, "policy", "rollback", "--store", direct)
+	follows("static:small")
+	proxy.Pass()
+
 	for i, fault := range []func(){proxy.Cut, proxy.Hold} {
 		fault()
 		etcdtest.Eventually(t, "the log says that the store is away", func() bool { return strings.Count(s.log.String(), "the store of policies is away") == i+1 })
@@ -61,6 +69,7 @@ func TestTheStoreInEtcd(t *testing.T) {
 			}
 		}
 		succeed(t, "policy", "promote", "static:large", "--store", direct)
+		server.Compact(t) // what the watch has not seen
 		proxy.Pass()
 		follows("static:large")
 		if !logged("the store of policies is back") {

@@ -220,6 +220,53 @@ func TestLoadsSurviveARestart(t *testing.T) {
 	})
 }
 
+// turned are states that come with a turn.
+type turned struct {
+	states.State
+	follow func(states.Turn) error
+}
+
+func (s *turned) Save([]byte) error { return states.ErrStandsBy }
+func (s *turned) Close() error      { return nil }
+
+func (s *turned) Open(string, time.Time) (states.State, error) { return s, nil }
+func (s *turned) Follow(f func(states.Turn) error)             { s.follow = f }
+func (s *turned) Last() []byte                                 { return nil }
+func (s *turned) Trouble() string                              { return "" }
+
+// TestLoadsComeWithATurn: a router that begins to act expects the load that the one before has saved.
+func TestLoadsComeWithATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state.db")
+		g := newScalingRig(t, states.At(path))
+		g.load(2, 10*time.Minute)
+		before := g.counts.Situation()[0].Expected
+		g.server.Close()
+		if err := g.counts.Close(); err != nil {
+			t.Fatal(err)
+		}
+		saved, err := states.At(path).Open(states.Replicas, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer saved.Close()
+		s := &turned{}
+		next := newScalingRig(t, s)
+		for _, acts := range []bool{false, true} {
+			if err := s.follow(states.Turn{Acts: acts, Term: 2, Last: saved.Last()}); err != nil {
+				t.Fatal(err)
+			}
+			if after := next.counts.Situation()[0].Expected; acts && (before < 1.8 || after < 0.95*before || after > 1.05*before) || !acts && after != 0 {
+				t.Errorf("acts %v: %v hosts are expected to be busy, and before %v", acts, after, before)
+			}
+		}
+		next.server.Close()
+		if err := next.counts.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestWhatFailoverHoldsStaysUp: of what is up, what failover holds is not unloaded.
 func TestWhatFailoverHoldsStaysUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

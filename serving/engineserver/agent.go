@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 
 // AgentConfig is what an Agent is made of.
 type AgentConfig struct {
-	// Router is the URL of the router's admin listener, and Token what it admits.
+	// Router is the URL of the router's admin listener, and Token what it admits. Of several routers, by commas, the
+	// agent reports to the first that accepts the engine, which is the one that acts.
 	Router, Token string
 	// Host is the engine's, as the router's scenario names it.
 	Host string
@@ -45,12 +47,13 @@ type AgentConfig struct {
 	Log *slog.Logger
 }
 
-// Agent reports one engine to one router.
+// Agent reports one engine to one router at a time.
 type Agent struct {
-	config AgentConfig
-	router *url.URL
-	client *http.Client
-	log    *slog.Logger
+	config  AgentConfig
+	routers []*url.URL
+	router  *url.URL // of them, the one that it reports to, or tries
+	client  *http.Client
+	log     *slog.Logger
 
 	known    bool // the router has accepted the engine at least once
 	sequence uint64
@@ -72,17 +75,19 @@ const (
 	// registrationLimit bounds a registration, and leaving the goodbye.
 	registrationLimit = 5 * time.Second
 	leaving           = time.Second
+	// enough heartbeats in a row that fail have one of several other routers tried.
+	enough = 2
 	// dialling bounds a try to connect, which goes on when its request has been given up.
 	dialling = 2 * time.Second
 )
 
 // NewAgent checks the configuration. Nothing is sent before [Agent.Run].
 func NewAgent(c AgentConfig) (*Agent, error) {
-	router, err := ParseRouter(c.Router)
+	routers, err := ParseRouters(c.Router)
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{config: c, router: router, log: c.Log}
+	a := &Agent{config: c, routers: routers, router: routers[0], log: c.Log}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -95,6 +100,23 @@ func NewAgent(c AgentConfig) (*Agent, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return a, nil
+}
+
+// ParseRouters returns the URLs of admin listeners, which commas part.
+func ParseRouters(text string) (list []*url.URL, err error) {
+	for one := range strings.SplitSeq(text, ",") {
+		u, err := ParseRouter(strings.TrimSpace(one))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, u)
+	}
+	return list, nil
+}
+
+// next has the agent try the next router, if there are several.
+func (a *Agent) next() {
+	a.router = a.routers[(slices.Index(a.routers, a.router)+1)%len(a.routers)]
 }
 
 // ParseRouter is the URL of an admin listener.
@@ -151,6 +173,7 @@ func (a *Agent) register(ctx context.Context) (agents.Accepted, error) {
 			return answer, err
 		}
 		a.trouble("not registered; trying again", err)
+		a.next()
 		if agents.Pause(ctx, pause) != nil {
 			return answer, ctx.Err()
 		}
@@ -164,7 +187,7 @@ func (a *Agent) registerOnce(ctx context.Context) (answer agents.Accepted, err e
 	if c.Term != nil {
 		r.Term = c.Term.Term()
 	}
-	err = a.send(ctx, http.MethodPost, agents.AgentPath(c.Host), registrationLimit, r, &answer)
+	err = a.send(ctx, http.MethodPost, agents.AgentPath(c.Host), a.registrationLimit(), r, &answer)
 	switch {
 	case err != nil:
 	case answer.HeartbeatMS <= 0:
@@ -176,6 +199,14 @@ func (a *Agent) registerOnce(ctx context.Context) (answer agents.Accepted, err e
 		a.loaded, a.sequence = loaded, 0
 	}
 	return answer, err
+}
+
+// registrationLimit bounds a registration: while one of several routers hangs, another is tried soon.
+func (a *Agent) registrationLimit() time.Duration {
+	if len(a.routers) > 1 {
+		return leaving
+	}
+	return registrationLimit
 }
 
 // report keeps the router informed, until it asks for another registration or the context ends.
@@ -195,7 +226,7 @@ func (a *Agent) beat(ctx context.Context, pace agents.Accepted) error {
 	limit := max(patience*interval, leastPatience)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	for {
+	for failed := 0; ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -205,7 +236,7 @@ func (a *Agent) beat(ctx context.Context, pace agents.Accepted) error {
 		var refused *refusal
 		switch {
 		case err == nil:
-			if a.said != "" {
+			if failed = 0; a.said != "" {
 				a.log.Info("the router answers again", "router", a.router.String())
 				a.said = ""
 			}
@@ -216,6 +247,10 @@ func (a *Agent) beat(ctx context.Context, pace agents.Accepted) error {
 			return nil
 		default:
 			a.trouble("the router does not answer heartbeats", err)
+			if failed++; failed == enough && len(a.routers) > 1 {
+				a.next()
+				return nil
+			}
 		}
 	}
 }

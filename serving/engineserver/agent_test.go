@@ -9,13 +9,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"gearshift/internal/etcd/etcdtest"
 	"gearshift/internal/memnet"
 	"gearshift/serving/engines/agents"
 	"gearshift/serving/openai/wire"
@@ -387,5 +390,55 @@ func TestPresence(t *testing.T) {
 	})
 	if err != nil || len(x.present) != 2 || len(x.gone) != 2 {
 		t.Errorf("at the end: open %q, ended %q, error %v", x.present, x.gone, err)
+	}
+}
+
+// TestSeveralRouters: the agent reports to the router that acts, and to the next one when that is gone.
+func TestSeveralRouters(t *testing.T) {
+	var acts atomic.Int32 // the router that does
+	var reports [2]atomic.Int32
+	var routers []*httptest.Server
+	for i := range reports {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case int(acts.Load()) != i:
+				w.WriteHeader(http.StatusConflict)
+			case strings.HasSuffix(r.URL.Path, "/heartbeat"):
+				reports[i].Add(1)
+				w.WriteHeader(http.StatusNoContent)
+			case strings.HasSuffix(r.URL.Path, "/presence"):
+				w.WriteHeader(http.StatusNotFound)
+			default:
+				_ = json.NewEncoder(w).Encode(agents.Accepted{Term: uint64(1 + i), HeartbeatMS: 10, Misses: 2})
+			}
+		}))
+		defer s.Close()
+		routers = append(routers, s)
+	}
+	acts.Store(1)
+	a, err := NewAgent(AgentConfig{Router: routers[0].URL + ", " + routers[1].URL, Host: "h1", Incarnation: 1, Loaded: func() []string { return []string{} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	reported := func(to int) {
+		t.Helper()
+		before := reports[to].Load()
+		etcdtest.Eventually(t, "heartbeats come", func() bool { return reports[to].Load() > before+3 })
+	}
+	reported(1)
+	acts.Store(0) // and the second refuses
+	reported(0)
+	acts.Store(1)
+	reported(1)
+	routers[1].CloseClientConnections()
+	routers[1].Close() // and is dead
+	acts.Store(0)
+	reported(0)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

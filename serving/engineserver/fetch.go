@@ -23,7 +23,8 @@ import (
 
 // Fetcher gets the files of models from a router.
 type Fetcher struct {
-	// Router is the URL of the router's admin listener, and Token what it admits.
+	// Router is the URL of the router's admin listener, and Token what it admits. Of several, by commas, the first
+	// that can be reached has the files.
 	Router, Token string
 	// Dir is the folder that gets a folder for each model.
 	Dir string
@@ -62,20 +63,31 @@ func (f *Fetcher) Fetch(ctx context.Context, model string) error {
 	return nil
 }
 
-func (f *Fetcher) fetch(ctx context.Context, model, folder string) error {
-	router, err := ParseRouter(f.Router)
+// ask asks routers for the files, until one of them answers.
+func (f *Fetcher) ask(ctx context.Context, model string) (response *http.Response, err error) {
+	routers, err := ParseRouters(f.Router)
 	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, router.JoinPath(agents.ModelPath(model)).String(), nil)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	client := f.Client
 	if client == nil {
 		client = http.DefaultClient
 	}
-	response, err := askRouter(client, request, f.Token)
+	for _, router := range routers {
+		var request *http.Request
+		if request, err = http.NewRequestWithContext(ctx, http.MethodGet, router.JoinPath(agents.ModelPath(model)).String(), nil); err != nil {
+			return nil, err
+		}
+		var refused *refusal
+		if response, err = askRouter(client, request, f.Token); err == nil || errors.As(err, &refused) {
+			break
+		}
+	}
+	return response, err
+}
+
+func (f *Fetcher) fetch(ctx context.Context, model, folder string) error {
+	response, err := f.ask(ctx, model)
 	if err != nil {
 		return err
 	}

@@ -1,19 +1,26 @@
 package rollout
 
 import (
+	"encoding/json"
 	"math"
+	"net/http"
 	"testing"
 	"time"
 
+	"gearshift/router"
+	"gearshift/router/balance"
 	"gearshift/router/fleet"
+	"gearshift/router/policy"
 	"gearshift/router/rollout"
 	"gearshift/router/signals"
+	"gearshift/serving"
 	"gearshift/serving/config"
+	"gearshift/serving/control/states"
 	"gearshift/serving/work"
 )
 
 // newModule is a module of a model at two locations, whose replicas are 0 and 2, and 1 and 3.
-func newModule(t *testing.T) (*Module, *fleet.Ledger) {
+func newModule(t *testing.T, change ...func(*Options)) (*Module, *fleet.Ledger) {
 	t.Helper()
 	var list []fleet.Replica
 	for i, s := range []fleet.State{fleet.Up, fleet.Up, fleet.Cold, fleet.Cold} {
@@ -29,10 +36,14 @@ func newModule(t *testing.T) (*Module, *fleet.Ledger) {
 		names[i] = new(config.Name)
 		names[i].Set("v")
 	}
-	m, err := New(Options{
+	o := Options{
 		Models:     []rollout.Versioned{{Name: "v", Version: "1", Locations: []rollout.Location{{Host: 0, Replicas: [2]int{0, 2}}, {Host: 1, Replicas: [2]int{1, 3}}}}},
 		Controller: rollout.DefaultOptions(), Ledger: ledger, Names: names, Pattern: "{model}@{version}", Busy: signals.NewBusy(ledger, signals.BusyOptions{}),
-	})
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	m, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,5 +76,68 @@ func TestNamesOfVersions(t *testing.T) {
 	m.name(0, model, "1")
 	if a, b := m.options.Names[2].Get(), m.options.Names[0].Get(); a != "v@2024-05" || b != "v" {
 		t.Errorf("names %q and %q", a, b)
+	}
+}
+
+// sharedStates are states of which another router is the one that acts, until a turn comes.
+type sharedStates struct{ follow func(states.Turn) error }
+
+func (s *sharedStates) Open(string, time.Time) (states.State, error) { return s, nil }
+func (s *sharedStates) Follow(f func(states.Turn) error)             { s.follow = f }
+func (s *sharedStates) Term() uint64                                 { return 0 }
+func (s *sharedStates) Path() string                                 { return "etcd" }
+func (s *sharedStates) Last() []byte                                 { return nil }
+func (s *sharedStates) Trouble() string                              { return "" }
+func (s *sharedStates) Save([]byte) error                            { return states.ErrStandsBy }
+func (s *sharedStates) Close() error                                 { return nil }
+
+// TestVersionsAreFollowed: a router that stands by has the versions where the one that acts has saved them, its requests
+// go there, and it goes on from there in its turn.
+func TestVersionsAreFollowed(t *testing.T) {
+	s := &sharedStates{}
+	m, ledger := newModule(t, func(o *Options) { o.States = s })
+	fallback, err := policy.NewStatic(ledger.Table(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, err := router.New(router.Config{Ledger: ledger, Fallback: fallback, Balancer: balance.SmallestBatch{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	backends := make([]serving.Backend, 4)
+	for i := range backends {
+		backends[i].Transport = http.DefaultTransport
+	}
+	server, err := serving.New(serving.Options{Config: config.Default(), Router: core, Backends: backends, Modules: []serving.Module{m}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	saved := m.controller.State(0)
+	saved.Models[0].Wanted, saved.Models[0].History = "2", []string{"1"}
+	for i := range saved.Models[0].Locations {
+		l := &saved.Models[0].Locations[i]
+		l.Active, l.Versions = 1, [2]string{"1", "2"}
+	}
+	text, err := json.Marshal(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, acts := range []bool{false, true} {
+		if err := s.follow(states.Turn{Acts: acts, Term: 3, Last: text}); err != nil {
+			t.Fatal(err)
+		}
+		if v := m.Versions()[0]; v.Version != "2" {
+			t.Errorf("acts %v: %+v; want version 2", acts, v)
+		}
+		if first, second := m.options.Names[0].Get(), m.options.Names[2].Get(); first != "v" || second != "v@2" {
+			t.Errorf("acts %v: engines are asked for %q and %q", acts, first, second)
+		}
+		if server.Engines().Settle(); ledger.Placed(0) != fleet.Cold || ledger.Placed(2) != fleet.Up {
+			t.Errorf("acts %v: replicas are %v and %v; want the second of the location up", acts, ledger.Placed(0), ledger.Placed(2))
+		}
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
 	}
 }
