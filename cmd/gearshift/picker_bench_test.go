@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -171,7 +172,7 @@ func onePick(ctx context.Context, client pb.ExternalProcessorClient, body []byte
 		return 0, err
 	}
 	m := &pb.ProcessingRequest{
-		Request: &pb.ProcessingRequest_RequestHeaders{RequestHeaders: headerOf(":method", "POST", ":path", "/v1/chat/completions", ":authority", "models", "content-type", "application/json")},
+		Request: &pb.ProcessingRequest_RequestHeaders{RequestHeaders: headerOf(":method", "POST", ":path", "/v1/chat/completions", ":authority", "models", "content-type", "application/json", "content-length", strconv.Itoa(len(body)))},
 		ProtocolConfig: &pb.ProtocolConfiguration{
 			RequestBodyMode: modepb.ProcessingMode_FULL_DUPLEX_STREAMED, ResponseBodyMode: modepb.ProcessingMode_FULL_DUPLEX_STREAMED,
 		},

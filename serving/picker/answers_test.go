@@ -197,6 +197,20 @@ func TestAnotherOfThePicked(t *testing.T) {
 	g.idle(t)
 }
 
+// TestAReplicaLeavesAsItIsPicked has another one picked: the gateway has not been answered yet.
+func TestAReplicaLeavesAsItIsPicked(t *testing.T) {
+	g := newRig(t, nil)
+	g.gone.Store(largeA + 1)
+	for _, c := range []string{"large@b", "large@b"} {
+		w := send(g.gateway(), "POST", chat, ask)
+		if h := w.Result().Header; w.Code != 200 || h.Get("X-Engine") != c || h.Get("X-Gearshift-Replica") != c {
+			t.Errorf("got %d %v %s, want the answer of %s", w.Code, h, w.Body, c)
+		}
+		<-g.ended
+	}
+	g.idle(t)
+}
+
 // TestErrorsOfEngines pass, in a shape that clients understand.
 func TestErrorsOfEngines(t *testing.T) {
 	g := newRig(t, nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -156,7 +157,7 @@ func (x *exchange) Carry(replicas []int, r *http.Request) (*http.Response, int, 
 		}
 	}
 	if len(x.addresses) == 0 {
-		return nil, -1, errors.New("the replica has no address")
+		return nil, -1, errUnreached
 	}
 	if err := x.send(x.pick(strings.Join(x.addresses, ","), r)); err != nil {
 		return nil, -1, err
@@ -167,6 +168,9 @@ func (x *exchange) Carry(replicas []int, r *http.Request) (*http.Response, int, 
 	}
 	return x.await(r.Context())
 }
+
+// errUnreached is the error of a replica that has left since it was chosen: nothing was sent, so that another can be.
+var errUnreached = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the replica has no address")}
 
 // forward sends the request's body as the replica is to get it.
 func (x *exchange) forward(r *http.Request) error {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,6 +85,7 @@ type rig struct {
 	conn    *grpc.ClientConn
 	client  pb.ExternalProcessorClient
 	ended   chan work.Result
+	gone    atomic.Int64 // the replica that has left, counted from 1
 }
 
 // Ended implements [serving.Watcher].
@@ -133,6 +135,14 @@ func newRigOf(t testing.TB, places int, change func(*serving.Options)) *rig {
 	return g
 }
 
+// address is where a replica's engine is reached now.
+func (g *rig) address(i int) string {
+	if g.gone.Load() == int64(i+1) {
+		return ""
+	}
+	return g.at(i)
+}
+
 // at is where a replica's engine is reached.
 func (g *rig) at(i int) string { return strings.TrimPrefix(g.engines[i].URL, "http://") }
 
@@ -147,7 +157,7 @@ func (g *rig) listen(t testing.TB) {
 func (g *rig) serve(t testing.TB, l net.Listener, dial func(context.Context, string) (net.Conn, error)) pb.ExternalProcessorClient {
 	t.Helper()
 	p := picker.New(picker.Options{
-		Handler: g.Handler(), Replicas: replicas, Address: g.at, Unready: g.Unready, Log: slog.New(slog.DiscardHandler),
+		Handler: g.Handler(), Replicas: replicas, Address: g.address, Unready: g.Unready, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

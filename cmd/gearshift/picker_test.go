@@ -1,0 +1,55 @@
+package main
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"gearshift/serving/picker/gateway"
+)
+
+// TestServeForGateways has a router without an HTTP port pick an endpoint, over TLS, and end in order.
+func TestServeForGateways(t *testing.T) {
+	engine := startProcess(t, "engine", "--scenario", "tiny", "--host", "gpu0", "--addr", "127.0.0.1:0")
+	_, text, _ := gearshift(t, "scenario", "upstreams", "tiny", "--at", "gpu0=http://"+engine.listens(t))
+	text = strings.Replace(text, "serving:\n", "serving:\n  picker: {tls: self-signed}\n", 1)
+	asked := freeAddr(t)
+	router := startProcess(t, "serve", "--scenario", write(t, "router.yaml", text), "--addr", "off", "--admin-addr", "off", "--extproc", asked, "--policy", "slackfit")
+	if at := router.listens(t); at != "off" {
+		t.Errorf("it listens on %s for clients, want off", at)
+	}
+	conn, err := grpc.NewClient(asked, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	way := &gateway.Gateway{Picker: pb.NewExternalProcessorClient(conn), Transport: http.DefaultTransport}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(`{"model":"auto","max_tokens":4,"messages":[{"role":"user","content":"hi"}]}`))
+	r.Header.Set("Content-Type", "application/json")
+	way.ServeHTTP(w, r)
+	if got := w.Result().Header.Get("X-Gearshift-Variant"); w.Code != 200 || got == "" || !strings.Contains(w.Body.String(), `"model":"`+got+`"`) {
+		t.Errorf("got %d from %q: %s; want a size's answer", w.Code, got, w.Body)
+	}
+	router.stop(t)
+}
+
+// TestNoGateways refuses what gives a gateway nothing to reach, or leaves the router without a port.
+func TestNoGateways(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--extproc", "127.0.0.1:0"}, "a gateway cannot reach engines of serving.backend: simulated, which are within the router; want upstream"},
+		{[]string{"--addr", "off"}, "--addr off leaves no port for requests; want --extproc ADDR"},
+		{[]string{"--extproc", "here"}, `serving.picker.addr: "here" is not an address; want HOST:PORT`},
+	} {
+		fail(t, append([]string{"serve", "--scenario", "tiny", "--admin-addr", "off", "--policy", "slackfit"}, c.args...), c.want)
+	}
+}
