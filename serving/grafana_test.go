@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/access"
+	"gearshift/serving/discovery"
 	"gearshift/serving/streams"
 )
 
@@ -93,7 +95,11 @@ func exposed(t *testing.T) map[string][]string {
 	streaming := newRig(t, nil, func(o *serving.Options) { // there are metrics of streams, where there are any
 		o.Modules = []serving.Module{streams.New(streams.Options{Config: streams.Config{Hosts: []streams.Host{{Name: "a", Sizes: []streams.Size{{Latency: []float64{1}}}}}}, Ledger: o.Router.Ledger()})}
 	})
-	texts := streaming.do("GET", "/metrics", "").Body.String() + string(failovers) + string(hosts) + heard.do("GET", "/metrics", "").Body.String() + jobs.do("GET", "/metrics", "").Body.String() + g.do("GET", "/metrics", "").Body.String() + keyed.do("GET", "/metrics", "").Body.String() + driven.do("GET", "/metrics", "").Body.String()
+	slots := newRig(t, nil, func(o *serving.Options) { // there are metrics of discovery, where engines are found
+		groups := []discovery.Group{{Variant: "small"}}
+		o.Modules = []serving.Module{discovery.New(discovery.Options{Source: new(discovery.Memory), Groups: groups, Table: o.Router.Table(), Log: slog.New(slog.DiscardHandler)})}
+	})
+	texts := slots.do("GET", "/metrics", "").Body.String() + streaming.do("GET", "/metrics", "").Body.String() + string(failovers) + string(hosts) + heard.do("GET", "/metrics", "").Body.String() + jobs.do("GET", "/metrics", "").Body.String() + g.do("GET", "/metrics", "").Body.String() + keyed.do("GET", "/metrics", "").Body.String() + driven.do("GET", "/metrics", "").Body.String()
 	for line := range strings.Lines(texts) {
 		if m := sample.FindStringSubmatch(line); m != nil {
 			metrics[m[1]] = append(metrics[m[1]], "instance", "job")

@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -298,7 +299,12 @@ func podsComeAndGo(t *testing.T, cluster *apiserver.Cluster) {
 	ledger := x.routing.core.Ledger()
 	pace := time.NewTicker(5 * time.Millisecond) // the fake panics where it is ahead of its watchers by 100 events
 	defer pace.Stop()
-	for end := time.Now().Add(*churnFor); time.Now().Before(end); <-pace.C {
+	begin, middle := time.Now(), usage{}
+	for end := begin.Add(*churnFor); time.Now().Before(end); <-pace.C {
+		if middle.heap == 0 && time.Since(begin) > *churnFor/2 {
+			middle = used()
+		}
+		ledger.SetDrained(c.rng.IntN(*churnPods), c.rng.IntN(3) == 0) // as operators do
 		c.step(t.Context())
 		for i := range ledger.Table().Replicas {
 			if n := ledger.InFlightOn(i); n < 0 {
@@ -306,13 +312,20 @@ func podsComeAndGo(t *testing.T, cluster *apiserver.Cluster) {
 			}
 		}
 	}
+	for i := range *churnPods {
+		ledger.SetDrained(i, false)
+	}
 	c.settled(x)
+	after := used()
 	stop()
 	clients.Wait()
 	if n := ledger.InFlight(); n != 0 {
 		t.Errorf("%d requests in flight at the end", n)
 	}
-	t.Logf("%v; %d requests to pods, the latest %v after it was gone; answers %v", c.ops, hosts.asked.Load(), time.Duration(hosts.worst.Load()), l.statuses)
+	t.Logf("%v; %d requests to pods, the latest %v after it was gone; answers %v; half-way %v, at the end %v", c.ops, hosts.asked.Load(), time.Duration(hosts.worst.Load()), l.statuses, middle, after)
+	if after.heap > middle.heap*5/4+8<<20 || after.goroutines > middle.goroutines*5/4+100 {
+		t.Errorf("memory grows: half-way %v, at the end %v", middle, after)
+	}
 	if hosts.late.Load() > 0 || hosts.unready.Load() > 0 {
 		t.Errorf("later than %v after the event, %d requests came to pods that are gone, %d to pods that are not ready", allowance, hosts.late.Load(), hosts.unready.Load())
 	}
@@ -320,6 +333,22 @@ func podsComeAndGo(t *testing.T, cluster *apiserver.Cluster) {
 		t.Errorf("answers %v: %v", l.statuses, l.reasons)
 	}
 }
+
+// usage is what the process holds.
+type usage struct {
+	heap       uint64
+	goroutines int
+}
+
+func used() usage {
+	runtime.GC()
+	runtime.GC() // pools are emptied by the second one
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return usage{m.HeapAlloc, runtime.NumGoroutine()}
+}
+
+func (u usage) String() string { return fmt.Sprintf("%.1f MB, %d goroutines", float64(u.heap)/1e6, u.goroutines) }
 
 // settled waits until the slots are those of the ready pods.
 func (c *churn) settled(x *assembly) {

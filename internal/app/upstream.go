@@ -15,6 +15,7 @@ import (
 	"gearshift/serving/backend"
 	"gearshift/serving/engines"
 	"gearshift/serving/engines/agents"
+	"gearshift/serving/engines/gauges"
 	"gearshift/serving/openai/proxy"
 )
 
@@ -51,6 +52,7 @@ var _ interface {
 	engines.Server
 	serving.Forwarder
 	agents.Engine
+	gauges.Reader
 	proxy.Preparer
 } = (*upstream)(nil)
 
@@ -70,6 +72,14 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 // Get implements [engines.Server].
 func (u *upstream) Get(ctx context.Context, path string) (*http.Response, error) {
 	return u.Ask(ctx, http.MethodGet, path, nil, nil)
+}
+
+// Read implements [gauges.Reader].
+func (u *upstream) Read(ctx context.Context, path string) (*http.Response, error) {
+	if b := u.current.Load(); b != nil {
+		return b.Read(ctx, path)
+	}
+	return nil, errAbsent
 }
 
 // Ask implements [agents.Engine].

@@ -18,6 +18,16 @@ func (u *Upstream) Get(ctx context.Context, path string) (*http.Response, error)
 	return u.Ask(ctx, http.MethodGet, path, nil, nil)
 }
 
+// Read is Get on a connection that is kept for the next request, which costs a third of a new one.
+func (u *Upstream) Read(ctx context.Context, path string) (*http.Response, error) {
+	asked, err := url.Parse(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &http.Request{Method: http.MethodGet, URL: asked, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	return u.RoundTrip(r.WithContext(ctx))
+}
+
 // Ask is Get with another method, with further header fields, and with a body of JSON unless that
 // is nil.
 func (u *Upstream) Ask(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
@@ -32,7 +42,13 @@ func (u *Upstream) Ask(ctx context.Context, method, path string, header http.Hea
 		r.Header.Set("Content-Type", "application/json")
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
-	response, err := once(u.transport.Load(), r)
+	var response *http.Response
+	if p, ok := u.via.(*plain); ok && method == http.MethodGet && header == nil && body == nil {
+		r.URL = asked
+		response, err = p.once(r)
+	} else {
+		response, err = once(u.transport.Load(), r)
+	}
 	if err == nil {
 		decompress(response)
 	}

@@ -23,6 +23,8 @@ const (
 	maxHeader = 1 << 20
 	// gatherLimit is what of a request is gathered to be sent at once.
 	gatherLimit = 8 << 10
+	// onceLimit is gatherLimit of a connection with one request, which has no body.
+	onceLimit = 512
 )
 
 // errNoAnswer is in the error of a request of whose answer no byte has come,
@@ -42,10 +44,11 @@ type link struct {
 	both  net.Buffers
 	since time.Time // when it began to wait for a request
 	wake  func()    // breaks whatever waits for the connection
+	brief bool      // the connection has one request
 }
 
-func newLink(owner *plain, conn net.Conn) *link {
-	l := &link{owner: owner, conn: conn, to: addressOf(conn), out: make([]byte, 0, gatherLimit)}
+func newLink(owner *plain, conn net.Conn, gather int) *link {
+	l := &link{owner: owner, conn: conn, to: addressOf(conn), out: make([]byte, 0, gather)}
 	l.in = bufio.NewReader((*bounded)(l))
 	l.wake = func() { _ = conn.SetDeadline(time.Unix(1, 0)) }
 	return l
@@ -71,7 +74,7 @@ func (l *link) roundTrip(r *http.Request, body io.Reader) (*http.Response, error
 		stop()
 		return nil, err
 	}
-	b := &linkBody{body: response.Body, link: l, stop: stop, ctx: r.Context(), last: response.Close}
+	b := &linkBody{body: response.Body, link: l, stop: stop, ctx: r.Context(), last: response.Close || l.brief}
 	if response.Body == http.NoBody {
 		b.end()
 	} else {
@@ -117,6 +120,9 @@ func (l *link) send(r *http.Request, body io.Reader) error {
 	if body != nil || r.Method == http.MethodPost {
 		out = append(out, "\r\nContent-Length: "...)
 		out = strconv.AppendInt(out, r.ContentLength, 10)
+	}
+	if l.brief {
+		out = append(out, "\r\nConnection: close"...)
 	}
 	out, err := l.owner.appendHeader(append(out, "\r\n"...), r.Header)
 	if err != nil {

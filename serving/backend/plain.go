@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"sync"
@@ -40,6 +41,7 @@ type plain struct {
 	mu    sync.Mutex  // protects all below
 	idle  []*link     // the last used is the last
 	sweep *time.Timer // closes those that have not been used; nil if there are none
+	over  bool        // no connection is kept any more
 }
 
 // direct says that plain can send to the server: no TLS and no proxy.
@@ -99,7 +101,27 @@ func (t *plain) onNew(r *http.Request, body io.Reader) (*http.Response, error) {
 	if err != nil {
 		return nil, because(ctx, err)
 	}
-	response, err := newLink(t, conn).roundTrip(r, body)
+	response, err := newLink(t, conn, gatherLimit).roundTrip(r, body)
+	if err != nil {
+		conn.Close()
+		return nil, because(ctx, err)
+	}
+	return response, nil
+}
+
+// once sends the request, which has no body, on a connection of its own that ends with the answer.
+func (t *plain) once(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	conn, err := t.dial(ctx, "tcp", t.addr)
+	if err != nil {
+		return nil, because(ctx, err)
+	}
+	if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.GotConn != nil {
+		trace.GotConn(httptrace.GotConnInfo{Conn: conn})
+	}
+	l := newLink(t, conn, onceLimit)
+	l.brief = true
+	response, err := l.roundTrip(r, nil)
 	if err != nil {
 		conn.Close()
 		return nil, because(ctx, err)
@@ -148,7 +170,7 @@ func (t *plain) keep(l *link) {
 	t.otherwise.at.use(l.since)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.idle) >= maxIdle {
+	if t.over || len(t.idle) >= maxIdle {
 		l.conn.Close()
 		return
 	}
@@ -169,6 +191,14 @@ func (t *plain) closeOld() {
 	if t.idle = slices.Delete(t.idle, 0, old); len(t.idle) > 0 {
 		t.sweep = time.AfterFunc(idleTime-time.Since(t.idle[0].since), t.closeOld)
 	}
+}
+
+// end closes the connections that wait, and those in use after their requests.
+func (t *plain) end() {
+	t.mu.Lock()
+	t.over = true
+	t.mu.Unlock()
+	t.CloseIdleConnections()
 }
 
 // CloseIdleConnections closes the connections that wait.

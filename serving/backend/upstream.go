@@ -127,9 +127,13 @@ func (c *connector) dialTLS(ctx context.Context, network, addr string) (net.Conn
 	return secure, nil
 }
 
-// Close lets go of the connections that no answer is using.
+// Close lets go of the connections that no answer is using, and of the others once they are not used.
 func (u *Upstream) Close() {
 	u.at.stop()
+	if p, ok := u.via.(*plain); ok {
+		p.end()
+		return
+	}
 	u.via.CloseIdleConnections()
 }
 

@@ -40,6 +40,12 @@ type Server interface {
 	Get(ctx context.Context, path string) (*http.Response, error)
 }
 
+// Reader is what a [Server] may be as well: one that answers on connections that are kept.
+type Reader interface {
+	// Read is Get on such a connection.
+	Read(ctx context.Context, path string) (*http.Response, error)
+}
+
 // Source is one server, with the replicas that it runs.
 type Source struct {
 	Server   Server
@@ -345,7 +351,11 @@ func (t *round) parse(page []byte, read func(page []byte, model string) (Reading
 func (s *Scraper) page(ctx context.Context, server Server, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	response, err := server.Get(ctx, path)
+	get := server.Get
+	if kept, ok := server.(Reader); ok {
+		get = kept.Read
+	}
+	response, err := get(ctx, path)
 	if err != nil {
 		return nil, err
 	}
