@@ -181,7 +181,17 @@ func ipOf(i int) string { return fmt.Sprintf("127.1.%d.%d", i/200, 1+i%200) }
 func (c *churn) step(ctx context.Context) {
 	i := c.rng.IntN(*churnPods)
 	name, ip := fmt.Sprint("pod-", i), ipOf(i)
-	switch n := c.rng.IntN(10); {
+	ready := 0
+	for _, r := range c.ready {
+		if r {
+			ready++
+		}
+	}
+	n := c.rng.IntN(10)
+	if c.ready[name] && ready < *churnPods/3 { // something is there to answer
+		return
+	}
+	switch {
 	case !c.alive[name]:
 		c.hosts.begin(ip)
 		must(c.t, c.cluster.AddPod(ctx, name, map[string]string{"app": "small"}), c.cluster.SetPod(ctx, name, ip, true))
@@ -304,7 +314,7 @@ func podsComeAndGo(t *testing.T, cluster *apiserver.Cluster) {
 		if middle.heap == 0 && time.Since(begin) > *churnFor/2 {
 			middle = used()
 		}
-		ledger.SetDrained(c.rng.IntN(*churnPods), c.rng.IntN(3) == 0) // as operators do
+		ledger.SetDrained(c.rng.IntN(*churnPods/6), c.rng.IntN(3) == 0) // as operators do
 		c.step(t.Context())
 		for i := range ledger.Table().Replicas {
 			if n := ledger.InFlightOn(i); n < 0 {
@@ -348,7 +358,9 @@ func used() usage {
 	return usage{m.HeapAlloc, runtime.NumGoroutine()}
 }
 
-func (u usage) String() string { return fmt.Sprintf("%.1f MB, %d goroutines", float64(u.heap)/1e6, u.goroutines) }
+func (u usage) String() string {
+	return fmt.Sprintf("%.1f MB, %d goroutines", float64(u.heap)/1e6, u.goroutines)
+}
 
 // settled waits until the slots are those of the ready pods.
 func (c *churn) settled(x *assembly) {
