@@ -52,7 +52,7 @@ func (s *Server) assemble(o *Options) error {
 	s.catalogue = catalogue.New(catalogue.Options{
 		Table: s.router.Table(), DefaultTask: func() int { return s.running.Load().Task }, Fail: s.reply.Fail, Jobs: o.Modality.Models, Context: s.contexts.ofVariant,
 	})
-	s.trials = s.newTrials(o)
+	s.trials = newTrials(s, o)
 	s.reloads = &reloads{
 		running: &s.running, reloader: o.Reloader, router: s.router, trials: s.trials, log: s.log, follow: s.follow,
 		loader: config.Loader{Table: s.router.Table(), CheckGrants: s.catalogue.CheckGrants, Rules: browserRules},
@@ -150,7 +150,7 @@ func (s *Server) answer(o *Options) error {
 	})
 	s.metrics.Registry.MustRegister(leases.Metrics()...)
 	s.middleware = &middleware{s.log, s.reply, s.clients, s.memory, s.responses, &passer{s.adapter, s.router.Ledger(), s.reply, s.clock}}
-	s.gate = s.newGate()
+	s.gate = newGate(s)
 	s.metrics.Registry.MustRegister(s.gate.Metrics()...)
 	s.receiver = &receiver{s.running.Config, s.clock, s.memory, s.reply}
 	s.interpreter = &interpreter{s.running.Config, s.catalogue, s.predictors, o.Feedback, s.adapter.Prompts, s.config.Affinity}
@@ -161,7 +161,7 @@ func (s *Server) answer(o *Options) error {
 	s.completions = &completions{s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler, newShadows(s, o)}
 	s.route = &leaseEndpoint{s.receiver, table, s.interpreter, s.queue, s.admitter, s.settler, leases, s.engines.Controller()}
 	s.feedback = &feedbackEndpoint{s.receiver, table, s.queue, o.Feedback, s.predictors.Scores, s.predictors.Scored}
-	service, err := s.newJobs(o)
+	service, err := newJobs(s, o)
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func corrects(c *config.Config) bool { return c.Drift.Correct && c.Routers == 1 
 func doubts(c *config.Config) bool { return c.Drift.Doubt && c.Routers == 1 }
 
 // newJobs makes what plans jobs. The proxy sends their batches.
-func (s *Server) newJobs(o *Options) (*jobs.Service, error) {
+func newJobs(s *Server, o *Options) (*jobs.Service, error) {
 	table, ledger := s.router.Table(), s.router.Ledger()
 	service, err := jobs.New(o.Modality, jobs.Options{
 		Clock: s.clock, Memory: s.memory.Answers,
@@ -267,7 +267,7 @@ func (s *Server) Status() overview.Status { return s.overview.Status() }
 func (s *Server) Policies() trial.Policies { return s.trials.Policies() }
 
 // newTrials makes what carries out orders about policies.
-func (s *Server) newTrials(o *Options) *trial.Trials {
+func newTrials(s *Server, o *Options) *trial.Trials {
 	of := trial.Options{
 		Table: s.router.Table(), InCharge: s.router.PolicyName, Policies: policySetOf(s.router), Objective: o.Objective,
 		Config: func() trial.Config { return s.running.Config().Trial }, Clock: s.clock, Log: s.log,
@@ -306,7 +306,7 @@ func browserRules(c *Config) *access.PageRules {
 }
 
 // newGate makes what lets clients in.
-func (s *Server) newGate() *access.Gate {
+func newGate(s *Server) *access.Gate {
 	return access.New(access.Options{
 		Rules: func() *access.PageRules { return s.running.Load().Browser },
 		Ring:  func() *access.Ring { return s.running.Load().Ring },

@@ -19,7 +19,9 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/access"
+	"gearshift/serving/control"
 	"gearshift/serving/discovery"
+	"gearshift/serving/picker"
 	"gearshift/serving/streams"
 )
 
@@ -95,11 +97,13 @@ func exposed(t *testing.T) map[string][]string {
 	streaming := newRig(t, nil, func(o *serving.Options) { // there are metrics of streams, where there are any
 		o.Modules = []serving.Module{streams.New(streams.Options{Config: streams.Config{Hosts: []streams.Host{{Name: "a", Sizes: []streams.Size{{Latency: []float64{1}}}}}}, Ledger: o.Router.Ledger()})}
 	})
-	slots := newRig(t, nil, func(o *serving.Options) { // there are metrics of discovery, where engines are found
-		groups := []discovery.Group{{Variant: "small"}}
-		o.Modules = []serving.Module{discovery.New(discovery.Options{Source: new(discovery.Memory), Groups: groups, Table: o.Router.Table(), Log: slog.New(slog.DiscardHandler)})}
+	many := newRig(t, nil, func(o *serving.Options) { // of modules for routers that share a fleet, and for a fleet that changes
+		o.Modules = []serving.Module{
+			picker.NewModule(picker.Config{}, 0, nil, o.Log), discovery.New(discovery.Options{Source: new(discovery.Memory), Groups: []discovery.Group{{Variant: "small"}}, Table: o.Router.Table(), Log: slog.New(slog.DiscardHandler)}), &control.Sharing{},
+			control.Leading{Acts: func() bool { return true }, Term: func() uint64 { return 1 }},
+		}
 	})
-	texts := slots.do("GET", "/metrics", "").Body.String() + streaming.do("GET", "/metrics", "").Body.String() + string(failovers) + string(hosts) + heard.do("GET", "/metrics", "").Body.String() + jobs.do("GET", "/metrics", "").Body.String() + g.do("GET", "/metrics", "").Body.String() + keyed.do("GET", "/metrics", "").Body.String() + driven.do("GET", "/metrics", "").Body.String()
+	texts := many.do("GET", "/metrics", "").Body.String() + streaming.do("GET", "/metrics", "").Body.String() + string(failovers) + string(hosts) + heard.do("GET", "/metrics", "").Body.String() + jobs.do("GET", "/metrics", "").Body.String() + g.do("GET", "/metrics", "").Body.String() + keyed.do("GET", "/metrics", "").Body.String() + driven.do("GET", "/metrics", "").Body.String()
 	for line := range strings.Lines(texts) {
 		if m := sample.FindStringSubmatch(line); m != nil {
 			metrics[m[1]] = append(metrics[m[1]], "instance", "job")

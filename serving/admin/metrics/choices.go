@@ -25,7 +25,7 @@ type policyLabels struct{ name, version string }
 
 // mostPolicies bounds the policies that metrics distinguish in the life of a
 // process: versions come and go for as long as it runs.
-const mostPolicies = 32
+const mostPolicies = 33
 
 // otherPolicy stands for the rest.
 const otherPolicy = "other"
