@@ -55,7 +55,7 @@ func TestEpisodesAreAsTheyWere(t *testing.T) {
 		{"five-sizes", "clusters", "least-work:0.45,0.6625", 1000, nil, "671406f38201f9d555a87520bee32a19"},
 		{"pacing", "u1", "priced:1,0.025,0.25,0.6,0.25", 1500, nil, "b05bdfc5358264a573651e5362a0ed8c"},
 		{"pacing", "u2+lost:gpu1@15-60", "least-work:0.45,0.6625", 1500, marginal, "89eec2632cbe415bd870e40b5ea7246f"},
-		{"forty", "poisson:60+lost:gpu3@7-12", "slackfit", 1500, nil, "588e84f714c58ef83dd4646d9358a718"},
+		{"forty", "poisson:60+lost:gpu3@7-12", "slackfit", 1500, nil, "3a7ec2baec9c4d01fe72cee6a7452de7"}, // no sample has the lost host
 		{"forty", "poisson:40", "slackfit", 1200, routers(4, 500*time.Millisecond), "028c49ae78863dcf840cb7628ca842b5"},
 	} {
 		t.Run(fmt.Sprint(e.scenario, " ", e.workload, " ", e.rule), func(t *testing.T) {
