@@ -127,7 +127,7 @@ func (s *Server) reach(o *Options) {
 	if o.Feedback != nil {
 		s.settler.watchers = append(s.settler.watchers, remembered{o.Feedback})
 	}
-	s.engines = s.newEngines(o.Drift)
+	s.engines = s.newEngines(o.Drift, o.Acts)
 	s.reloads.engines = s.engines
 	s.queue.Holds(router.Holder{Ledger: s.router.Ledger(), Wakes: func(i int) bool { return s.engines.Driven(i) != "" }, Nudge: s.engines.Nudge})
 	s.adapter.Sign, s.adapter.Drift = s.engines.Sign, o.Drift
@@ -190,12 +190,12 @@ func (s *Server) newProxy(trusts func(addr string) bool, answered func(*work.Wor
 }
 
 // newEngines makes what watches the engines.
-func (s *Server) newEngines(m *drift.Monitor) *engines.Engines {
+func (s *Server) newEngines(m *drift.Monitor, acts func() bool) *engines.Engines {
 	c := &s.config
 	return engines.New(engines.Options{
 		Ledger: s.router.Ledger(), Backends: s.backends, Health: c.Watching(), Gauges: c.Gauges,
 		Lifecycle: c.Lifecycle.Config, DrainTimeout: c.Lifecycle.DrainTimeout,
-		Drift: m, Correct: corrects(c), Doubt: doubts(c), Doubted: s.router.Doubt, Clock: s.clock, Log: s.log,
+		Drift: m, Correct: corrects(c), Doubt: doubts(c), Doubted: s.router.Doubt, Clock: s.clock, Log: s.log, Acts: acts,
 		Hooks: engines.Hooks{
 			Held:     s.adapter.Held,
 			Leased:   func(leased []int) { s.route.leases.Count(leased) },

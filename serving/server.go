@@ -92,6 +92,9 @@ type Options struct {
 	// Tuning returns how a search for rules in the background is going; nil: there is none. It is called from
 	// any goroutine.
 	Tuning func() *overview.Tuning
+	// Acts reports whether this router is the one of several that gives orders to engines. It is called from any
+	// goroutine. Nil: it always is.
+	Acts func() bool
 	// Busy, if not nil, is told what replicas answer, and what engines say of their load.
 	Busy *signals.Busy
 	// Balancer is the router's, if it chooses by what replicas say of their load. Nil: it does not.

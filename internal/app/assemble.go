@@ -295,6 +295,7 @@ func (x *assembly) lead() error {
 		return err
 	}
 	x.closing(x.leads)
+	x.options.Acts = x.leads.Acts
 	x.o.State, x.states[filepath.Clean(at)] = at, x.leads
 	x.options.Modules = append(x.options.Modules, control.Leading{Acts: x.leads.Acts, Term: x.leads.Term})
 	return nil

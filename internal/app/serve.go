@@ -142,7 +142,6 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	defer x.tuning.begin(ctx)()
 	defer x.peers.Begin(ctx)()
 	if x.leads != nil {
-		server.Engines().SetActs(x.leads.Acts)
 		x.leads.Begin(server.Engines().Nudge)
 	}
 	defer x.routing.follow(ctx, server, x.sharing)()

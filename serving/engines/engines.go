@@ -42,6 +42,9 @@ type Options struct {
 	Doubted func(bool)
 	Clock   func() time.Duration
 	Log     *slog.Logger
+	// Acts reports whether this router is the one that gives orders to engines, of several that share them; nil: it
+	// always is. [Engines.Nudge] follows when it begins to act.
+	Acts func() bool
 	Hooks
 }
 
@@ -77,7 +80,6 @@ type Engines struct {
 	scraper   *gauges.Scraper
 	lifecycle *lifecycles
 	metrics   *metrics
-	acts      func() bool // nil: always; see [Engines.SetActs]
 
 	asking     sync.Mutex // protects the four below
 	stopAsking context.CancelFunc

@@ -41,13 +41,9 @@ func (g gated) Wake(now time.Duration) time.Duration {
 // ErrStandsBy is the error of an order to an engine while another router acts.
 var ErrStandsBy = errors.New("this router stands by: another one gives orders to engines")
 
-// SetActs sets what reports whether this router is the one that gives orders to engines, of several that share
-// them. Without it it always is. It is called before [Engines.Start]. [Engines.Nudge] follows when it begins to act.
-func (e *Engines) SetActs(acts func() bool) { e.acts = acts }
-
 // StandsBy returns [ErrStandsBy] while another router gives orders to engines.
 func (e *Engines) StandsBy() error {
-	if e.acts != nil && !e.acts() {
+	if acts := e.options.Acts; acts != nil && !acts() {
 		return ErrStandsBy
 	}
 	return nil

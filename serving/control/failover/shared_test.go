@@ -34,9 +34,8 @@ func newMember(t *testing.T, server *etcdtest.Server, engines []*engine) *member
 	if m.store, err = shared.New(shared.Options{Address: address}); err != nil {
 		t.Fatal(err)
 	}
-	m.rig = &rig{t: t, engines: engines, change: func(o *failover.Options, _ *serving.Options) { o.States = m.store }}
+	m.rig = &rig{t: t, engines: engines, change: func(o *failover.Options, s *serving.Options) { o.States, s.Acts = m.store, m.store.Acts }}
 	m.start()
-	m.server.Engines().SetActs(m.store.Acts)
 	m.store.Begin(m.server.Engines().Nudge)
 	t.Cleanup(func() {
 		m.proxy.Pass()
@@ -133,6 +132,27 @@ func TestTwoRoutersShareAState(t *testing.T) {
 	if a.store.Acts() {
 		t.Error("both act")
 	}
+}
+
+// TestNoneActsWithoutEtcd: a router that has never reached etcd routes, and gives engines no order from its start.
+func TestNoneActsWithoutEtcd(t *testing.T) {
+	server := etcdtest.Start(t)
+	server.Stop()
+	var engines []*engine
+	for i, h := range hosts {
+		engines = append(engines, newEngine(h, i, models[i+1]))
+	}
+	m := newMember(t, server, engines)
+	engines[0].kill()
+	m.server.Engines().Settle()
+	if status, replica := m.ask(tasks[1]); status != http.StatusOK || replica != "large-two@h2" {
+		t.Errorf("status %d by %q", status, replica)
+	}
+	if got := slices.Concat(m.orders(0), m.orders(1), m.orders(2)); len(got) > 0 || m.store.Acts() {
+		t.Errorf("engines got the orders %q", got)
+	}
+	server.Restart(t)
+	etcdtest.Eventually(t, "it acts once etcd is there, and loads backups", func() bool { return m.store.Acts() && len(m.orders(1)) > 0 })
 }
 
 // settled waits until the state that is saved is the last.
