@@ -123,8 +123,14 @@ func (p *podHosts) begin(ip string) {
 	p.set(ip, func(x *podHost) { *x = podHost{killed: make(chan struct{})} })
 }
 
-func (p *podHosts) kill(ip string) {
-	p.set(ip, func(x *podHost) { x.gone = time.Now(); close(x.killed) })
+// kill has the pod be gone. Where that is quiet its address answers on, as where another has got it: no failure shows
+// that it is gone.
+func (p *podHosts) kill(ip string, quiet bool) {
+	p.set(ip, func(x *podHost) {
+		if x.gone = time.Now(); !quiet {
+			close(x.killed)
+		}
+	})
 }
 
 // slotsScenario is a scenario of one variant with slots that pods take.
@@ -192,6 +198,7 @@ func (c *churn) step(ctx context.Context) {
 		return
 	}
 	switch {
+	case !c.alive[name] && n > 2: // it stays away for a while
 	case !c.alive[name]:
 		c.hosts.begin(ip)
 		must(c.t, c.cluster.AddPod(ctx, name, map[string]string{"app": "small"}), c.cluster.SetPod(ctx, name, ip, true))
@@ -199,7 +206,7 @@ func (c *churn) step(ctx context.Context) {
 		c.ops["came"]++
 	case slices.Contains(c.ending, name):
 		must(c.t, c.cluster.RemovePod(ctx, name))
-		c.hosts.kill(ip)
+		c.hosts.kill(ip, n%2 == 0)
 		c.ending = slices.DeleteFunc(c.ending, func(x string) bool { return x == name })
 		delete(c.alive, name)
 		delete(c.ready, name)
@@ -220,9 +227,9 @@ func (c *churn) step(ctx context.Context) {
 		c.ending = append(c.ending, name)
 		c.ready[name] = false
 		c.ops["ending"]++
-	case n < 8:
+	case n < 9:
 		must(c.t, c.cluster.RemovePod(ctx, name))
-		c.hosts.kill(ip)
+		c.hosts.kill(ip, n%2 == 0)
 		delete(c.alive, name)
 		delete(c.ready, name)
 		c.ops["killed"]++
