@@ -17,7 +17,7 @@ var (
 	// ErrCorrupted: the file is no checkpoint store, or what was read from it
 	// is not what was written.
 	ErrCorrupted = errors.New("the checkpoint store is corrupted")
-	// ErrAway: the store is in etcd, which does not answer.
+	// ErrAway reports that etcd, which holds the store, does not answer.
 	ErrAway = etcd.ErrAway
 	// ErrProduction: the version is in production, and removal was not forced.
 	ErrProduction = errors.New("the policy is in production")

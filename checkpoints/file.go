@@ -21,7 +21,7 @@ const growth = 1 << 20
 // file is the [medium] of a store in a file of bbolt.
 type file struct{ *Store }
 
-// boltTx has the buckets of a transaction of bbolt.
+// boltTx gives access to the buckets of a bbolt transaction.
 type boltTx struct{ *bbolt.Tx }
 
 func (r boltTx) bucket(name []byte) bucket {
@@ -164,7 +164,7 @@ func (s *Store) corrupted(why string) error {
 	return &fault{ErrCorrupted, fmt.Sprintf("store %s is corrupted, or no checkpoint store: %s; move it away or restore a copy", s.Path, why)}
 }
 
-// create implements [medium]. The file appears at its path whole: a reader meanwhile, or a process after a kill, sees none.
+// create implements [medium]. The file appears at its path whole, and not at all after a kill.
 func (s file) create() error {
 	if err := s.exists(); !errors.Is(err, ErrNotFound) {
 		return err

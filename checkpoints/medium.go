@@ -7,28 +7,28 @@ import (
 	"gearshift/internal/etcd"
 )
 
-// medium is what a store lies in: a [file] of bbolt, or etcd, which several processes [shared]. A transaction
-// of either sees the records of one moment, and is stored whole or not at all.
+// medium stores the records: a [file] of bbolt, or etcd, [shared] by several processes. A transaction of either
+// reads the records of one moment, and is stored whole or not at all.
 type medium interface {
-	// view runs op on the records as they are. No store is ErrNotFound.
+	// view runs op on the present records. Without a store it returns ErrNotFound.
 	view(op func(buckets) error) error
-	// update runs op and stores what it did, all of it or nothing. It may run op again after another
-	// process was quicker. No store is ErrNotFound.
+	// update runs op and stores all of its changes or none. It runs op again after a conflict with another
+	// process. Without a store it returns ErrNotFound.
 	update(op func(buckets) error) error
 	// create makes an empty store where there is none.
 	create() error
-	// canWrite reports whether the store can be written, or made where there is none.
+	// canWrite returns why the store cannot be written, or created where there is none.
 	canWrite() error
 }
 
-// buckets are those of a transaction.
+// buckets gives access to the buckets of a transaction.
 type buckets interface {
 	bucket(name []byte) bucket // nil if there is none of the name
 	create(name []byte) (bucket, error)
 	writable() bool
 }
 
-// bucket has records by key, as one of bbolt has. Its values die with the transaction.
+// bucket holds records by key, like a bbolt bucket. Its values are valid during the transaction.
 type bucket interface {
 	Get(key []byte) []byte
 	Put(key, value []byte) error
@@ -36,7 +36,7 @@ type bucket interface {
 	ForEach(f func(key, value []byte) error) error
 }
 
-// medium returns what the store lies in.
+// medium returns the medium that holds the store.
 func (s *Store) medium() medium {
 	if s.Shared() {
 		return &shared{Store: s}
@@ -55,7 +55,7 @@ var (
 	indexKey       = []byte("index")
 )
 
-// tx is one transaction on a store. Its byte slices die with it.
+// tx is one transaction on a store. Its byte slices are valid until it ends.
 type tx struct {
 	index    *index
 	at       bucket // of the index
@@ -69,7 +69,7 @@ func everyBucket() [][]byte {
 	return [][]byte{indexBucket, policiesBucket, trainingBucket, tablesBucket, predictors.bucket}
 }
 
-// view runs op on the store as it is. No store is ErrNotFound.
+// view runs op on the present store. Without one it returns ErrNotFound.
 func (s *Store) view(op func(*tx) error) error {
 	return s.medium().view(func(root buckets) error {
 		t, err := s.begin(root)
@@ -80,7 +80,7 @@ func (s *Store) view(op func(*tx) error) error {
 	})
 }
 
-// update runs op and stores what it did, all of it or nothing. It may run op several times. No store is
+// update runs op and stores all of its changes or none. It may run op several times. Without a store it returns
 // ErrNotFound.
 func (s *Store) update(op func(*tx) error) error {
 	return s.medium().update(func(root buckets) error {
@@ -98,11 +98,11 @@ func (s *Store) update(op func(*tx) error) error {
 // create makes an empty store where there is none.
 func (s *Store) create() error { return s.medium().create() }
 
-// Writable reports whether the store can be written, or made where there is none, before
-// what it is to hold has taken its time.
+// Writable returns why the store cannot be written, or created where there is none. Call it before work whose
+// result is to be stored.
 func (s *Store) Writable() error { return s.medium().canWrite() }
 
-// missing is the error of a store that is not there.
+// missing returns the error of a store that does not exist.
 func (s *Store) missing() error {
 	return &fault{ErrNotFound, fmt.Sprintf("no checkpoint store at %s; %s makes one", s.Path, s.stored().maker)}
 }
@@ -119,8 +119,7 @@ func (s *Store) begin(root buckets) (*tx, error) {
 	return s.readIndex(t, t.at.Get(indexKey))
 }
 
-// beginIn reads the index of what is stored in a bucket of its own, which a store has once
-// something was put there.
+// beginIn reads the index of records that have their own bucket, which the first write creates.
 func (s *Store) beginIn(root buckets, name []byte) (*tx, error) {
 	t := &tx{at: root.bucket(name), root: root}
 	if t.at == nil && root.writable() {
@@ -135,14 +134,14 @@ func (s *Store) beginIn(root buckets, name []byte) (*tx, error) {
 		return t, nil
 	}
 	data := t.at.Get(indexKey)
-	if data == nil { // only the key so far
+	if data == nil { // only the key exists so far
 		t.index = newIndex()
 		return t, nil
 	}
 	return s.readIndex(t, data)
 }
 
-// readIndex gives the transaction the index that is encoded in data.
+// readIndex decodes data into the transaction's index.
 func (s *Store) readIndex(t *tx, data []byte) (*tx, error) {
 	if data == nil {
 		return nil, s.corrupted("its index is missing")
@@ -167,7 +166,7 @@ func (t *tx) finish() error {
 	return t.at.Put(indexKey, data)
 }
 
-// empty makes buckets those of an empty store.
+// empty writes the buckets of an empty store.
 func empty(root buckets) error {
 	for _, name := range [][]byte{policiesBucket, trainingBucket} {
 		if _, err := root.create(name); err != nil {

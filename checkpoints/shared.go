@@ -26,7 +26,7 @@ func (s *shared) at() (*records.Records, error) {
 	return &records.Records{Address: address, Timeout: s.timeout()}, nil
 }
 
-// reported returns the error as those of a store in a file are.
+// reported maps an error to the one that a store in a file returns.
 func (s *shared) reported(err error) error {
 	switch {
 	case errors.Is(err, records.ErrNone):
@@ -41,7 +41,7 @@ func (s *shared) reported(err error) error {
 	return err
 }
 
-// etcdTx has the buckets of a transaction of etcd.
+// etcdTx gives access to the buckets of an etcd transaction.
 type etcdTx struct{ *records.Tx }
 
 func (h etcdTx) bucket(name []byte) bucket {
@@ -80,7 +80,7 @@ func (s *shared) create() error {
 		return err
 	}
 	return s.change(true, func(root buckets) error {
-		if root.bucket(indexBucket) != nil { // another process was quicker
+		if root.bucket(indexBucket) != nil { // another process created it first
 			return nil
 		}
 		return empty(root)
@@ -103,7 +103,7 @@ func (s *shared) canWrite() error {
 	return nil
 }
 
-// backup writes a copy of the store to a file, which appears whole.
+// backup copies the store to a file, which appears whole.
 func (s *shared) backup(to string) (size int64, err error) {
 	fresh, err := file{&Store{Path: to}}.beside()
 	if err != nil {
@@ -150,8 +150,7 @@ func copyBuckets(from, to buckets) error {
 	return nil
 }
 
-// Copy fills a store in etcd, in which there is none yet, with what this one holds. It is for a store in a file
-// that is to be shared.
+// Copy fills a new store in etcd with the records of this one. It moves a store from a file to etcd.
 func (s *Store) Copy(to *Store) error {
 	if !to.Shared() {
 		return fmt.Errorf("cannot copy to %s: want %s; `gearshift store backup` copies to a file", to.Path, etcd.Form)

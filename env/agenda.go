@@ -57,11 +57,10 @@ func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, erro
 	return dst, nil
 }
 
-// putOff moves what only the next arrival sees to the last moment before it, which is
-// until. Of several readings of a router's gauges, or of the others' shares, the last alone counts. Beliefs fade with
-// the arrival itself. Otherwise they would depend on how other items divide the time before
-// it: hosts run one after the other from one item to the next, and the tokens of one host
-// are noted before those of another.
+// putOff postpones work that only the next arrival reads to the last moment before it, until. Of several readings
+// of a router's gauges, or of the others' shares, only the last one counts. Beliefs fade with the arrival itself.
+// Otherwise they would depend on how other items divide the time before it: hosts run one after the other from one
+// item to the next, and the tokens of one host are noted before those of another.
 func (s *Simulator) putOff(until time.Duration) {
 	if s.routers == nil && s.drift == nil {
 		return
@@ -151,7 +150,7 @@ func (s *Simulator) do(x Item, dst []Outcome) ([]Outcome, error) {
 	return dst, nil
 }
 
-// forDecisions reports whether only decisions to come would see what is due.
+// forDecisions reports whether only future decisions read the item's effect.
 func (x *Item) forDecisions() bool { return x.Kind >= gaugesRead && x.Kind <= beliefsFade }
 
 // Drain processes what is due until every request has ended.

@@ -21,10 +21,10 @@ type Routers struct {
 	// the KV cache. The routers take turns. Until its next reading a router takes what the
 	// gauges show beyond its own requests for the requests of the others. Zero is never.
 	Gauges time.Duration
-	// Shares is how often each router asks the others what they have on each replica, and at which rate
-	// requests come to them. The routers take turns. Zero is never. With shares a router takes what they say
-	// for the requests of the others, and what the gauges show beyond that for those of other clients. The
-	// rate of all is the sum of what the routers say. Delay is how old an answer is when it comes.
+	// Shares sets the time between two requests of a router to the others for their load on each replica and their
+	// arrival rate; zero disables them. Routers take turns. With shares a router counts the reported load as the
+	// other routers', and what gauges show beyond it as other clients'. The total rate is the sum of the reported
+	// rates. Delay sets the age of an answer on arrival.
 	Shares, Delay time.Duration
 }
 
@@ -51,15 +51,15 @@ type routerReplicas struct {
 	random  *rand.PCG // draws the router of the next request
 }
 
-// heard is what a router has learned of the requests of others.
+// heard holds what a router has learned of other routers' requests.
 type heard struct {
-	beyond []load // by replica, what gauges showed beyond the shares
-	shares []load // what the others have, as they said
-	coming []load // what they say in an answer that is on its way
+	beyond []load // by replica, the load that gauges showed beyond the shares
+	shares []load // by replica, the load that the others reported
+	coming []load // reported by an answer that is on its way
 	rates  fleet.Rates
 }
 
-// load counts requests on a replica, and the tokens that they hold there.
+// load counts the requests on a replica and their tokens.
 type load struct{ inFlight, held int }
 
 // routerStream sets the draws of routers apart from others of a seed.
@@ -114,7 +114,7 @@ func (c *routerReplicas) count(s *Simulator, router int32, into []int) {
 	})
 }
 
-// schedule puts each router's first reading of the gauges, and of the shares, on the agenda: they take turns.
+// schedule adds each router's first readings of gauges and of shares to the agenda. Routers take turns.
 func (c *routerReplicas) schedule(a *Agenda) {
 	if c == nil {
 		return
@@ -129,8 +129,8 @@ func (c *routerReplicas) schedule(a *Agenda) {
 	}
 }
 
-// scrape corrects a router's ledger by the gauges as they are now: what an engine has beyond
-// the router's own requests, and those that the others have shared, belongs to others.
+// scrape corrects a router's ledger by the present gauges: load beyond the router's own requests and those that
+// the others have shared belongs to other clients.
 func (c *routerReplicas) scrape(s *Simulator, router int) {
 	c.count(s, int32(router), c.others)
 	l, h := c.ledgers[router], &c.heard[router]
@@ -145,12 +145,12 @@ func (c *routerReplicas) scrape(s *Simulator, router int) {
 	}
 }
 
-// correct writes what the router has learned of a replica into its ledger.
+// correct writes the others' load on a replica into the router's ledger.
 func (h *heard) correct(l *fleet.Ledger, replica int) {
 	l.Correct(replica, h.beyond[replica].inFlight+h.shares[replica].inFlight, h.beyond[replica].held+h.shares[replica].held)
 }
 
-// share has the others answer a router that asks for their shares, or the router take in the answers.
+// share lets the other routers answer a request for shares, or delivers their answers to the router.
 func (c *routerReplicas) share(s *Simulator, x Item) {
 	l, h := c.ledgers[x.Index], &c.heard[x.Index]
 	if x.Kind == sharesHeard {

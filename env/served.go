@@ -17,8 +17,8 @@ type AsServed struct {
 	Gate router.Gate
 	// Limits bound the waiting. Simulated clients do not retry.
 	Limits router.Limits
-	// Classes are those of requests, of which there is one of no name if it is empty; ByTask holds the class of each
-	// task's requests, and First the variant that a class gets first, or nil, by their indices.
+	// Classes lists the classes of requests; if empty, all requests are of one class without a name. ByTask holds
+	// the class of each task's requests, and First the variant that a class gets first, or nil, by their indices.
 	Classes []queue.Class
 	ByTask  []int
 	First   []*fleet.First

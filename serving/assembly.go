@@ -116,7 +116,7 @@ func (s *Server) reach(o *Options) {
 	s.loads = newLoads(o.Balancer, s.router, s.backends, &s.config, s.clock, s.log, s.adapter.Held, s.queue)
 	s.accounts.loads = s.loads
 	s.settler.watchers = append(s.settler.watchers, watching(s.loads.learn), watching(func(w *work.Work, r work.Result) {
-		if r.Judged && !w.Ruled() { // a variant that the request or its class names is no policy's
+		if r.Judged && !w.Ruled() { // no policy chose a variant that the request or its class names
 			s.trials.Ended(trial.Ended{Arrival: w.Request.Arrival, Trial: w.Trial, Reported: r.Reported, Met: r.Met, Utility: r.Utility})
 		}
 	}))

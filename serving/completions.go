@@ -63,7 +63,7 @@ func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received
 	}
 	defer x.memory.Answers.Give(answerBuffer)
 	var alive *proxy.KeepAlive
-	if k.Stream && proxy.CarrierOf(c.Request.Context()) == nil { // which takes nothing before the answer
+	if k.Stream && proxy.CarrierOf(c.Request.Context()) == nil { // a carrier sends nothing before the answer
 		alive = x.reply.KeepAlive(c)
 		defer alive.Stop()
 	}
@@ -94,7 +94,7 @@ func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received
 	return nil
 }
 
-// conclude ends the work. What is not seen of an answer is estimated: its length, and how long that takes.
+// conclude ends the work. It estimates the length and the duration of an answer that the router does not see.
 func (x *completions) conclude(w *work.Work, k *call, outcome work.Outcome, tokens int) {
 	if !w.Reported || outcome != work.Completed {
 		x.settler.settle(w, outcome, tokens)
@@ -193,8 +193,8 @@ func (x *admitter) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.D
 	return w, nil
 }
 
-// claim finds the flow of a request for a task, and reserves so many tokens of its key's budgets: none if they are below
-// zero.
+// claim finds the flow of a request for a task, and reserves tokens of its key's budgets; none if tokens is
+// negative.
 func claim(c *gin.Context, q *admission.Queue, task int, tokens int64) (key admission.FlowKey, spend access.Spend, fault *wire.Refusal) {
 	key, fault = q.Key(c.Request.Header, task, access.Tenant(c), access.Granted(c).Classes)
 	if fault == nil && tokens >= 0 {

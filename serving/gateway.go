@@ -16,16 +16,16 @@ import (
 	"gearshift/serving/work"
 )
 
-// This file is what a gateway that asks the router where requests go needs beside the endpoints.
+// This file has what a gateway that asks the router for endpoints needs from a server, apart from its endpoints.
 
 // Unready returns why the server should get no requests; empty if it should.
 func (s *Server) Unready() string { return s.overview.Unready() }
 
-// passed is the policy of requests to paths that the router does not know, in place of one that routes requests.
+// passed stands for the policy of requests to unknown paths.
 const passed = "passed"
 
-// passer has a gateway's requests to paths that the router does not know answered by some replica, with the fewest
-// requests in flight: what they ask for is between client and engine. They hold a place, and are not judged.
+// passer sends a gateway's requests for unknown paths to the replica with the fewest requests in flight. They hold a
+// place, and are not judged.
 type passer struct {
 	adapter *work.Adapter
 	ledger  *fleet.Ledger
@@ -85,7 +85,7 @@ func (x *passer) place(hidden []int) *work.Work {
 	return w
 }
 
-// silence is a listener that no client can connect to, of a server that answers gateways alone.
+// silence is a listener without connections, for a server that answers gateways only.
 type silence struct {
 	once  sync.Once
 	ended chan struct{}

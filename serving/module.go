@@ -32,8 +32,7 @@ type Parts struct {
 	// Observer and Watcher come after those of the [Options].
 	Observer Observer
 	Watcher  Watcher
-	// Unready says why requests should not be sent to the server yet; empty: they may be. It is called from any
-	// goroutine.
+	// Unready returns why requests should not be sent to the server yet, or "". It is called from any goroutine.
 	Unready func() string
 	// Hide returns replicas that a request is not to be given when it is routed; see
 	// [work.Adapter]. Of one module at most.

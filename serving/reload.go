@@ -111,7 +111,7 @@ func (x *reloads) begin(c *Config, r prometheus.Registerer) error {
 // wants it, for the log.
 func (s *Server) Reload(by string) (Reloaded, error) { return s.reloads.reload(by) }
 
-// ReloadPolicy puts the policy in charge that the store has in production now, as [Server.Reload] does.
+// ReloadPolicy puts the store's production policy in charge, like [Server.Reload].
 func (s *Server) ReloadPolicy(by string) error {
 	x := s.reloads
 	x.mu.Lock()

@@ -286,7 +286,7 @@ func parse(h http.Header, body []byte) (*wire.Request, error) {
 	return wire.ParseRequest(body)
 }
 
-// rewritten returns the model that the header has in place of the body's; empty if it names none.
+// rewritten returns the model in the header that replaces the body's; empty if it names none.
 func rewritten(h http.Header) string {
 	return cmp.Or(wire.Field(h, "X-Llm-D-Model-Name-Rewrite"), wire.Field(h, "X-Gateway-Model-Name-Rewrite"))
 }

@@ -92,8 +92,8 @@ type Options struct {
 	// Tuning returns how a search for rules in the background is going; nil: there is none. It is called from
 	// any goroutine.
 	Tuning func() *overview.Tuning
-	// Acts reports whether this router is the one of several that gives orders to engines. It is called from any
-	// goroutine. Nil: it always is.
+	// Acts reports whether this router gives orders to engines, of several that share them. It is called from any
+	// goroutine. Nil: always.
 	Acts func() bool
 	// Busy, if not nil, is told what replicas answer, and what engines say of their load.
 	Busy *signals.Busy
@@ -225,7 +225,7 @@ func (s *Server) Certificate() *tls.Certificate { return s.running.Load().Cert }
 // Handler serves all endpoints.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Listen takes the configured address, for Serve. Where that is off no client connects.
+// Listen listens at the configured address, for Serve. If the address is off, no client connects.
 func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
 	if s.config.Addr == config.AdminOff {
 		return newSilence(), nil
@@ -233,7 +233,7 @@ func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
 	return Listen(ctx, s.config.Addr)
 }
 
-// Listen takes an address, for what serves on it.
+// Listen listens at an address.
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)

@@ -27,8 +27,8 @@ type Report struct {
 	// the engines' gauges, in seconds; both are zero of a single router.
 	Routers        int     `json:"routers,omitempty"`
 	GaugeIntervalS float64 `json:"gauge_interval_s,omitempty"`
-	// ShareIntervalS is how often each asked the others for their shares, and ShareDelayS how old the answers
-	// were; 0 is never.
+	// ShareIntervalS sets the seconds between two requests of a router for the others' shares, and ShareDelayS the
+	// age of the answers; 0 disables shares.
 	ShareIntervalS float64 `json:"share_interval_s,omitempty"`
 	ShareDelayS    float64 `json:"share_delay_s,omitempty"`
 	// Tuning is the search that found the parameters of rules; nil if there was none.

@@ -19,21 +19,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ErrNone is returned where the programs have not been built.
+// ErrNone reports that the programs have not been built.
 var ErrNone = errors.New("there is no API server; make apiserver builds it")
 
 // Server is a running API server.
 type Server struct {
-	// Admin may do anything.
+	// Admin has all rights.
 	Admin *rest.Config
-	// Router is a user named router, who may do what roles allow.
+	// Router is the user router, with the rights that roles grant.
 	Router *rest.Config
 
 	commands []*exec.Cmd
 	logs     []*bytes.Buffer
 }
 
-// Start runs the programs of the folder until Stop, with files in dir.
+// Start runs the programs of the folder until Stop, and keeps their files in dir.
 func Start(ctx context.Context, folder, dir string) (*Server, error) {
 	for _, name := range []string{"etcd", "kube-apiserver"} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {

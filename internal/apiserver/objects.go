@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/testing"
 )
 
-// Namespace is that of all objects.
+// Namespace holds all objects.
 const Namespace = "default"
 
 var (
@@ -28,9 +28,9 @@ var (
 	binds = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}
 )
 
-// Cluster makes pods and pools as a test orders: by a real API server, or by client-go's fake. Nothing runs them.
+// Cluster creates pods and pools for a test, in a real API server or in client-go's fake. No kubelet runs them.
 type Cluster struct {
-	// Router is the client that a router is given, which may only read.
+	// Router is a router's client, which may only read.
 	Router dynamic.Interface
 
 	admin dynamic.Interface
@@ -53,7 +53,7 @@ func Fake() *Cluster {
 	return c
 }
 
-// Watched returns once the resource is watched: a fake has no events of before, which a real server has.
+// Watched waits until the resource is watched. A fake replays no earlier events, unlike a real server.
 func (c *Cluster) Watched(ctx context.Context, resource string) error {
 	if c.real {
 		return nil
@@ -100,7 +100,7 @@ func Real(ctx context.Context, s *Server) (*Cluster, error) {
 			return nil, fmt.Errorf("cannot make %s: %w", x.of.Resource, err)
 		}
 	}
-	for { // a kind is served a moment after it is there
+	for { // a kind is served a moment after it is defined
 		_, err := admin.Resource(pools).Namespace(Namespace).List(ctx, metav1.ListOptions{})
 		if err == nil {
 			return c, nil
@@ -113,7 +113,7 @@ func Real(ctx context.Context, s *Server) (*Cluster, error) {
 	}
 }
 
-// poolKind is the definition of InferencePool, as far as the tests use it.
+// poolKind returns the part of InferencePool's definition that the tests use.
 func poolKind() map[string]any {
 	return map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -132,7 +132,7 @@ func poolKind() map[string]any {
 	}
 }
 
-// AddPool makes an InferencePool, or replaces it.
+// AddPool creates an InferencePool, or replaces it.
 func (c *Cluster) AddPool(ctx context.Context, name string, match map[string]string, ports ...int) error {
 	labels, list := map[string]any{}, []any{}
 	for key, value := range match {
@@ -160,7 +160,7 @@ func (c *Cluster) RemovePool(ctx context.Context, name string) error {
 	return c.admin.Resource(pools).Namespace(Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// AddPod makes a pod on a node, without an address.
+// AddPod creates a pod on a node, without an address.
 func (c *Cluster) AddPod(ctx context.Context, name string, labels map[string]string) error {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
@@ -176,12 +176,12 @@ func (c *Cluster) AddPod(ctx context.Context, name string, labels map[string]str
 	return err
 }
 
-// SetPod sets the address of a pod, and whether it is ready.
+// SetPod sets a pod's address and readiness.
 func (c *Cluster) SetPod(ctx context.Context, name, ip string, ready bool) error {
 	return c.setStatus(ctx, name, "Running", ip, ready)
 }
 
-// FailPod has the containers of a pod end for good.
+// FailPod ends the containers of a pod for good.
 func (c *Cluster) FailPod(ctx context.Context, name, ip string) error {
 	return c.setStatus(ctx, name, "Failed", ip, false)
 }
@@ -208,7 +208,7 @@ func (c *Cluster) setStatus(ctx context.Context, name, phase, ip string, ready b
 	return err
 }
 
-// EndPod has a pod end within its grace period: it has a deletion time, and stays ready.
+// EndPod begins a pod's graceful end: it has a deletion time, and stays ready.
 func (c *Cluster) EndPod(ctx context.Context, name string) error {
 	client := c.admin.Resource(pods).Namespace(Namespace)
 	if c.real {

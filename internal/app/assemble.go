@@ -134,7 +134,7 @@ func (x *assembly) assemble() (key string, err error) {
 	return "", nil
 }
 
-// several adds what routers of a fleet share: their store, and what each has on the replicas.
+// several adds what routers of a fleet share: the store, and the load of each on the replicas.
 func (x *assembly) several() error {
 	if x.sharing = x.routing.sharing(); x.sharing != nil {
 		x.options.Modules = append(x.options.Modules, x.sharing)
@@ -146,7 +146,7 @@ func (x *assembly) several() error {
 	return x.lead()
 }
 
-// neighbours adds what finds engines, and what answers gateways.
+// neighbours adds the discovery of engines and the picker for gateways.
 func (x *assembly) neighbours() (key string, err error) {
 	if x.finder, err = newDiscovery(x.s, x.routing.core.Table(), x.options.Backends, x.sources, x.log); err != nil {
 		return "serving.discovery", err
@@ -275,7 +275,7 @@ func (x *assembly) sizes(modules []serving.Module, l *fleet.Ledger, busy *signal
 	return modules, placed, err
 }
 
-// lead has one of the routers act that keep the states of their controllers in etcd.
+// lead elects one acting router of those that keep their controllers' states in etcd.
 func (x *assembly) lead() error {
 	x.states = stateFiles{}
 	for flag, path := range map[string]string{"--failover-state": x.o.FailoverState, "--rollout-state": x.o.RolloutState} {

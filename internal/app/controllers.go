@@ -19,10 +19,10 @@ import (
 	"gearshift/serving/streams"
 )
 
-// stepsShown bounds the steps of the last failover that the page shows.
+// stepsShown bounds the steps of the last failover on the page.
 const stepsShown = 100
 
-// withFailover has the page among the modules show how applications stand.
+// withFailover shows the state of applications on the page among the modules.
 func withFailover(modules []serving.Module, m *failover.Module) []serving.Module {
 	for _, x := range modules {
 		if page, ok := x.(*dashboard.Dashboard); ok {
@@ -38,8 +38,8 @@ func withFailover(modules []serving.Module, m *failover.Module) []serving.Module
 	return modules
 }
 
-// newFailover makes what replaces hosts that are lost; nil where the scenario has no section
-// failover. It holds the state file until it is closed.
+// newFailover returns the module that replaces lost hosts; nil without a section failover in the scenario. The
+// module holds the state file until it is closed.
 func (o *Options) newFailover(s *scenario.Scenario, t *fleet.Table, files stateFiles, log *slog.Logger) (*failover.Module, error) {
 	f := s.Failover()
 	if f == nil {
@@ -68,9 +68,8 @@ func (o *Options) newFailover(s *scenario.Scenario, t *fleet.Table, files stateF
 	return m, err
 }
 
-// newRollout makes what changes versions of models, and gives the backends of those that change
-// names that may; nil where the scenario has no section rollout. It holds the state file until it is
-// closed.
+// newRollout returns the module that changes the versions of models, and gives the backends of those models names
+// that may change; nil without a section rollout in the scenario. The module holds the state file until it is closed.
 func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, busy *signals.Busy, backends []serving.Backend, files stateFiles, log *slog.Logger) (*rollout.Module, error) {
 	x := s.Rollout()
 	if x == nil {
@@ -100,7 +99,7 @@ func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, busy *signal
 	})
 }
 
-// newRebalancing makes what moves replicas between hosts; nil where the scenario does not ask for it.
+// newRebalancing returns the controller that moves replicas between hosts; nil without rebalancing in the scenario.
 func newRebalancing(s *scenario.Scenario, l *fleet.Ledger, b *signals.Busy, log *slog.Logger) (*control.Rebalancing, error) {
 	settings, on := s.Rebalancing()
 	if !on {
@@ -109,10 +108,10 @@ func newRebalancing(s *scenario.Scenario, l *fleet.Ledger, b *signals.Busy, log 
 	return control.NewRebalancing(control.RebalancingOptions{Ledger: l, Settings: settings, Busy: b, Log: log})
 }
 
-// clientsShown bounds the streaming clients that the page shows.
+// clientsShown bounds the streaming clients on the page.
 const clientsShown = 30
 
-// withStreams adds what serves streaming clients, which the page among the modules shows.
+// withStreams shows streaming clients on the page among the modules.
 func withStreams(modules []serving.Module, m *streams.Module) []serving.Module {
 	for _, x := range modules {
 		if page, ok := x.(*dashboard.Dashboard); ok {
@@ -122,7 +121,7 @@ func withStreams(modules []serving.Module, m *streams.Module) []serving.Module {
 	return append(modules, m)
 }
 
-// serveStreams adds what serves streaming clients, if the scenario has them.
+// serveStreams adds the module for streaming clients, if the scenario has them.
 func (x *assembly) serveStreams(modules []serving.Module, l *fleet.Ledger) ([]serving.Module, error) {
 	c, on := x.s.Streams()
 	if !on {

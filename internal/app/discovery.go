@@ -13,20 +13,20 @@ import (
 	"gearshift/serving/discovery/settings"
 )
 
-// sources makes the source of engines that the configuration names, and returns its kind.
+// sources returns the configured source of engines and its kind.
 type sources func(c *settings.Config, groups []discovery.Group, log *slog.Logger) (kind string, s discovery.Source, err error)
 
-// usualSources makes those that are configured.
+// usualSources returns the configured source.
 func usualSources(c *settings.Config, groups []discovery.Group, log *slog.Logger) (string, discovery.Source, error) {
 	return discovery.NewSource(c, groups, scenario.Decode, log)
 }
 
-// rehearsedSources makes sources that list nothing.
+// rehearsedSources returns a source that lists nothing.
 func rehearsedSources(*settings.Config, []discovery.Group, *slog.Logger) (string, discovery.Source, error) {
 	return "none", new(discovery.Memory), nil
 }
 
-// newDiscovery makes what has engines take the slots of the scenario; nil if there are none to be found.
+// newDiscovery returns the module that assigns engines to the scenario's slots; nil if discovery is off.
 func newDiscovery(s *scenario.Scenario, t *fleet.Table, backends []serving.Backend, from sources, log *slog.Logger) (*discovery.Module, error) {
 	c := scenario.Of[settings.Config](s)
 	if !c.On() {
@@ -53,7 +53,7 @@ func newDiscovery(s *scenario.Scenario, t *fleet.Table, backends []serving.Backe
 	}), nil
 }
 
-// groupsOf returns the slots of the scenario, by the entries of its replicas.
+// groupsOf returns the scenario's slots, grouped by the entries of its replicas.
 func groupsOf(s *scenario.Scenario, t *fleet.Table) (groups []discovery.Group) {
 	index := map[string]int{}
 	for i := range t.Replicas {
@@ -73,7 +73,7 @@ func groupsOf(s *scenario.Scenario, t *fleet.Table) (groups []discovery.Group) {
 	return groups
 }
 
-// discovers follows what lists engines until the returned function is called.
+// discovers follows the source of engines until the returned function is called.
 func discovers(ctx context.Context, m *discovery.Module) (end func()) {
 	if m == nil {
 		return func() {}

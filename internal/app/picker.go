@@ -15,7 +15,7 @@ import (
 	"gearshift/serving/picker"
 )
 
-// newPicker makes what answers gateways that ask where requests go; nil where nothing asks for it.
+// newPicker returns the module that picks endpoints for gateways; nil if it is off.
 func (x *assembly) newPicker() (*picker.Module, error) {
 	c := *scenario.Of[picker.Config](x.s)
 	c.Addr = cmp.Or(x.o.ExtProc, c.Addr)
@@ -41,7 +41,7 @@ func (x *assembly) newPicker() (*picker.Module, error) {
 	return picker.NewModule(c, len(backends), address, x.log), nil
 }
 
-// listenForGateways returns what serves gateways; nil without any.
+// listenForGateways listens for gateways, and returns the function that serves them; nil without a picker.
 func (x *assembly) listenForGateways(ctx context.Context) (serve func(context.Context) error, err error) {
 	if x.picker == nil {
 		return nil, nil
@@ -49,7 +49,7 @@ func (x *assembly) listenForGateways(ctx context.Context) (serve func(context.Co
 	return x.picker.Listen(ctx)
 }
 
-// serveClients serves the clients' port, and gateways for as long as it does.
+// serveClients serves the clients' port, and gateways for as long as that runs.
 func serveClients(ctx context.Context, server *serving.Server, clients net.Listener, gateways func(context.Context) error) error {
 	if gateways == nil {
 		return server.Serve(ctx, clients)

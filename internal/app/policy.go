@@ -182,7 +182,7 @@ func (r *Reloader) Choose() error {
 	return err
 }
 
-// waits has the fallback route until the store is back.
+// waits routes by the fallback until the store is back.
 func (r *Reloader) waits(err error) error {
 	r.log.Error("the store of policies is away: the fallback routes until it is back", "fallback", r.core.PolicyName(), "why", r.fallback.why, "error", err)
 	return nil
@@ -199,15 +199,15 @@ func (r *Reloader) Policy(ref string) (router.Policy, error) {
 	if named, err := policies.NewestRef(ref); err == nil {
 		ref = named.String()
 	}
-	p, err := r.load(ref) // which says what is wrong with others
+	p, err := r.load(ref) // load reports what is wrong with others
 	if errors.Is(err, checkpoints.ErrAway) {
 		err = trial.Unavailable(err)
 	}
 	return p, err
 }
 
-// Admit implements [serving.Reloader]. A rule needs no evaluation: it is what
-// others are held against. A store that is away admits none, as it could not keep that.
+// Admit implements [serving.Reloader]. A rule needs no evaluation, since others are compared with it. A store that
+// is away admits none, as it could not save the promotion.
 func (r *Reloader) Admit(name, reason string) error {
 	if err := r.store.away(); err != nil {
 		return err

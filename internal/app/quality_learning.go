@@ -96,14 +96,14 @@ func (q *qualities) resume(l *predictors.Loaded, name string) error {
 type predictorOrder struct {
 	Predictor string  `json:"predictor"`
 	Share     float64 `json:"share"`
-	// Reason promotes whatever the predictor's stored evaluation says.
+	// Reason promotes the predictor without regard to its stored evaluation.
 	Reason string `json:"reason"`
 }
 
 // longestOrder bounds the body of an order, in bytes.
 const longestOrder = 64 << 10
 
-// shown adds the endpoints of operators to the modules, of which the page shows what predicts.
+// shown adds the operators' endpoints to the modules, and the predictors to their page.
 func (q *qualities) shown(modules []serving.Module) []serving.Module {
 	for _, x := range modules {
 		if page, ok := x.(*dashboard.Dashboard); ok {
@@ -113,7 +113,7 @@ func (q *qualities) shown(modules []serving.Module) []serving.Module {
 	return append(modules, q)
 }
 
-// Join implements [serving.Module]: the endpoints of operators.
+// Join implements [serving.Module] with the operators' endpoints.
 func (q *qualities) Join(*serving.Server) serving.Parts {
 	return serving.Parts{Routes: []serving.Route{
 		{Method: http.MethodGet, Path: "/admin/quality", Access: serving.AdminRead, About: "what predicts quality, and what came of it", Handler: q.show},
@@ -124,14 +124,14 @@ func (q *qualities) Join(*serving.Server) serving.Parts {
 // report is the body of GET /admin/quality.
 type report struct {
 	predictors.Report
-	// Learning reports what was learned from scores, and how well these are predicted.
+	// Learning reports what scores have taught, and how well they are predicted.
 	Learning online.Status `json:"learning"`
 }
 
 func (q *qualities) report() report { return report{q.predictors.Report(), q.module.Status()} }
 
 func (q *qualities) show(w http.ResponseWriter, _ *http.Request) {
-	_ = serving.Answer(w, http.StatusOK, q.report()) // who does not read it is gone
+	_ = serving.Answer(w, http.StatusOK, q.report()) // the client may be gone
 }
 
 func (q *qualities) ordered(w http.ResponseWriter, r *http.Request) {

@@ -58,7 +58,7 @@ type Reloader struct {
 	objectives objectives
 	// states are those in which the file in force wants the replicas.
 	states []fleet.State
-	// stored is called when a store that is shared has changed.
+	// stored lists the functions that run when a shared store has changed.
 	stored []func()
 	// changed are called when a reload has put new values in force; see [Reloader.Watch].
 	changed []func(*scenario.Scenario)
@@ -68,7 +68,7 @@ type Reloader struct {
 // before anything is served, for what uses values that a reload may change.
 func (r *Reloader) Watch(f func(*scenario.Scenario)) { r.changed = append(r.changed, f) }
 
-// sharing returns what shows whether a store that is shared answers; nil for a store in a file, or where none is read.
+// sharing returns the module that reports whether a shared store answers; nil without a shared store.
 func (r *Reloader) sharing() *control.Sharing {
 	if !r.source.Store.Shared() || policy.IsRule(r.options.Policy) && r.now.Predictor() == "" {
 		return nil
@@ -76,7 +76,7 @@ func (r *Reloader) sharing() *control.Sharing {
 	return &control.Sharing{}
 }
 
-// follow has the server follow a store that is shared, until the end is called.
+// follow keeps the server up to date with a shared store, until end is called.
 func (r *Reloader) follow(ctx context.Context, server *serving.Server, m *control.Sharing) (end func()) {
 	if m == nil {
 		return func() {}
@@ -147,7 +147,7 @@ func (r *Reloader) Files() []string {
 	if !r.piped && !slices.Contains(workloads.ScenarioNames(), r.options.Scenario) {
 		list = append(list, r.options.Scenario)
 	}
-	if (!policy.IsRule(r.options.Policy) || r.now.Predictor() != "") && !r.source.Store.Shared() { // which is followed
+	if (!policy.IsRule(r.options.Policy) || r.now.Predictor() != "") && !r.source.Store.Shared() { // a shared store is followed
 		list = append(list, r.options.Store)
 	}
 	return list
@@ -263,7 +263,7 @@ func (r *Reloader) moved(next *scenario.Scenario, change *serving.Change) (map[i
 		if config == upstreamConfig(r.now, was) {
 			continue
 		}
-		if _, comes := slots[name]; comes { // the engine that is there goes on as it began
+		if _, comes := slots[name]; comes { // the present engine keeps its settings
 			change.Left = append(change.Left, "serving.upstreams."+name)
 			continue
 		}

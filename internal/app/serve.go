@@ -40,7 +40,7 @@ type Options struct {
 	ExtProc string // for gateways
 	HTTP3   string // UDP
 	Keys    string // file
-	// State is the file of all controllers' states, or an address in etcd; empty: the store's if that is in etcd, or none.
+	// State is the file of all controllers' states, or an address in etcd. Empty: the store, if in etcd.
 	State string
 	// FailoverState is the file of the failover controller's state; empty: State.
 	FailoverState string

@@ -66,7 +66,7 @@ func (s *guardedStore) Production() (checkpoints.Ref, error) {
 	return guarded(s, s.source.Store.Production)
 }
 
-// away returns the error of an order while a store that is shared does not answer; nil otherwise.
+// away returns the error of an order while a shared store does not answer; nil otherwise.
 func (s *guardedStore) away() error {
 	if !s.source.Store.Shared() {
 		return nil

@@ -26,14 +26,14 @@ type upstream struct {
 	address atomic.Pointer[string]
 }
 
-// slot is the upstream of a replica whose engines come and go. Without one it leads nowhere.
+// slot is the upstream of a replica whose engines come and go. Without an engine it has no address.
 type slot struct {
 	upstream
 	count  uint64        // of engines so far
-	engine atomic.Uint64 // the number of the one that is there; 0: there is none
+	engine atomic.Uint64 // number of the present engine; 0: none
 }
 
-// enter has another engine answer from now on, and leave none. They are called one at a time.
+// enter makes another engine answer from now on, and leave removes it. Calls come one at a time.
 func (u *slot) enter(next *backend.Upstream) {
 	u.use(next)
 	u.count++
@@ -58,7 +58,7 @@ var _ interface {
 
 var _ engines.Slot = (*slot)(nil)
 
-// errAbsent is the error of what is sent where no engine is, as that of a connection that cannot be made.
+// errAbsent fails requests to a slot without an engine, like a connection that is refused.
 var errAbsent = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the slot has no engine")}
 
 // RoundTrip implements [http.RoundTripper]. A request ends where it began.
@@ -120,7 +120,7 @@ func (u *upstream) ForwardsAuthorization() bool {
 	return b != nil && b.ForwardsAuthorization()
 }
 
-// remote is the transport of a replica that is elsewhere: an [upstream] or a [slot].
+// remote is the transport of a replica in another process: an [upstream] or a [slot].
 type remote interface {
 	http.RoundTripper
 	at() *upstream
@@ -128,7 +128,7 @@ type remote interface {
 
 func (u *upstream) at() *upstream { return u }
 
-// Address returns where its server is reached, host:port; empty without one.
+// Address returns the server's address, host:port; empty without a server.
 func (u *upstream) Address() string {
 	if at := u.address.Load(); at != nil {
 		return *at

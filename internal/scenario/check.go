@@ -313,14 +313,14 @@ func (c *checker) unanswered(key string, row map[string]float64, known []string)
 	}
 }
 
-// slots checks the entries of replicas whose engines come and go.
+// slots checks the entries of replicas that have slots.
 func (c *checker) slots() {
 	first := map[string]int{}
 	for i := range c.s.Replicas {
 		p, at := &c.s.Replicas[i], item("replicas", i)
 		hosts := len(p.Hosts)
 		if _, given := c.lines[child(at, "hosts")]; !given {
-			hosts = 0 // they are the slots' own
+			hosts = 0 // these are the slots' own
 		}
 		p.Judge(hosts, func(key, format string, args ...any) { c.judge(child(at, key), format, args...) })
 		for j, host := range p.Hosts {
@@ -342,7 +342,7 @@ func (c *checker) slots() {
 	}
 }
 
-// discoverySection sets what finds the engines of slots.
+// discoverySection registers the section that finds the engines of slots.
 func discoverySection() registered {
 	return section[settings.Config]{key: "serving.discovery", initial: settings.Default, check: (*checker).discovery}
 }

@@ -323,10 +323,10 @@ func (c *checker) group(found hostFaults) {
 	}
 }
 
-// onSlots ends the name of an upstream that is of all slots of an entry of replicas.
+// onSlots ends the name of an upstream for all slots of an entry of replicas.
 const onSlots = "@*"
 
-// endpoint returns the replica's entry, or else its host's or that of all slots of its entry, with its name in the file.
+// endpoint returns the replica's entry, or else that of its host or of all slots, with its name in the file.
 func (s *Scenario) endpoint(p placedReplica) (name string, e Endpoint) {
 	name = s.engineName(p)
 	if _, own := s.Serving.Upstreams[name]; own {
@@ -338,13 +338,13 @@ func (s *Scenario) endpoint(p placedReplica) (name string, e Endpoint) {
 	return name, s.Serving.Upstreams[name]
 }
 
-// Entry returns the name of the placement's replicas without their hosts.
+// Entry names the placement's replicas without their hosts.
 func (p *Placement) Entry() string { return cmp.Or(p.Name, p.Variant) }
 
-// expandSlots gives each slot a host of its own, like the one that its entry names, which then stands in the file for
-// all of them. What is faulty about the entries is left for the check.
+// expandSlots gives each slot its own host, a copy of the one that its entry names. The copies replace it in the
+// file. Faults of the entries are left to the check.
 func (s *Scenario) expandSlots(r *report) {
-	like, place := map[string]Host{}, map[string]int{} // hosts that slots are like; where the first slot stands
+	like, place := map[string]Host{}, map[string]int{} // templates by name; where the first slot stands
 	for i, h := range s.Hosts {
 		like[h.Name], place[h.Name] = h, i
 	}
@@ -381,7 +381,7 @@ func (s *Scenario) expandSlots(r *report) {
 	}
 }
 
-// inSlots returns the hosts with those of slots in place of the ones that they are like.
+// inSlots replaces template hosts in the list by the hosts of their slots.
 func (s *Scenario) inSlots(hosts []string) []string {
 	var list []string
 	for _, name := range hosts {

@@ -113,7 +113,7 @@ func (r *report) line(key string) int {
 	}
 }
 
-// copyKeys has keys stand where others do, and be as sound: what the file says once stands for more.
+// copyKeys copies the lines and faults of the keys below from to those below to, which the file only implies.
 func (r *report) copyKeys(from, to string) {
 	for _, known := range []map[string]bool{r.unread, r.broken} {
 		copyKeys(known, from, to)

@@ -90,8 +90,8 @@ func (m *Model) mask(names []string) (mask uint) {
 	return mask
 }
 
-// spares reports whether the key may be left out where the others are given: a placement is
-// of a variant, or of all variants of a model; on hosts, or in slots.
+// spares reports whether the key may be left out where the others are given: a placement names a variant, or a
+// model for all of its variants; and hosts or slots.
 func (p *Placement) spares(given map[string]bool, key string) bool {
 	return key == "variant" && given["model"] || key == "hosts" && given["slots"]
 }

@@ -61,7 +61,7 @@ type Scenario struct {
 	prompts *labelled.Prompts // nil without any
 	digest  string            // of their file; empty of a set that is built in
 
-	templates map[string][]string // hosts of slots, by the one that they are like
+	templates map[string][]string // hosts of slots, by their template
 
 	sections []registered
 	kept     map[string]any // the values of sections without a field, by key; see Of
@@ -125,8 +125,8 @@ type Slowdown struct {
 	MeanS float64 `yaml:"mean_s"`
 }
 
-// Placement is one replica of a variant on each of the hosts, or in each of its slots, or of all variants of a model
-// that has modalities: then the variants share one engine on a host.
+// Placement is one replica of a variant on each of the hosts, or in each of its slots. For a model with modalities
+// it covers all variants, which then share one engine on a host.
 type Placement struct {
 	// Name stands in the place of the variant in the names of its replicas, NAME@HOST, so that a
 	// variant may stand on a host more than once.
@@ -137,7 +137,7 @@ type Placement struct {
 	Memory  Memory   `yaml:"memory"`
 	// State is that of the replicas at the start: up, which is the default, cold or warm.
 	State string `yaml:"state,omitempty"`
-	// Template stands for the hosts of engines that come and go.
+	// Template replaces the hosts where engines come and go.
 	slots.Template `yaml:",inline"`
 }
 
@@ -324,7 +324,7 @@ func (s *Scenario) leaveOut() {
 		if r := &s.Replicas[i]; r.State == fleet.Up.String() {
 			r.State = ""
 		}
-		s.Replicas[i].Template = slots.Template{} // which the hosts stand for
+		s.Replicas[i].Template = slots.Template{} // the hosts replace it
 	}
 	s.Models = slices.Clone(s.Models)
 	for i := range s.Models {

@@ -263,7 +263,7 @@ func (s *Scenario) steadyHosts() []Host {
 	return hosts
 }
 
-// selected returns what finds the engines of slots.
+// selected returns the templates of the entries that have slots.
 func (s *Scenario) selected() (list []slots.Template) {
 	for _, p := range s.Replicas {
 		if p.On() {
@@ -273,7 +273,7 @@ func (s *Scenario) selected() (list []slots.Template) {
 	return list
 }
 
-// ofSlot reports whether the host is that of a slot.
+// ofSlot reports whether the host belongs to a slot.
 func (s *Scenario) ofSlot(host string) bool {
 	for _, own := range s.templates {
 		if slices.Contains(own, host) {
@@ -283,7 +283,7 @@ func (s *Scenario) ofSlot(host string) bool {
 	return false
 }
 
-// groups returns what the serving section calls the entries of replicas with slots.
+// groups returns the names of the entries with slots, for the serving section.
 func (s *Scenario) groups() (list []string) {
 	for i := range s.Replicas {
 		if p := &s.Replicas[i]; p.On() {

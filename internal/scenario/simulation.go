@@ -62,7 +62,7 @@ func (s *Scenario) asServed(t *fleet.Table) *env.AsServed {
 	return x
 }
 
-// classed returns what classes of requests are held against.
+// classed returns the fleet by which classes of requests are checked.
 func (s *Scenario) classed() config.Fleet {
 	return config.Fleet{Tasks: s.taskNames(), Variants: s.variantNames(), Answers: func(task, variant string) bool {
 		_, ok := s.Tasks[slices.Index(s.taskNames(), task)].Quality[variant]
@@ -70,7 +70,7 @@ func (s *Scenario) classed() config.Fleet {
 	}}
 }
 
-// prefers reports whether classes of requests get a variant first, for which the load of the fleet is measured.
+// prefers reports whether a class of requests gets a variant first, which needs the fleet's load to be measured.
 func (s *Scenario) prefers() bool { return !s.alone && s.Serving.Server.Prefers() }
 
 // Gate says where a request may be begun; nil if the scenario sheds nothing.

@@ -207,7 +207,7 @@ func (s *Scenario) stream(c *env.Config, w workloads.Streams) error {
 	return nil
 }
 
-// pickerSection says where gateways ask the router where requests go.
+// pickerSection registers the section of the endpoint picker.
 func pickerSection() registered {
 	const key = "serving.picker"
 	return section[picker.Config]{

@@ -182,7 +182,7 @@ func (m *Monitor) Forget() {
 	}
 }
 
-// ForgetReplica forgets how fast the replica has been: another engine answers for it.
+// ForgetReplica forgets the replica's pace, since another engine answers for it.
 func (m *Monitor) ForgetReplica(replica int) {
 	if m == nil {
 		return

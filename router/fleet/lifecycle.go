@@ -21,7 +21,7 @@ const (
 	Draining
 	// Down has failed ([Ledger.SetUp]).
 	Down
-	// Absent has no engine ([Ledger.SetPresence]): it takes nothing, and has not failed.
+	// Absent is a slot without an engine ([Ledger.SetPresence]): it takes nothing, and has not failed.
 	Absent
 )
 
@@ -41,12 +41,12 @@ func States() []State { return []State{Up, Cold, Loading, Warm, Draining, Down, 
 // Loaded reports whether a replica in s may have requests, or get some without being loaded or woken first.
 func (s State) Loaded() bool { return s != Cold && s != Warm && s != Loading && s != Absent }
 
-// There reports whether a replica in this state is there, though it may take nothing now: it has not failed, has
-// an engine, and has its model or is on its way to it.
+// There reports whether the replica has an engine that has not failed, and its model or a load of it under way. It
+// may still take no requests now.
 func (s State) There() bool { return s != Down && s != Cold && s != Absent }
 
-// placeable reports whether a replica can be placed in s. It cannot be placed Down or Absent: whether
-// it has failed, or has an engine, is not a matter of its placement.
+// placeable reports whether a replica can be placed in s. It cannot be placed Down or Absent: failures and
+// presence are set apart from placement.
 func (s State) placeable() bool { return s < Down }
 
 // placement is the state in which each replica has been placed, and when that last changed.
@@ -70,11 +70,10 @@ func (p *placement) copyFrom(o *placement) {
 	p.since = append(p.since[:0], o.since...)
 }
 
-// Place sets that the replica is Up, Cold, Loading, Warm or Draining, and returns the epoch
-// of the placement, which is a new one if that changes anything. Only a replica that is
-// placed Up, has an engine, has not failed and is not drained takes requests. Place, [Ledger.SetUp],
-// [Ledger.SetDrained] and [Ledger.SetPresence] are independent of each other. Leases outlive epochs: what is in
-// flight stays in flight.
+// Place sets that the replica is Up, Cold, Loading, Warm or Draining, and returns the epoch of the placement,
+// which is a new one if that changes anything. Only a replica that is placed Up, has an engine, has not failed and is
+// not drained takes requests. Place, [Ledger.SetUp], [Ledger.SetDrained] and [Ledger.SetPresence] are independent of
+// each other. Leases outlive epochs: requests in flight stay in flight.
 //
 // Place panics if no replica can be placed in s.
 func (l *Ledger) Place(replica int, s State) (epoch uint64) {

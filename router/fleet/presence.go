@@ -1,20 +1,20 @@
 package fleet
 
-// Presence says whether the replica has an engine. Replicas of a fleet whose engines come and go are slots of the
-// catalogue: an engine takes one, and gives it back when it ends.
+// Presence says whether the replica has an engine. Where engines come and go, replicas are slots of the catalogue:
+// an engine takes one, and frees it when it ends.
 type Presence uint8
 
 const (
-	// Present is the presence of a replica whose engine is there. All replicas of a new ledger are.
+	// Present means that the engine is there. All replicas of a new ledger are Present.
 	Present Presence = iota
 	// Ending keeps new requests away from an engine that is about to end, or not ready. It finishes what it has.
 	Ending
-	// Vacant is a slot without an engine. It has not failed.
+	// Vacant means a slot without an engine. It has not failed.
 	Vacant
 )
 
 // SetPresence sets whether the replica has an engine. It is independent of [Ledger.Place], [Ledger.SetUp] and
-// [Ledger.SetDrained]. Leases outlive it: what was in flight on an engine that is gone counts until it ends.
+// [Ledger.SetDrained]. Leases outlive it: requests in flight on an engine that is gone count until they end.
 func (l *Ledger) SetPresence(replica int, p Presence) {
 	l.mu.Lock()
 	changed := l.presenceOf(replica) != p
@@ -28,14 +28,14 @@ func (l *Ledger) SetPresence(replica int, p Presence) {
 	}
 }
 
-// Presence returns what [Ledger.SetPresence] has set.
+// Presence returns the replica's presence.
 func (l *Ledger) Presence(replica int) Presence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.presenceOf(replica)
 }
 
-// presenceOf is Presence with the lock held.
+// presenceOf returns the replica's presence. The lock is held.
 func (l *Ledger) presenceOf(replica int) Presence {
 	if len(l.presence) == 0 {
 		return Present

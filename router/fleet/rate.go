@@ -16,13 +16,13 @@ var RateHorizons = [...]float64{2, 10}
 // SmoothedRates are arrival rates per second, one for each of [RateHorizons].
 type SmoothedRates [len(RateHorizons)]float64
 
-// Rates are what a router estimates of the arrivals: what views show as Rate and Smoothed.
+// Rates estimate the arrivals, shown in views as Rate and Smoothed.
 type Rates struct {
 	Rate     float64       `json:"rate"`
 	Smoothed SmoothedRates `json:"smoothed"`
 }
 
-// Plus returns the rates of both together.
+// Plus adds the rates.
 func (r Rates) Plus(o Rates) Rates {
 	r.Rate += o.Rate
 	for i := range r.Smoothed {
@@ -31,7 +31,7 @@ func (r Rates) Plus(o Rates) Rates {
 	return r
 }
 
-// OwnRates returns the rates of the router's own arrivals, as estimated.
+// OwnRates returns the estimated rates of the router's own arrivals.
 func (l *Ledger) OwnRates(now time.Duration) Rates {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,15 +48,15 @@ func (l *Ledger) ShareRate(routers int) {
 	l.mu.Unlock()
 }
 
-// ShareRates sets the rates of the other routers' arrivals, as these say. Views then show the sum of theirs
-// and the router's own, however many routers there are. Nil is unknown: then [Ledger.ShareRate] holds.
+// ShareRates sets the rates of the other routers' arrivals, as they report them. Views then show the sum of theirs
+// and the router's own, for any number of routers. Nil means unknown: then [Ledger.ShareRate] applies.
 func (l *Ledger) ShareRates(others *Rates) {
 	l.mu.Lock()
 	l.others = others
 	l.mu.Unlock()
 }
 
-// ofAll returns the rates of all routers' arrivals by the router's own. The lock is held.
+// ofAll returns the rates of all routers' arrivals, from the router's own. The lock is held.
 func (l *Ledger) ofAll(rate float64, smoothed SmoothedRates) (float64, SmoothedRates) {
 	switch {
 	case l.others != nil:

@@ -20,8 +20,8 @@ type sample struct {
 	byVariant [][]int
 }
 
-// roster lists the hosts of a large fleet that have a replica which is there ([State.There]), and counts
-// their replicas by variant. It does not change.
+// roster lists the hosts of a large fleet that have a present replica ([State.There]), and counts these replicas
+// by variant. It does not change.
 type roster struct{ hosts, byVariant []int }
 
 // present returns the roster of a fleet whose replicas are in these states, or nil if it has all hosts.
@@ -46,8 +46,8 @@ func present(t *Table, state func(replica int) State) *roster {
 	return x
 }
 
-// SampleOf is [View.Sample] of those hosts of the ledger's fleet that have a replica which is
-// there ([State.There]): of all of them if there are no more than [SampleHosts].
+// SampleOf draws a [View.Sample] of the ledger's hosts that have a present replica ([State.There]). It takes all
+// of them if there are no more than [SampleHosts].
 func (v *View) SampleOf(l *Ledger, random uint64) { v.draw(l.table, l.present.Load(), random) }
 
 // Sample makes v a view of [SampleHosts] hosts of the fleet, any with the same
@@ -122,8 +122,7 @@ func (v *View) Whole() { v.sample.drawn = false }
 // Sampled reports whether v is a view of a sample.
 func (v *View) Sampled() bool { return v.sample.drawn }
 
-// PresentHosts returns the number of hosts that v stands for: those that it is of, and those of which it is
-// a sample.
+// PresentHosts counts the hosts that v stands for: its own, or those of which it is a sample.
 func (v *View) PresentHosts() int {
 	if v.sample.drawn && v.sample.from != nil {
 		return len(v.sample.from.hosts)
@@ -199,8 +198,8 @@ func (s *sample) copyFrom(o *sample) {
 	}
 }
 
-// Only makes v a view of these hosts of the fleet, in this order, as Sample made
-// one that is to be looked at again. The states of the replicas are already v's.
+// Only restricts v to these hosts of the fleet, in this order, to repeat the view of an earlier Sample. The states
+// of the replicas are already v's.
 func (v *View) Only(t *Table, hosts []int) {
 	s := &v.sample
 	v.Table, s.drawn, s.from = t, true, present(t, v.State)

@@ -61,10 +61,10 @@ func (v *View) Tightest(replica int) time.Duration {
 	return v.tightest[replica]
 }
 
-// First is the variant that requests of a class get first once the fleet is loaded, where it has room for them.
+// First names the variant that a class's requests get first once the fleet is loaded, where it has room.
 type First struct {
 	Variant int
-	// From is the load ([View.Load]) from which on they get it.
+	// From is the least load ([View.Load]) at which they get it.
 	From float64
 }
 

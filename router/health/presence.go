@@ -2,12 +2,11 @@ package health
 
 import "time"
 
-// Vacate forgets what is known of the replica, whose engine is gone. Nothing counts for or against it until
-// [Monitor.Occupy].
+// Vacate clears the replica's health, since its engine is gone. Results are ignored until [Monitor.Occupy].
 func (m *Monitor) Vacate(i int, now time.Duration) { m.renew(i, "", true, now) }
 
-// Occupy has another engine, at the address, answer for the replica from now on, with nothing held against it.
-// Requests that were sent before count for nothing.
+// Occupy starts the health of another engine at the address, without the failures of the one before. Results of
+// requests sent earlier are ignored.
 func (m *Monitor) Occupy(i int, address string, now time.Duration) { m.renew(i, address, false, now) }
 
 func (m *Monitor) renew(i int, address string, vacant bool, now time.Duration) {
@@ -23,7 +22,7 @@ func (m *Monitor) renew(i int, address string, vacant bool, now time.Duration) {
 	m.ledger.SetUp(i, true)
 }
 
-// present returns how many replicas have an engine.
+// present counts the replicas that have an engine.
 func (m *Monitor) present() (n int) {
 	for i := range m.replicas {
 		if !m.replicas[i].vacant {

@@ -63,8 +63,7 @@ func (c *Controller) Claim(rank Rank, observe func(control.Event)) *Claims {
 	return k
 }
 
-// Release ends what the claims want and hold, of a controller that begins again or acts no longer. No event
-// reports it.
+// Release ends all claims of a controller that restarts or no longer acts. No event reports it.
 func (k *Claims) Release() {
 	k.observe = func(control.Event) {}
 	k.c.drop(func(o *open) bool { return o.claims == k }, k.rank)

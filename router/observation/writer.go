@@ -26,10 +26,10 @@ func (w *writer) oneHot(n, index int) {
 	}
 }
 
-// inFlight writes means over a variant's replicas: over all, or over those that are there.
+// inFlight writes means over a variant's replicas: over all, or over the present ones.
 func (w *writer) inFlight(v *fleet.View, scales []float64, there bool) {
 	for m, scale := range scales {
-		replicas := float64(len(v.Table.ReplicasOf(m))) // of the whole fleet, as the sum is
+		replicas := float64(len(v.Table.ReplicasOf(m))) // of the whole fleet, like the sum
 		if there {
 			replicas = float64(v.PresentOf(m)) * thereShare(v, m)
 		}
@@ -37,7 +37,7 @@ func (w *writer) inFlight(v *fleet.View, scales []float64, there bool) {
 	}
 }
 
-// thereShare returns the share of the variant's replicas that are seen which are there.
+// thereShare returns the share of the variant's replicas in view that are present.
 func thereShare(v *fleet.View, variant int) float64 {
 	seen := v.ReplicasOf(variant)
 	n := 0
@@ -51,7 +51,7 @@ func thereShare(v *fleet.View, variant int) float64 {
 
 func (w *writer) taskInFlight(v *fleet.View, scales []float64, tasks int, there bool) {
 	for m, scale := range scales {
-		replicas := float64(len(v.ReplicasOf(m))) // that are seen, as the sum is
+		replicas := float64(len(v.ReplicasOf(m))) // in view, like the sum
 		if there {
 			replicas *= thereShare(v, m)
 		}
@@ -121,7 +121,7 @@ func (w *writer) states(v *fleet.View, variants int) {
 			}
 		}
 		all := float64(max(1, len(replicas)))
-		if n := v.PresentOf(m); n > 0 { // of a sample hosts with a replica that is there are drawn
+		if n := v.PresentOf(m); n > 0 { // samples draw hosts with a present replica
 			all *= float64(len(v.Table.ReplicasOf(m))) / float64(n)
 		}
 		w.put(up / all)

@@ -34,7 +34,7 @@ func (n Count) Beyond(own Count) Count {
 	return Count{max(0, n.InFlight-own.InFlight), max(0, n.Held-own.Held)}
 }
 
-// Plus is the sum of each.
+// Plus adds the counts.
 func (n Count) Plus(o Count) Count { return Count{n.InFlight + o.InFlight, n.Held + o.Held} }
 
 // Most is the larger of each.
@@ -48,9 +48,9 @@ type Signal struct {
 	Read bool
 	// Stale says that it is too old to correct anything.
 	Stale bool
-	// Beyond is what the reading showed beyond the router's own work and the shares of other routers.
+	// Beyond is the reading less the router's own work and the shares of other routers.
 	Beyond Count
-	// Others is what the ledger is corrected by now: Beyond, and the shares.
+	// Others is the present correction of the ledger: Beyond and the shares.
 	Others Count
 }
 
@@ -87,8 +87,8 @@ func (m *Monitor) Observe(replica int, r Reading, own Count, now time.Duration) 
 	})
 }
 
-// Share sets what other routers have on each replica, as they say. What a reading shows beyond that and the
-// router's own work stands until the next one. The list is copied.
+// Share sets the reported load of other routers on each replica. The load that a reading shows beyond it and the
+// router's own work stays until the next reading. The list is copied.
 func (m *Monitor) Share(shares []Count) {
 	for i, n := range shares {
 		m.mu.Lock()
@@ -135,15 +135,15 @@ func (m *Monitor) Fresh(replicas []int, after, now time.Duration) (until time.Du
 	return 0, false
 }
 
-// Forget takes back the corrections of the replicas by their signals, which are stale. Those by shares stay.
+// Forget removes the corrections by the stale signals of the replicas. Those by shares stay.
 func (m *Monitor) Forget(replicas []int) {
 	for _, r := range replicas {
 		m.change(r, func(s *Signal, _ Count) { s.Stale, s.Beyond = true, Count{} })
 	}
 }
 
-// change changes a replica's signal by f, which is called with the shares of other routers there, and
-// corrects the ledger by what follows.
+// change applies f to a replica's signal, with the other routers' shares there, and corrects the ledger by the
+// result.
 func (m *Monitor) change(replica int, f func(s *Signal, shared Count)) {
 	m.mu.Lock()
 	s := &m.signals[replica]

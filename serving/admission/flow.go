@@ -19,7 +19,7 @@ type FlowKey struct {
 // headersClass name the class of a request. The first one present counts.
 var headersClass = [...]string{"X-Llm-D-Inference-Objective", "X-Gateway-Inference-Objective"}
 
-// named returns the class that the header names, and the field that does; no name if none does.
+// named returns the class that the header names, and the name of that field; both empty if none does.
 func named(h http.Header) (class, field string) {
 	for _, field := range headersClass {
 		if name := wire.Field(h, field); name != "" {

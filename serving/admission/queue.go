@@ -79,7 +79,7 @@ func (q *Queue) Expected(prompt, answers, maxTokens int) int64 {
 	return int64(prompt) + int64(math.Ceil(mean))*int64(answers)
 }
 
-// Default is the flow of requests for a task that name neither class nor tenant.
+// Default returns the flow of requests for a task that name neither class nor tenant.
 func (q *Queue) Default(task int) FlowKey { return FlowKey{Class: q.classes.Load().byTask[task]} }
 
 // First returns the variant that requests of the flow get first under load; nil if there is none.

@@ -18,7 +18,7 @@ func (u *Upstream) Get(ctx context.Context, path string) (*http.Response, error)
 	return u.Ask(ctx, http.MethodGet, path, nil, nil)
 }
 
-// Read is Get on a connection that is kept for the next request, which costs a third of a new one.
+// Read is Get on a kept connection, at a third of the cost of a new one.
 func (u *Upstream) Read(ctx context.Context, path string) (*http.Response, error) {
 	asked, err := url.Parse(path)
 	if err != nil {

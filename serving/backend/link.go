@@ -23,7 +23,7 @@ const (
 	maxHeader = 1 << 20
 	// gatherLimit is what of a request is gathered to be sent at once.
 	gatherLimit = 8 << 10
-	// onceLimit is gatherLimit of a connection with one request, which has no body.
+	// onceLimit replaces gatherLimit for a connection with one request, which has no body.
 	onceLimit = 512
 )
 
@@ -44,7 +44,7 @@ type link struct {
 	both  net.Buffers
 	since time.Time // when it began to wait for a request
 	wake  func()    // breaks whatever waits for the connection
-	brief bool      // the connection has one request
+	brief bool      // the connection carries one request
 }
 
 func newLink(owner *plain, conn net.Conn, gather int) *link {

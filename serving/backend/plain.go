@@ -41,7 +41,7 @@ type plain struct {
 	mu    sync.Mutex  // protects all below
 	idle  []*link     // the last used is the last
 	sweep *time.Timer // closes those that have not been used; nil if there are none
-	over  bool        // no connection is kept any more
+	over  bool        // connections are no longer kept
 }
 
 // direct says that plain can send to the server: no TLS and no proxy.
@@ -109,7 +109,7 @@ func (t *plain) onNew(r *http.Request, body io.Reader) (*http.Response, error) {
 	return response, nil
 }
 
-// once sends the request, which has no body, on a connection of its own that ends with the answer.
+// once sends the request, which has no body, on a new connection that closes with the answer.
 func (t *plain) once(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	conn, err := t.dial(ctx, "tcp", t.addr)
@@ -193,7 +193,7 @@ func (t *plain) closeOld() {
 	}
 }
 
-// end closes the connections that wait, and those in use after their requests.
+// end closes idle connections, and those in use after their requests.
 func (t *plain) end() {
 	t.mu.Lock()
 	t.over = true

@@ -127,7 +127,7 @@ func (c *connector) dialTLS(ctx context.Context, network, addr string) (net.Conn
 	return secure, nil
 }
 
-// Close lets go of the connections that no answer is using, and of the others once they are not used.
+// Close closes idle connections, and the others after their requests.
 func (u *Upstream) Close() {
 	u.at.stop()
 	if p, ok := u.via.(*plain); ok {

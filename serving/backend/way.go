@@ -34,7 +34,7 @@ const uncompressed = "identity"
 // to is where a request for the URL goes.
 func (w *way) to(asked *url.URL) url.URL { return w.server.To(asked) }
 
-// Prepare returns where a request goes, and the header that the server gets, for one that is brought there by others.
+// Prepare returns the URL and the header with which the server gets a request that a gateway sends there.
 func (w *way) Prepare(r *http.Request) (to url.URL, h http.Header) {
 	return w.to(r.URL), w.header(r.Header)
 }

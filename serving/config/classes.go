@@ -13,7 +13,7 @@ import (
 
 // Class is a class of requests; see [queue.Class].
 type Class struct {
-	// Name is what x-llm-d-inference-objective calls it.
+	// Name is matched by x-llm-d-inference-objective.
 	Name string `yaml:"name"`
 	// Priority: higher ones go first, whatever waits below.
 	Priority int `yaml:"priority,omitempty"`
@@ -31,12 +31,12 @@ type First struct {
 	From    float64 `yaml:"from"`
 }
 
-// Waits returns how requests of the class wait.
+// Waits returns the class as the queue uses it.
 func (c *Class) Waits() queue.Class {
 	return queue.Class{Name: c.Name, Priority: c.Priority, Share: c.Share}
 }
 
-// In returns what requests of the class get first in a fleet: nil without a variant of that name, or without any.
+// In returns the variant of the fleet that the class gets first; nil if it has none there.
 func (c *Class) In(t *fleet.Table) *fleet.First {
 	if c.First == nil {
 		return nil
@@ -48,8 +48,8 @@ func (c *Class) In(t *fleet.Table) *fleet.First {
 	return &fleet.First{Variant: v, From: c.First.From}
 }
 
-// OfTask returns the index of the class whose requests those of a task are that name none: the one that lists the
-// task, or else the first.
+// OfTask returns the index of the class of a task's requests that name none: the class that lists the task, or
+// else the first.
 func OfTask(classes []Class, task string) int {
 	return max(0, slices.IndexFunc(classes, func(c Class) bool { return slices.Contains(c.Tasks, task) }))
 }
@@ -59,7 +59,7 @@ func (c *Config) Prefers() bool {
 	return slices.ContainsFunc(c.Classes, func(k Class) bool { return k.First != nil })
 }
 
-// validateClasses names every fault of the classes, by its YAML key.
+// validateClasses reports every fault of the classes, by its YAML key.
 func validateClasses(classes []Class) error {
 	var found faults.List
 	names, tasks := map[string]bool{}, map[string]string{}
@@ -85,14 +85,14 @@ func validateClasses(classes []Class) error {
 	return found.Err()
 }
 
-// Fleet is what classes are held against.
+// Fleet answers the questions by which classes are checked.
 type Fleet struct {
 	Tasks, Variants []string
 	// Answers reports whether the variant answers the task.
 	Answers func(task, variant string) bool
 }
 
-// FleetOf returns what classes are held against in a table.
+// FleetOf returns the table's answers for the check of classes.
 func FleetOf(t *fleet.Table) Fleet {
 	f := Fleet{Answers: func(task, variant string) bool { return t.Answers(t.TaskIndex(task), t.VariantIndex(variant)) }}
 	for i := range t.Tasks {
@@ -104,7 +104,7 @@ func FleetOf(t *fleet.Table) Fleet {
 	return f
 }
 
-// FitClasses names every task and variant of the classes that the fleet does not have, and each variant that
+// FitClasses reports every task and variant of the classes that the fleet does not have, and each variant that
 // answers no task of its class, by its YAML key.
 func (c *Config) FitClasses(f Fleet) error {
 	var found faults.List

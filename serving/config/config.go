@@ -87,7 +87,7 @@ type Config struct {
 	Steering `yaml:",inline"`
 	// Routers is how many share the fleet, this one included.
 	Routers int `yaml:"routers"`
-	// Peers is where the others are, which say what they have on each replica.
+	// Peers lists the other routers, which report their load on each replica.
 	Peers Peers `yaml:"peers"`
 	// Affinity keeps a session's requests on one replica.
 	Affinity Affinity `yaml:"affinity"`

@@ -43,8 +43,8 @@ type Overload struct {
 	WaitShare float64 `yaml:"wait_share"`
 	// MaxRetryAfter bounds the wait that a refused client is asked for.
 	MaxRetryAfter time.Duration `yaml:"max_retry_after"`
-	// TenantHeader names the tenant of a request that no API key does; [DefaultTenantHeader] stands for
-	// [FairnessHeaders] too. Empty: none does, and requests without a key are of one tenant.
+	// TenantHeader names the tenant of a request without an API key that names one; [DefaultTenantHeader] includes
+	// [FairnessHeaders]. Empty: all requests without a key are of one tenant.
 	TenantHeader string `yaml:"tenant_header"`
 }
 

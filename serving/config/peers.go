@@ -9,31 +9,31 @@ import (
 	"gearshift/internal/faults"
 )
 
-// Peers is where the other routers of the fleet are, and how they are asked for their shares of the load.
+// Peers locates the other routers of the fleet, and sets how to ask them for their shares of the load.
 type Peers struct {
-	// URLs are the admin listeners of the routers, which may include this one.
+	// URLs lists the routers' admin listeners, which may include this one.
 	URLs []string `yaml:"urls,flow,omitempty"`
-	// DNS is a name and port, such as gearshift-peers:9090, whose addresses are those of the routers. The
-	// service of the name is headless.
+	// DNS is a name and port, such as gearshift-peers:9090, that resolves to the routers' addresses, like a
+	// headless service.
 	DNS string `yaml:"dns,omitempty"`
-	// Poll is how often each is asked.
+	// Poll sets the time between two requests to each.
 	Poll time.Duration `yaml:"poll"`
-	// SilentAfter is after how long without an answer a router counts as gone.
+	// SilentAfter sets the time without an answer after which a router is no longer counted.
 	SilentAfter time.Duration `yaml:"silent_after"`
-	// JoinWithin bounds the time at the start in which the server is not ready because it has not heard
-	// the others and the engines yet.
+	// JoinWithin limits the time at the start in which the server is not ready because it has not heard the others
+	// and the engines yet.
 	JoinWithin time.Duration `yaml:"join_within"`
 }
 
-// DefaultPeers asks five times a second, where there is a router to ask.
+// DefaultPeers returns the defaults: 5 requests per second, if there is a router to ask.
 func DefaultPeers() Peers {
 	return Peers{Poll: 200 * time.Millisecond, SilentAfter: time.Second, JoinWithin: 3 * time.Second}
 }
 
-// On reports whether there are others to ask.
+// On reports whether routers are configured.
 func (p *Peers) On() bool { return len(p.URLs) > 0 || p.DNS != "" }
 
-// given returns the key by which the routers are named.
+// given returns the key that lists the routers.
 func (p *Peers) given() string {
 	if p.DNS != "" {
 		return "dns"
@@ -41,7 +41,7 @@ func (p *Peers) given() string {
 	return "urls"
 }
 
-// validate names every fault of the configuration of a server, by its YAML key below peers.
+// validate reports every fault of a server's configuration, by its YAML key below peers.
 func (p *Peers) validate(c Config) error {
 	var found faults.List
 	found.If(p.On() && c.Routers < 2, "%s: there are others, and serving.routers is %d; want how many routers there usually are, by which the rate is estimated while none is heard", p.given(), c.Routers)

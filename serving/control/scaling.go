@@ -65,7 +65,7 @@ func NewScaling(o ScalingOptions) (m *Scaling, err error) {
 	return m, nil
 }
 
-// begin makes the controller, whose forecasts go on from the load that a store has.
+// begin makes the controller, whose forecasts continue from the stored load.
 func (m *Scaling) begin(last *savedLoads) (err error) {
 	o := &m.options
 	if m.Replicas, err = replicas.NewReplicas(o.Counted, o.Period, o.Ledger, o.Busy, m); err != nil {
@@ -78,7 +78,7 @@ func (m *Scaling) begin(last *savedLoads) (err error) {
 	return nil
 }
 
-// turn begins again with the load that the router has saved which acted before.
+// turn restarts with the load that the previous acting router has saved.
 func (m *Scaling) turn(t states.Turn, last *savedLoads) (err error) {
 	if !t.Acts {
 		return nil

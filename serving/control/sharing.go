@@ -9,20 +9,20 @@ import (
 	"gearshift/serving/admin/scrape"
 )
 
-// Sharing shows whether the store answers that routers share. It implements [serving.Module], and joins one server.
-// Its methods may be called from any goroutine.
+// Sharing reports whether the store that routers share answers. It implements [serving.Module], and joins one
+// server. Its methods may be called from any goroutine.
 type Sharing struct {
 	away    atomic.Bool
 	outages atomic.Uint64
 }
 
-// Away notes that the store no longer answers, and Back that it does again.
+// Away records that the store no longer answers.
 func (m *Sharing) Away() {
 	m.away.Store(true)
 	m.outages.Add(1)
 }
 
-// Back follows Away.
+// Back records that the store answers again.
 func (m *Sharing) Back() { m.away.Store(false) }
 
 var (
@@ -38,7 +38,7 @@ func (m *Sharing) Join(*serving.Server) serving.Parts {
 	}, reachableDesc, outagesDesc)}}
 }
 
-// Leading shows whether this router is the one of several that acts. It implements [serving.Module].
+// Leading reports whether this router is the acting one of several. It implements [serving.Module].
 type Leading struct {
 	Acts func() bool
 	Term func() uint64

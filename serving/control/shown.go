@@ -8,11 +8,11 @@ import (
 	"gearshift/serving"
 )
 
-// Shown has policies see how busy hosts are, and classes of requests get a variant first by that. It implements
+// Shown adds the use of hosts to views, for policies and for classes that get a variant first. It implements
 // [serving.Module], and joins one server.
 type Shown struct {
 	Busy *signals.Busy
-	// Always is whether policies see it. Otherwise it is shown while a class of requests gets a variant first.
+	// Always shows it to policies. Otherwise it is shown while a class of requests gets a variant first.
 	Always bool
 }
 

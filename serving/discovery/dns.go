@@ -21,7 +21,7 @@ type resolver interface {
 	LookupSRV(ctx context.Context, service, proto, name string) (cname string, addrs []*net.SRV, err error)
 }
 
-// dns is a [Source] that looks up names, each of which has an address for each engine.
+// dns is a [Source] that looks up names, each of which has an address per engine.
 type dns struct {
 	config   *settings.DNS
 	groups   []Group
@@ -31,12 +31,12 @@ type dns struct {
 	failing  map[string]bool       // by variant: the last look-up failed
 }
 
-// newDNS returns the source that a name server is.
+// newDNS returns a source that asks a name server.
 func newDNS(c *settings.DNS, groups []Group, r resolver, log *slog.Logger) *dns {
 	return &dns{config: c, groups: groups, resolver: r, log: log, last: map[string][]Endpoint{}, failing: map[string]bool{}}
 }
 
-// Watch implements [Source]. A name that cannot be looked up has the addresses that it had; one that there is not has
+// Watch implements [Source]. After a failed look-up a name keeps its last addresses; a name that does not exist has
 // none.
 func (d *dns) Watch(ctx context.Context, changed func([]Endpoint)) error {
 	tick := time.NewTicker(d.config.Period())
@@ -105,7 +105,7 @@ func (d *dns) addresses(ctx context.Context, variant, name string) (list []Endpo
 	return list, err
 }
 
-// named reports whether the entry has a name of its own.
+// named reports whether the configuration names the entry.
 func (d *dns) named(entry string) bool {
 	_, ok := d.config.Names[entry]
 	return ok

@@ -9,22 +9,22 @@ import (
 	"slices"
 )
 
-// Endpoint is an address at which an engine answers, as a source lists it.
+// Endpoint describes an engine at an address, as a source lists it.
 type Endpoint struct {
-	// ID identifies the engine as long as it lives, such as a pod's UID and port. An engine that replaces another
-	// has another ID.
+	// ID identifies the engine for its lifetime, such as a pod's UID and port. An engine that replaces another has
+	// another ID.
 	ID string
-	// Name may return with another engine, as the names of a StatefulSet's pods do.
+	// Name may return with another engine, like the names of a StatefulSet's pods.
 	Name string
 	// Address is host:port.
 	Address string
-	// Variant is that of the engine, or the name of an entry of replicas. Empty: that which its labels select.
+	// Variant names the engine's variant, or an entry of replicas. Empty: its labels select it.
 	Variant string
-	// Host is the host that the engine's is like, or the slot that it wants. Empty: any.
+	// Host names the host that the engine's is like, or the slot that it wants. Empty: any.
 	Host string
-	// Labels are those of its pod; nil if it has none.
+	// Labels are the pod's labels; nil without a pod.
 	Labels map[string]string
-	// Ready says that it takes requests, and Ending that it will not again.
+	// Ready means that the engine takes requests, and Ending that it never will again.
 	Ready, Ending bool
 }
 
@@ -33,20 +33,20 @@ func (e *Endpoint) takes() bool { return e.Ready && !e.Ending }
 
 // Source lists endpoints.
 type Source interface {
-	// Watch calls changed with all endpoints there are, at once and then whenever they may have changed, until the
-	// context ends. Changed must not be called again before it has returned, and does not keep the list.
+	// Watch calls changed with all present endpoints, at once and then whenever they may have changed, until the
+	// context ends. Changed is called one at a time, and does not keep the list.
 	Watch(ctx context.Context, changed func([]Endpoint)) error
 }
 
-// Group is the slots of one entry of replicas: engines of one variant on hosts that are alike.
+// Group holds the slots of one entry of replicas, for engines of one variant on hosts that are alike.
 type Group struct {
-	// Name of the entry, which is the variant's where it has none of its own.
+	// Name of the entry, which defaults to the variant's.
 	Name, Variant string
-	// Host is the host that those of the slots are like.
+	// Host names the host that those of the slots are like.
 	Host string
-	// Selector has the labels of its pods. Empty: they are found by their variant.
+	// Selector has the labels of its pods. Empty: pods are matched by their variant's label.
 	Selector map[string]string
-	// Port of its engines. Zero: those of the pool.
+	// Port of its engines. Zero: the pool's ports.
 	Port  int
 	Slots []Slot
 }
@@ -65,7 +65,7 @@ func (g *Group) takes(e *Endpoint) bool {
 	if e.Host != "" && e.Host != g.Host && !slices.ContainsFunc(g.Slots, func(s Slot) bool { return s.Host == e.Host }) {
 		return false
 	}
-	if e.Labels == nil { // which no pod is without
+	if e.Labels == nil { // every pod has labels
 		return e.Variant != "" || len(g.Selector) == 0
 	}
 	if len(g.Selector) == 0 {

@@ -14,8 +14,8 @@ import (
 	"gearshift/serving/config/files"
 )
 
-// lookEvery is the time between two looks at the file. A change counts once two looks have found the same, so that no file is
-// read while it is being written.
+// lookEvery is the time between two reads of the file's state. A change counts once two reads agree, so that no
+// half-written file is read.
 const lookEvery = 40 * time.Millisecond
 
 // file is a [Source] that lists endpoints in a file of YAML or JSON.
@@ -25,11 +25,11 @@ type file struct {
 	log    *slog.Logger
 }
 
-// Decode reads a text of YAML or JSON into what v points to, by its yaml tags. A key that is not tagged omitempty is
-// required. The error names every fault by its line in the file.
+// Decode reads YAML or JSON text into v, by its yaml tags. A key that is not tagged omitempty is required. The error
+// reports every fault by its line in the file.
 type Decode func(file string, text []byte, v any) error
 
-// NewFile returns the source that a file is.
+// NewFile returns a source that reads a file.
 func NewFile(path string, decode Decode, log *slog.Logger) Source { return &file{path, decode, log} }
 
 // listed is one endpoint of a file.
@@ -38,11 +38,11 @@ type listed struct {
 	Address string `yaml:"address"`
 	Host    string `yaml:"host,omitempty"`
 	Name    string `yaml:"name,omitempty"`
-	Ready   *bool  `yaml:"ready,omitempty"` // left out: it is
+	Ready   *bool  `yaml:"ready,omitempty"` // default: true
 	Ending  bool   `yaml:"ending,omitempty"`
 }
 
-// Watch implements [Source]. While the file cannot be read, what it listed before holds.
+// Watch implements [Source]. While the file cannot be read, its last endpoints stay.
 func (f *file) Watch(ctx context.Context, changed func([]Endpoint)) error {
 	var looker files.Looker
 	look := func() files.Print { return looker.Look(ctx, []string{f.path})[f.path] }
@@ -50,7 +50,7 @@ func (f *file) Watch(ctx context.Context, changed func([]Endpoint)) error {
 	f.read(changed)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	read := last // print of what was read
+	read := last // as last read
 	for {
 		select {
 		case <-ctx.Done():

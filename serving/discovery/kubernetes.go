@@ -40,10 +40,10 @@ type kubernetes struct {
 	log       *slog.Logger
 
 	troubles rate.Sometimes
-	absent   bool // it was logged that there is no pool
+	absent   bool // the missing pool was logged
 }
 
-// newKubernetes returns the source that the cluster of the configuration is.
+// newKubernetes returns a source that watches the configured cluster.
 func newKubernetes(c *settings.Config, groups []Group, log *slog.Logger) (Source, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.Kubernetes.Kubeconfig
@@ -65,7 +65,7 @@ func newKubernetes(c *settings.Config, groups []Group, log *slog.Logger) (Source
 	return Watching(client, namespace, c, groups, log), nil
 }
 
-// Watching returns the source that the pods of a namespace are, as a client sees them.
+// Watching returns a source that watches the pods of a namespace with the client.
 func Watching(client dynamic.Interface, namespace string, c *settings.Config, groups []Group, log *slog.Logger) Source {
 	return &kubernetes{
 		client: client, namespace: namespace, pool: c.Kubernetes.Pool, groups: groups, labels: c.Labels, log: log,
@@ -73,7 +73,7 @@ func Watching(client dynamic.Interface, namespace string, c *settings.Config, gr
 	}
 }
 
-// Watch implements [Source]. While the API server does not answer, the pods stay those that are known.
+// Watch implements [Source]. While the API server does not answer, the known pods stay.
 func (k *kubernetes) Watch(ctx context.Context, changed func([]Endpoint)) error {
 	wake := make(chan struct{}, 1)
 	var poolInformer *informer
@@ -124,11 +124,11 @@ func (k *kubernetes) Watch(ctx context.Context, changed func([]Endpoint)) error 
 	}
 }
 
-// signal has the watch look again.
+// signal wakes the watch, unless it is about to wake.
 func signal(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
-	default: // it will
+	default: // a signal is pending
 	}
 }
 
@@ -146,7 +146,7 @@ func (i *informer) stop() {
 	}
 }
 
-// inform begins to watch the resources, and has wake signalled with each change.
+// inform begins to watch the resources, and signals wake with each change.
 func (k *kubernetes) inform(ctx context.Context, of schema.GroupVersionResource, wake chan<- struct{}, tweak func(*metav1.ListOptions), transform cache.TransformFunc) (*informer, error) {
 	resource := k.client.Resource(of).Namespace(k.namespace)
 	shared := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -192,7 +192,7 @@ func (k *kubernetes) inform(ctx context.Context, of schema.GroupVersionResource,
 	return i, nil
 }
 
-// slim keeps of a pod what is used of it.
+// slim removes the unused parts of a pod.
 func slim(object any) (any, error) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -201,7 +201,7 @@ func slim(object any) (any, error) {
 	return podOf(u), nil
 }
 
-// pod is what is used of one.
+// pod holds the parts of a pod that are used.
 type pod struct {
 	metav1.ObjectMeta
 	ip            string
@@ -225,7 +225,7 @@ func podOf(u *unstructured.Unstructured) *pod {
 	return p
 }
 
-// endpoints lists the pods, each with its ports. A pod without an address, or whose containers have ended, has none.
+// endpoints lists the ports of pods that have an address and containers that have not ended.
 func (k *kubernetes) endpoints(i *informer, ports []int) (list []Endpoint) {
 	for _, object := range i.GetStore().List() {
 		p, ok := object.(*pod)
@@ -250,7 +250,7 @@ func (k *kubernetes) endpoints(i *informer, ports []int) (list []Endpoint) {
 	return list
 }
 
-// ports returns those of the groups that may have the endpoint, or else those of the pool.
+// ports returns the ports of the groups that may have the endpoint, or else those of the pool.
 func (k *kubernetes) ports(e *Endpoint, pool []int) (list []int) {
 	for i := range k.groups {
 		g := &k.groups[i]
@@ -270,7 +270,7 @@ func (k *kubernetes) ports(e *Endpoint, pool []int) (list []int) {
 	return list
 }
 
-// poolOf returns the selector and the ports of the pool, and whether there is one that can be used.
+// poolOf returns the selector and the ports of the pool, and whether it exists and can be used.
 func (k *kubernetes) poolOf(i *informer) (selector string, ports []int, there bool) {
 	object, exists, err := i.GetStore().GetByKey(k.namespace + "/" + k.pool)
 	if err == nil && exists {

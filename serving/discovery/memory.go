@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Memory is a [Source] whose endpoints the program itself sets. Its methods may be called from any goroutine. The
-// zero value lists none.
+// Memory is a [Source] whose endpoints the program sets. Its methods may be called from any goroutine. The zero value
+// lists none.
 type Memory struct {
 	mu   sync.Mutex
 	list []Endpoint
@@ -25,7 +25,7 @@ func (m *Memory) Set(list []Endpoint) {
 	}
 }
 
-// get returns the endpoints, and a channel that is closed once there are others.
+// get returns the endpoints, and a channel that is closed when they change.
 func (m *Memory) get() ([]Endpoint, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

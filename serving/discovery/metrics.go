@@ -13,7 +13,7 @@ var (
 	ageDesc       = prometheus.NewDesc("gearshift_discovery_event_age_seconds", "Time since the source of replicas reported last.", nil, nil)
 )
 
-// metrics count what happens to slots, and show how they are.
+// metrics count the changes of slots, and show their states.
 type metrics struct {
 	module  *Module
 	changes *prometheus.CounterVec // variant, change
@@ -35,7 +35,7 @@ func (x *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{x.changes, scrape.New(x.collect, slotsDesc, endpointsDesc, withoutDesc, ageDesc)}
 }
 
-// collect shows the slots as they are.
+// collect reports the present states of the slots.
 func (x *metrics) collect(out scrape.Metrics) {
 	m := x.module
 	m.mu.Lock()

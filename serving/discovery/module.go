@@ -14,22 +14,22 @@ import (
 	"gearshift/serving/engines"
 )
 
-// Options are what a [Module] is made of. All of them are required.
+// Options configure a [Module]. All of them are required.
 type Options struct {
 	Source Source
 	// Kind of the source, for people: file, kubernetes or dns.
 	Kind   string
 	Groups []Group
 	Table  *fleet.Table
-	// Connect makes what leads to the address, and returns what puts it in use for the replica.
+	// Connect prepares connections to the address, and returns the function that puts them in use for the replica.
 	Connect func(replica int, address string) (use func(), err error)
-	// Disconnect has the replica lead nowhere.
+	// Disconnect removes the replica's address.
 	Disconnect func(replica int)
 	Log        *slog.Logger
 }
 
-// Module has the engines that a source lists take and leave the slots of a server. It implements [serving.Module],
-// and joins one server.
+// Module assigns the engines that a source lists to the slots of a server. It implements [serving.Module], and joins
+// one server.
 type Module struct {
 	options Options
 	engines *engines.Engines
@@ -38,11 +38,11 @@ type Module struct {
 
 	mu       sync.Mutex // protects all below
 	slots    *Slots
-	since    map[int]time.Duration // by replica, when its slot changed last
+	since    map[int]time.Duration // by replica, the time of the slot's last change
 	broken   map[string]error      // by ID of an endpoint that has a slot, why its address cannot be used
 	listed   []Endpoint
-	heard    time.Duration // when the source was heard last
-	ever     bool          // it was
+	heard    time.Duration // the time of the source's last report
+	ever     bool          // it has reported
 	overfull bool          // there were engines without a slot at the last list
 }
 
@@ -81,7 +81,7 @@ func (m *Module) Run(ctx context.Context) {
 // again is the time after which a source that failed is watched again.
 const again = 2 * time.Second
 
-// set takes in all endpoints.
+// set takes the list of all endpoints, and applies the changes that follow.
 func (m *Module) set(list []Endpoint) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,7 +102,7 @@ func (m *Module) set(list []Endpoint) {
 	}
 }
 
-// apply has the server follow one change.
+// apply carries out one change on the server.
 func (m *Module) apply(c Change) {
 	log := m.options.Log.With("replica", m.options.Table.Replicas[c.Replica].Name, "engine", c.Endpoint.Name, "address", c.Endpoint.Address)
 	if c.Kind != Took && m.broken[c.Endpoint.ID] != nil { // its slot stayed empty
@@ -138,10 +138,10 @@ func (m *Module) variant(replica int) string {
 	return m.options.Table.Variants[m.options.Table.Replicas[replica].Variant].Name
 }
 
-// status is what GET /admin/discovery answers.
+// status is the answer to GET /admin/discovery.
 type status struct {
 	Source string `json:"source"`
-	// AgeS is since when the source has reported nothing, in seconds; left out before it has.
+	// AgeS is the time since the source's last report, in seconds; left out before the first.
 	AgeS      *float64        `json:"age_s,omitempty"`
 	Slots     []slotStatus    `json:"slots"`
 	Waiting   []waitingStatus `json:"without_slot"`
@@ -151,7 +151,7 @@ type status struct {
 type slotStatus struct {
 	Replica string `json:"replica"`
 	Variant string `json:"variant"`
-	// State is absent, ending, or present, whatever the engine's health.
+	// State is absent, ending or present, whatever the engine's health.
 	State   string  `json:"state"`
 	Engine  string  `json:"engine,omitempty"`
 	Address string  `json:"address,omitempty"`

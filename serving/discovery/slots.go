@@ -5,36 +5,36 @@ import (
 	"slices"
 )
 
-// Slots decides which engine has which slot. An engine takes a free slot when it is first ready, and keeps it until
-// it is gone. What Slots decides follows from the lists that it gets alone, whatever their order.
+// Slots assigns engines to slots. An engine takes a free slot when it is first ready, and keeps it until it is gone.
+// Assignments depend only on the sequence of lists, not on the order within a list.
 type Slots struct {
 	groups  []Group
 	slots   []slot         // of all groups, in their order
 	taken   map[string]int // index of the slot, by the ID of its engine
-	waiting []Endpoint     // ready, and there is no slot for them
+	waiting []Endpoint     // ready engines without a slot
 }
 
-// slot is one slot with the engine that has it.
+// slot is one slot with its engine.
 type slot struct {
 	Slot
 	group    int
 	taken    bool
-	endpoint Endpoint // of the engine that has it
-	last     string   // name of the engine that had it last
+	endpoint Endpoint // of the present engine
+	last     string   // name of the last engine
 }
 
-// ChangeKind says what happened to a slot.
+// ChangeKind names a change of a slot.
 type ChangeKind uint8
 
 // The kinds of changes.
 const (
-	// Left says that the engine is gone, or is at another address.
+	// Left: the engine is gone, or at another address.
 	Left ChangeKind = iota
-	// Took says that an engine has taken the slot.
+	// Took: an engine has taken the slot.
 	Took
-	// Ends says that the engine takes nothing new.
+	// Ends: the engine takes no new requests.
 	Ends
-	// Back says that it takes requests again.
+	// Back: the engine takes requests again.
 	Back
 )
 
@@ -43,7 +43,7 @@ var changeNames = [...]string{"left", "took", "ends", "back"}
 // String returns the kind's label in metrics.
 func (k ChangeKind) String() string { return changeNames[k] }
 
-// Change is what happened to one slot.
+// Change reports what happened to one slot.
 type Change struct {
 	Kind     ChangeKind
 	Replica  int
@@ -61,8 +61,8 @@ func NewSlots(groups []Group) *Slots {
 	return s
 }
 
-// Set takes in all endpoints there are, and returns what that changes: first which slots engines have left. Of
-// endpoints with one ID the last one counts.
+// Set takes the list of all endpoints, and returns the changes that follow, with departures first. Of endpoints with
+// one ID the last one counts.
 func (s *Slots) Set(list []Endpoint) (changes []Change) {
 	now := make(map[string]*Endpoint, len(list))
 	for i := range list {
@@ -117,8 +117,8 @@ func (s *Slots) Set(list []Endpoint) (changes []Change) {
 	return changes
 }
 
-// free returns the free slot that the endpoint is to have: its own, which it names or had before, or else the first
-// that no engine has had, or else the first. It returns −1 if there is none.
+// free returns a free slot for the endpoint: the one that it names or had before, or else the first unused one, or else
+// the first free one. It returns −1 if there is none.
 func (s *Slots) free(e *Endpoint, own bool) int {
 	best, rank := -1, 3
 	for i := range s.slots {

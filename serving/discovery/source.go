@@ -8,7 +8,7 @@ import (
 	"gearshift/serving/discovery/settings"
 )
 
-// NewSource returns the source that the configuration names, and its kind. Decode reads files.
+// NewSource returns the configured source and its kind. Decode reads files.
 func NewSource(c *settings.Config, groups []Group, decode Decode, log *slog.Logger) (kind string, s Source, err error) {
 	switch {
 	case c.File != "":

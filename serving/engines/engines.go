@@ -42,8 +42,8 @@ type Options struct {
 	Doubted func(bool)
 	Clock   func() time.Duration
 	Log     *slog.Logger
-	// Acts reports whether this router is the one that gives orders to engines, of several that share them; nil: it
-	// always is. [Engines.Nudge] follows when it begins to act.
+	// Acts reports whether this router gives orders to engines, of several that share them; nil: always.
+	// [Engines.Nudge] follows when it begins to act.
 	Acts func() bool
 	Hooks
 }
@@ -87,8 +87,8 @@ type Engines struct {
 	watching   health.Config
 	reading    gauges.Config
 
-	// moving is held for writing while the engine of a slot changes, and for reading while a finding about
-	// one is taken in, which so never counts for another.
+	// moving is locked for writing while a slot's engine changes, and for reading while a result of one is recorded, so
+	// that no result counts for another engine.
 	moving sync.RWMutex
 
 	slowStart atomic.Int64   // how long a replica that comes back takes to get all its requests

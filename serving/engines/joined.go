@@ -14,17 +14,17 @@ import (
 
 // This file is what a controller that has joined may ask of the engines, and report to them.
 
-// Join has the controller woken after the lifecycles, by one goroutine, with what it gives orders
-// to. A router that stands by wakes none of them. It is called before [Engines.Start].
+// Join adds a controller, which one goroutine wakes after the lifecycles. A router that stands by does not wake it. It
+// is called before [Engines.Start].
 func (e *Engines) Join(c control.Controller) { e.JoinHere(gated{c, e}) }
 
-// JoinHere is Join for a controller that gives engines no orders, and so is woken on every router.
+// JoinHere adds a controller that gives engines no orders, and is woken on every router.
 func (e *Engines) JoinHere(c control.Controller) {
 	e.lifecycle.runner.Add(c)
 	e.lifecycle.joined = true
 }
 
-// gated is a controller that acts only while this router does.
+// gated wakes a controller only while this router acts.
 type gated struct {
 	control.Controller
 	engines *Engines
@@ -38,7 +38,7 @@ func (g gated) Wake(now time.Duration) time.Duration {
 	return g.Controller.Wake(now)
 }
 
-// ErrStandsBy is the error of an order to an engine while another router acts.
+// ErrStandsBy refuses an order to an engine while another router acts.
 var ErrStandsBy = errors.New("this router stands by: another one gives orders to engines")
 
 // StandsBy returns [ErrStandsBy] while another router gives orders to engines.
@@ -59,8 +59,8 @@ func (e *Engines) Claim(rank lifecycle.Rank, observe func(control.Event)) *lifec
 	return e.lifecycle.controller.Claim(rank, observe)
 }
 
-// Claims returns a function as [Engines.Claim] for a controller that may begin again: each call releases what the
-// one before has claimed. Release does so without claiming again.
+// Claims returns a function like [Engines.Claim] for a controller that may restart: each call releases the claims of
+// the one before. Release only releases them.
 func (e *Engines) Claims() (claim func(lifecycle.Rank, func(control.Event)) *lifecycle.Claims, release func()) {
 	var last *lifecycle.Claims
 	release = func() {
@@ -146,8 +146,8 @@ type Superseded = agents.Superseded
 // before [Engines.Start].
 func (e *Engines) OnEnded(f func(replica int, err error)) { e.lifecycle.onEnded = f }
 
-// Addresses are where the replicas' engines are connected to now, host:port; empty of one within this
-// process, and of a slot without an engine.
+// Addresses returns the present addresses of the replicas' engines, host:port; empty for an engine within this process,
+// and for a slot without one.
 func (e *Engines) Addresses() []string { return e.addresses() }
 
 // Sleeps returns the levels at which engines have been put to sleep, by the names of replicas.
@@ -207,8 +207,8 @@ func (e *Engines) Found(replica int, s fleet.State, at time.Duration) {
 	e.lifecycle.controller.Observe(control.Event{At: at, Kind: control.Changed, Replica: replica, Host: e.table.Replicas[replica].Host, State: s})
 }
 
-// Share sets what other routers have on each replica, as they say; see [signals.Monitor.Share].
+// Share sets the reported load of other routers on each replica; see [signals.Monitor.Share].
 func (e *Engines) Share(shares []signals.Count) { e.signals.Share(shares) }
 
-// GaugesAsked reports whether the gauges of each server were asked for once, whether it has any or not.
+// GaugesAsked reports whether each server has been asked for its gauges, with or without success.
 func (e *Engines) GaugesAsked() bool { return e.scraper.Asked() }

@@ -43,7 +43,7 @@ func (e *Engines) Place(list []Placed) (err error) {
 	x.runner.Do(func() {
 		for _, p := range ordered {
 			if x.controller.Status(p.Replica).Target == p.State || x.actuator.Driven(p.Replica) && e.StandsBy() != nil {
-				continue // or the router that acts does it
+				continue // or the acting router does it
 			}
 			if e := x.controller.Want(p.Replica, p.State, lifecycle.Order{}); e != nil {
 				err = errors.Join(err, fmt.Errorf("replicas.%s: cannot be %v: %w", x.name(p.Replica), p.State, e))

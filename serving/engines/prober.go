@@ -39,14 +39,13 @@ type Target struct {
 	// Named returns the name of the model that the replica of an index has now, where that
 	// changes; empty if it has none. It is called from any goroutine. Nil: the names are Models.
 	Named func(n int) string
-	// Engine identifies the engine that answers now, see [Slot]; zero is none, which is not probed. Nil: it is
-	// always the same.
+	// Engine identifies the present engine, see [Slot]; zero means none, and nothing is probed. Nil: it never changes.
 	Engine func() uint64
 
 	asked uint64 // the engine that the present probe asks
 }
 
-// begin notes which engine is about to be asked, and reports whether there is one.
+// begin records which engine is about to be asked, and reports whether there is one.
 func (t *Target) begin() bool {
 	if t.Engine == nil {
 		return true
@@ -55,7 +54,7 @@ func (t *Target) begin() bool {
 	return t.asked != 0
 }
 
-// still reports whether the engine that was asked is the one that answers now.
+// still reports whether the engine that was asked is still the present one.
 func (t *Target) still() bool { return t.Engine == nil || t.Engine() == t.asked }
 
 // name is that of the replica of an index now.

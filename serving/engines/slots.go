@@ -4,10 +4,10 @@ import (
 	"gearshift/router/fleet"
 )
 
-// This file lets the engines of slots come and go.
+// This file changes the engines of slots.
 
-// Vacate takes out the replica, whose engine is gone, and has its requests tried elsewhere of which no client has
-// got anything. Leave is called once nothing new begins there, and ends the transport's use of the address.
+// Vacate marks the replica's engine as gone, and retries its requests elsewhere if no client has received any part of
+// the answer. Leave is called once no request begins there, and disconnects the transport.
 func (e *Engines) Vacate(replica int, leave func()) {
 	e.moving.Lock()
 	e.options.Ledger.SetPresence(replica, fleet.Vacant)
@@ -20,8 +20,8 @@ func (e *Engines) Vacate(replica int, leave func()) {
 	}
 }
 
-// Occupy has a new engine answer for the replica, which is probed at once. Enter has the transport lead there, before
-// the first request is sent.
+// Occupy puts a new engine in the replica, and probes it at once. Enter connects the transport, before the first
+// request is sent.
 func (e *Engines) Occupy(replica int, enter func()) {
 	e.moving.Lock()
 	enter()
@@ -33,8 +33,8 @@ func (e *Engines) Occupy(replica int, enter func()) {
 	e.health.unlisted(replica)
 }
 
-// End keeps new requests away from the replica, whose engine is about to end or not ready, or lets them in again. It
-// finishes what it has.
+// End stops or resumes new requests to the replica, whose engine is about to end or not ready. It finishes those that
+// it has.
 func (e *Engines) End(replica int, ending bool) {
 	p := fleet.Present
 	if ending {
@@ -43,7 +43,7 @@ func (e *Engines) End(replica int, ending bool) {
 	e.options.Ledger.SetPresence(replica, p)
 }
 
-// renew forgets what is known of the replica's engine.
+// renew clears the state of the replica's engine.
 func (e *Engines) renew(replica int) {
 	e.signals.Forget([]int{replica})
 	e.options.Drift.ForgetReplica(replica)
@@ -51,15 +51,15 @@ func (e *Engines) renew(replica int) {
 	e.options.Context(replica, 0)
 }
 
-// Address returns where the replica's engine is connected to now, host:port; empty of one within this process, and
-// of a slot without an engine.
+// Address returns the present address of the replica's engine, host:port; empty for an engine within this process, and
+// for a slot without one.
 func (e *Engines) Address(replica int) string {
 	at, _ := addressOf(e.options.Backends[replica])
 	return at
 }
 
-// Shared returns the name by which routers of the fleet tell each other of the replica: its own or, of a slot, which
-// another router may have given to another engine, its variant at the address of the engine. It is empty without one.
+// Shared returns the replica's name among routers: its own or, of a slot, which another router may have given to
+// another engine, the variant at the engine's address. It is empty without an engine.
 func (e *Engines) Shared(replica int) string {
 	r := &e.table.Replicas[replica]
 	if _, ok := e.options.Backends[replica].Transport.(Slot); !ok {

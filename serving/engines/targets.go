@@ -12,18 +12,17 @@ import (
 
 // This file groups replicas by the servers that are probed and read.
 
-// Server is what a [config.Backend]'s transport may be as well: a server that can be
-// asked for its health and its gauges.
+// Server is a [config.Backend]'s transport that can be asked for its server's health and gauges.
 type Server interface {
 	Getter // on a new connection each time
-	// Base is the server's root.
+	// Base returns the server's root.
 	Base() *url.URL
 }
 
-// Slot is a [Server] that comes and goes, and may be another one.
+// Slot is a [Server] whose engine may leave or be replaced.
 type Slot interface {
 	Server
-	// Engine identifies the engine that answers now. Zero is none, whose Base is empty.
+	// Engine identifies the present engine; zero means none, and then Base is empty.
 	Engine() uint64
 }
 
@@ -60,8 +59,8 @@ func rootOf(p Server) string {
 	return p.Base().String()
 }
 
-// addressOf is where the backend is connected to, host:port, and the host alone;
-// both are empty of one within this process, and of a slot without an engine.
+// addressOf returns the backend's present address, host:port, and the host alone; both are empty for one within this
+// process, and for a slot without an engine.
 func addressOf(b config.Backend) (at, host string) {
 	p, ok := b.Transport.(Server)
 	if !ok {
@@ -75,7 +74,7 @@ func addressOf(b config.Backend) (at, host string) {
 	return AddressOf(p), host
 }
 
-// AddressOf returns where a server is connected to, host:port; empty of a slot without an engine.
+// AddressOf returns a server's present address, host:port; empty for a slot without an engine.
 func AddressOf(p Server) string {
 	base := p.Base()
 	if base.Host == "" {
@@ -91,7 +90,7 @@ func AddressOf(p Server) string {
 	return net.JoinHostPort(base.Hostname(), port)
 }
 
-// addresses are where the backends are connected to.
+// addresses returns the present addresses of the backends.
 func (e *Engines) addresses() []string {
 	list := make([]string, len(e.options.Backends))
 	for i, b := range e.options.Backends {
@@ -100,7 +99,7 @@ func (e *Engines) addresses() []string {
 	return list
 }
 
-// siblings are the replicas of each one's host, itself among them.
+// siblings returns, for each replica, the replicas of its host, including itself.
 func (e *Engines) siblings() [][]int {
 	list := make([][]int, len(e.options.Backends))
 	for i := range list {
@@ -139,7 +138,7 @@ func (e *Engines) watch() {
 	e.scraper.Loads = e.options.Loads
 }
 
-// listed takes in which models a server has.
+// listed records the models that a server has.
 func (e *Engines) listed(t Target, notes []string, contexts []int) {
 	e.moving.RLock()
 	defer e.moving.RUnlock()
@@ -148,7 +147,7 @@ func (e *Engines) listed(t Target, notes []string, contexts []int) {
 	}
 	for n, i := range t.Replicas {
 		if !e.loaded(i) {
-			notes[n] = "" // that it lacks a model that is not loaded is no fault of it
+			notes[n] = "" // a model that is not loaded may be missing
 		}
 		e.health.listed(i, notes[n])
 		e.options.Context(i, contexts[n])

@@ -18,8 +18,8 @@ import (
 
 // AgentConfig is what an Agent is made of.
 type AgentConfig struct {
-	// Router is the URL of the router's admin listener, and Token what it admits. Of several routers, by commas, the
-	// agent reports to the first that accepts the engine, which is the one that acts.
+	// Router is the URL of the router's admin listener, and Token the credential for it. Of several URLs, separated by
+	// commas, the agent uses the first that accepts the engine, which is the acting router's.
 	Router, Token string
 	// Host is the engine's, as the router's scenario names it.
 	Host string
@@ -51,7 +51,7 @@ type AgentConfig struct {
 type Agent struct {
 	config  AgentConfig
 	routers []*url.URL
-	router  *url.URL // of them, the one that it reports to, or tries
+	router  *url.URL // the one of the routers that it reports to, or tries
 	client  *http.Client
 	log     *slog.Logger
 
@@ -75,7 +75,7 @@ const (
 	// registrationLimit bounds a registration, and leaving the goodbye.
 	registrationLimit = 5 * time.Second
 	leaving           = time.Second
-	// enough heartbeats in a row that fail have one of several other routers tried.
+	// enough failed heartbeats in a row make the agent try the next router.
 	enough = 2
 	// dialling bounds a try to connect, which goes on when its request has been given up.
 	dialling = 2 * time.Second
@@ -102,7 +102,7 @@ func NewAgent(c AgentConfig) (*Agent, error) {
 	return a, nil
 }
 
-// ParseRouters returns the URLs of admin listeners, which commas part.
+// ParseRouters returns the URLs of admin listeners, separated by commas.
 func ParseRouters(text string) (list []*url.URL, err error) {
 	for one := range strings.SplitSeq(text, ",") {
 		u, err := ParseRouter(strings.TrimSpace(one))
@@ -114,7 +114,7 @@ func ParseRouters(text string) (list []*url.URL, err error) {
 	return list, nil
 }
 
-// next has the agent try the next router, if there are several.
+// next selects the next router, if there are several.
 func (a *Agent) next() {
 	a.router = a.routers[(slices.Index(a.routers, a.router)+1)%len(a.routers)]
 }
@@ -201,7 +201,7 @@ func (a *Agent) registerOnce(ctx context.Context) (answer agents.Accepted, err e
 	return answer, err
 }
 
-// registrationLimit bounds a registration: while one of several routers hangs, another is tried soon.
+// registrationLimit bounds the time of a registration, so that another router is tried soon if one hangs.
 func (a *Agent) registrationLimit() time.Duration {
 	if len(a.routers) > 1 {
 		return leaving

@@ -23,8 +23,8 @@ import (
 
 // Fetcher gets the files of models from a router.
 type Fetcher struct {
-	// Router is the URL of the router's admin listener, and Token what it admits. Of several, by commas, the first
-	// that can be reached has the files.
+	// Router is the URL of the router's admin listener, and Token the credential for it. Of several URLs, separated by
+	// commas, the first that can be reached sends the files.
 	Router, Token string
 	// Dir is the folder that gets a folder for each model.
 	Dir string

@@ -16,13 +16,13 @@ import (
 // Lookup returns the addresses of a name.
 type Lookup func(ctx context.Context, host string) ([]string, error)
 
-// resolveEach is how often the name of the routers is looked up.
+// resolveEach is the time between two look-ups of the routers' name.
 const resolveEach = 2 * time.Second
 
-// longest bounds an answer.
+// longest bounds an answer, in bytes.
 const longest = 4 << 20
 
-// Begin asks the others until end is called or the context ends. A nil module asks nobody.
+// Begin asks the others until end is called or the context ends. A nil module asks none.
 func (m *Module) Begin(ctx context.Context) (end func()) {
 	if m == nil {
 		return func() {}
@@ -43,7 +43,7 @@ func (m *Module) Begin(ctx context.Context) (end func()) {
 	}
 }
 
-// ask asks each of the others once in a poll. One that has not answered yet is left alone.
+// ask asks each of the others once in a poll, except those that have not answered yet.
 func (m *Module) ask(ctx context.Context, asking *sync.WaitGroup) {
 	tick := time.NewTicker(m.Config.Poll)
 	defer tick.Stop()
@@ -51,7 +51,7 @@ func (m *Module) ask(ctx context.Context, asking *sync.WaitGroup) {
 		for _, p := range m.idle() {
 			asking.Go(func() { m.askOne(ctx, p) })
 		}
-		m.correct(m.clock()) // what has become too old counts no more
+		m.correct(m.clock()) // answers that are too old no longer count
 		select {
 		case <-ctx.Done():
 			return
@@ -116,10 +116,9 @@ func (m *Module) get(ctx context.Context, url string) (*Share, error) {
 	return &s, nil
 }
 
-// resolve looks the name of the routers up until the context ends. While that fails those of the last time
-// are asked.
+// resolve looks up the routers' name until the context ends. If a look-up fails, the last addresses stay.
 func (m *Module) resolve(ctx context.Context) {
-	host, port, _ := net.SplitHostPort(m.Config.DNS) // as it was checked
+	host, port, _ := net.SplitHostPort(m.Config.DNS) // validated
 	lookup := m.Lookup
 	if lookup == nil {
 		lookup = net.DefaultResolver.LookupHost

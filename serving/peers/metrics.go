@@ -6,7 +6,7 @@ import (
 	"gearshift/serving/admin/scrape"
 )
 
-// metrics are what is known of the other routers.
+// metrics describe the other routers.
 func (m *Module) metrics() []prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("gearshift_peer_"+name, help, labels, nil)

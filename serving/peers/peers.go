@@ -1,7 +1,6 @@
-// Package peers has the routers of a fleet tell each other what they have on each replica and at which rate
-// requests come to them. Each answers for itself at [Path] of its admin listener, and asks the others a few
-// times a second. What they say corrects the ledger, as what engines say of themselves does, and makes the
-// rate of all arrivals.
+// Package peers exchanges load and arrival rates between the routers of a fleet. Each router answers for itself at
+// [Path] of its admin listener, and asks the others a few times a second. Their answers correct the ledger, like the
+// gauges of engines, and add up to the rate of all arrivals.
 package peers
 
 import (
@@ -20,47 +19,47 @@ import (
 	"gearshift/serving/config"
 )
 
-// Path is where a router answers with its share.
+// Path is the endpoint of a router's share.
 const Path = "/admin/share"
 
-// Share is what a router says of itself.
+// Share reports a router's load and arrival rate.
 type Share struct {
-	// Instance identifies the process, and Number counts its answers: of two that cross, the later one holds.
+	// Instance identifies the process. Number counts its answers: of two that cross, the later one counts.
 	Instance string `json:"instance"`
 	Number   uint64 `json:"number"`
-	// AgeMS is how old the counts are, in milliseconds.
+	// AgeMS is the age of the counts, in milliseconds.
 	AgeMS float64 `json:"age_ms"`
 	fleet.Rates
-	// Replicas are those with requests, by [Engines.Shared].
+	// Replicas maps names by [Engines.Shared] to the load, for replicas with requests.
 	Replicas map[string]Load `json:"replicas"`
 }
 
-// Load counts a router's requests on a replica, and the tokens that they hold there.
+// Load counts a router's requests on a replica and their tokens.
 type Load struct {
 	InFlight int `json:"in_flight"`
 	Held     int `json:"held"`
 }
 
-// Options are what a Module is made of.
+// Options configure a Module.
 type Options struct {
 	Config config.Peers
 	Ledger *fleet.Ledger
-	// Token is the fleet's, which routers show each other; empty if they need none.
+	// Token is the fleet's token, which routers send to each other; empty if they need none.
 	Token string
-	// Lookup returns the addresses of a name; nil is that of the system.
+	// Lookup returns the addresses of a name; nil uses the system's resolver.
 	Lookup Lookup
 	Log    *slog.Logger
 }
 
-// Engines are what a Module asks of the engines of its server.
+// Engines are a server's engines, as a Module uses them.
 type Engines interface {
-	// Counts returns the router's own requests on the replica, and the tokens that they hold there.
+	// Counts returns the router's own requests on the replica, and their tokens.
 	Counts(replica int) signals.Count
-	// Share sets what other routers have on each replica.
+	// Share sets the reported load of other routers on each replica.
 	Share(shares []signals.Count)
-	// Shared returns the name by which routers tell each other of the replica; empty: it has no engine.
+	// Shared returns the replica's name among routers; empty without an engine.
 	Shared(replica int) string
-	// GaugesAsked reports whether all engines were asked for their gauges.
+	// GaugesAsked reports whether all engines have been asked for their gauges.
 	GaugesAsked() bool
 }
 
@@ -79,23 +78,23 @@ type Module struct {
 	peers []*peer
 	began bool
 	found bool // the peers are known
-	ready bool // it has heard all it waits for, or waited long enough
+	ready bool // it has heard all, or waited long enough
 
 	answered, failed uint64
 }
 
-// peer is another router, or this one, at an address of the list.
+// peer is a router at an address of the list, which may be this one.
 type peer struct {
 	url string
 	// said is the last answer; nil if there is none, or it is too old.
 	said *Share
-	at   time.Duration // of what it says
-	// asking is whether an answer is awaited, and tried whether one came or failed to.
+	at   time.Duration // the time that said describes
+	// asking means that an answer is awaited, and tried that one has come or failed.
 	asking, tried, lost bool
-	err                 error // the last, nil after an answer
+	err                 error // of the last request; nil after an answer
 }
 
-// New makes the module. It asks from [Module.Begin] on.
+// New makes the module, which asks the others from [Module.Begin] on.
 func New(o Options) *Module {
 	m := &Module{
 		Options: o, table: o.Ledger.Table(), instance: rand.Text(),
@@ -123,7 +122,7 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	}
 }
 
-// Own returns what the router says of itself now.
+// Own returns the router's present share.
 func (m *Module) Own() Share {
 	s := Share{Instance: m.instance, Number: m.answers.Add(1), Rates: m.Ledger.OwnRates(m.clock()), Replicas: map[string]Load{}}
 	for i := range m.table.Replicas {
@@ -136,10 +135,10 @@ func (m *Module) Own() Share {
 }
 
 func (m *Module) answer(w http.ResponseWriter, _ *http.Request) {
-	_ = serving.Answer(w, http.StatusOK, m.Own()) // a peer that is gone needs none
+	_ = serving.Answer(w, http.StatusOK, m.Own()) // the peer may be gone
 }
 
-// list sets where the routers are. Those that stay keep what they have said.
+// list sets the routers' URLs, and keeps the answers of those that stay.
 func (m *Module) list(urls []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,7 +154,7 @@ func (m *Module) list(urls []string) {
 	m.peers, m.found = peers, true
 }
 
-// take takes in what a peer has said of the time at.
+// take records a peer's answer about the time at.
 func (m *Module) take(p *peer, s *Share, at time.Duration) {
 	for name, n := range s.Replicas {
 		s.Replicas[name] = Load{clamp(n.InFlight), clamp(n.Held)}
@@ -176,7 +175,7 @@ func (m *Module) take(p *peer, s *Share, at time.Duration) {
 	m.correct(at)
 }
 
-// most bounds what a router may have on a replica: beyond it the answer is none.
+// most bounds a router's count on a replica. An answer beyond it is invalid.
 const most = 1 << 24
 
 func clamp(n int) int { return min(max(n, 0), most) }
@@ -188,7 +187,7 @@ func plausible(rate float64) float64 {
 	return 0
 }
 
-// correct corrects the ledger by the sum of what others have said lately.
+// correct corrects the ledger by the sum of the others' recent answers.
 func (m *Module) correct(now time.Duration) {
 	names := make([]string, len(m.table.Replicas))
 	for i := range names {
@@ -199,15 +198,15 @@ func (m *Module) correct(now time.Duration) {
 	var rates *fleet.Rates
 	var counted []string
 	if m.found && !slices.ContainsFunc(m.peers, func(p *peer) bool { return p.said == nil || p.said.Instance != m.instance }) {
-		rates = new(fleet.Rates) // there is no other
+		rates = new(fleet.Rates) // there are no other routers
 	}
 	for _, p := range m.others(now) {
 		if slices.Contains(counted, p.said.Instance) {
-			continue // at another address
+			continue // another address of the same router
 		}
 		counted = append(counted, p.said.Instance)
 		for i, name := range names {
-			n := p.said.Replicas[name] // what another version of the scenario has besides is left out
+			n := p.said.Replicas[name] // replicas that this scenario lacks are ignored
 			sum[i] = sum[i].Plus(signals.Count(n))
 		}
 		if rates == nil {
@@ -220,8 +219,7 @@ func (m *Module) correct(now time.Duration) {
 	m.engines.Share(sum)
 }
 
-// others returns the peers that have said something which is not too old, except for this router itself, and
-// forgets what others have said. The lock is held.
+// others returns the peers with a recent answer, except this router itself, and drops older answers. The lock is held.
 func (m *Module) others(now time.Duration) (list []*peer) {
 	for _, p := range m.peers {
 		switch {
@@ -239,7 +237,7 @@ func (m *Module) others(now time.Duration) (list []*peer) {
 	return list
 }
 
-// unready says whether the server still waits for what others and the engines say.
+// unready returns why the server still waits for other routers and engines, or "".
 func (m *Module) unready() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -256,7 +254,7 @@ func (m *Module) unready() string {
 	return "has not heard the other routers and the engines yet"
 }
 
-// Known is what is known of another router.
+// Known describes another router.
 type Known struct {
 	URL, Instance string
 	Heard         bool
@@ -265,7 +263,7 @@ type Known struct {
 	Rate          float64
 }
 
-// Known lists the routers of the list that are others.
+// Known lists the other routers.
 func (m *Module) Known() (list []Known) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

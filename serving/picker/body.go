@@ -8,12 +8,12 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 )
 
-// mostPiece bounds the pieces in which bodies go back to the gateway, in bytes: Envoy takes no larger ones.
+// mostPiece bounds the pieces in which bodies return to the gateway, in bytes: Envoy takes no larger ones.
 const mostPiece = 62_000
 
 var pieces = sync.Pool{New: func() any { return new([mostPiece]byte) }}
 
-// requestBody is the body of the client's request as the gateway sends it.
+// requestBody reads the body of the client's request as the gateway sends it.
 type requestBody struct {
 	*exchange
 	ctx   context.Context
@@ -51,7 +51,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (b *requestBody) Close() error { return nil }
 
-// answerBody is the body of the replica's answer as the gateway sends it.
+// answerBody reads the body of the replica's answer as the gateway sends it.
 type answerBody struct {
 	*exchange
 	ctx   context.Context
@@ -66,7 +66,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		m, err := b.next(b.ctx)
-		if err == io.EOF { // its end is the stream's
+		if err == io.EOF { // it ends with the stream
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
@@ -89,7 +89,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (b *answerBody) Close() error { return nil }
 
-// streamed is a piece of a body on its way to the gateway.
+// streamed returns the message that carries a piece of a body to the gateway.
 func streamed(piece []byte, last bool) *pb.BodyResponse {
 	return &pb.BodyResponse{Response: &pb.CommonResponse{BodyMutation: &pb.BodyMutation{
 		Mutation: &pb.BodyMutation_StreamedResponse{StreamedResponse: &pb.StreamedBodyResponse{Body: piece, EndOfStream: last}},

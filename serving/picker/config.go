@@ -16,11 +16,11 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Config is where gateways ask the router, and how.
+// Config sets the address for gateways and its encryption.
 type Config struct {
-	// Addr is where to listen for gateways, host:port; empty: there are none.
+	// Addr is the listening address, host:port; empty: none.
 	Addr string `yaml:"addr,omitempty"`
-	// TLS is how connections of gateways are encrypted: [TLSOff], which empty is, [TLSServer] or [TLSSelfSigned].
+	// TLS sets the encryption of gateways' connections: [TLSOff] (or empty), [TLSServer] or [TLSSelfSigned].
 	TLS string `yaml:"tls,omitempty"`
 }
 
@@ -29,14 +29,14 @@ const (
 	TLSOff = "off"
 	// TLSServer uses the certificate of serving.tls.
 	TLSServer = "server"
-	// TLSSelfSigned makes a certificate at the start, for gateways that want encryption and check no name.
+	// TLSSelfSigned makes a certificate at the start, for gateways that encrypt and verify no name.
 	TLSSelfSigned = "self-signed"
 )
 
-// On reports whether gateways are answered.
+// On reports whether the picker listens for gateways.
 func (c Config) On() bool { return c.Addr != "" }
 
-// Validate reports what is wrong with the configuration.
+// Validate returns the configuration's faults.
 func (c Config) Validate() error {
 	var faults []error
 	if _, port, err := net.SplitHostPort(c.Addr); c.On() && (err != nil || port == "") {
@@ -50,7 +50,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// credentials returns what encrypts connections; nil: nothing does. Server returns the certificate of the clients' port.
+// credentials returns the encryption of connections; nil: none. Server returns the certificate of the clients' port.
 func (c Config) credentials(server func() *tls.Certificate) (credentials.TransportCredentials, error) {
 	switch c.TLS {
 	case TLSServer:
@@ -72,7 +72,7 @@ func (c Config) credentials(server func() *tls.Certificate) (credentials.Transpo
 	}), nil
 }
 
-// selfSigned makes a certificate that nothing vouches for.
+// selfSigned makes a certificate that no authority has signed.
 func selfSigned(now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

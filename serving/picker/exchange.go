@@ -21,8 +21,8 @@ import (
 	"gearshift/serving/openai/proxy"
 )
 
-// exchange is one request of a gateway, and its answer. Its methods are called by the stream's own goroutine, except
-// receive.
+// exchange handles one request of a gateway, and its answer. Its methods are called by the stream's own goroutine,
+// except receive.
 type exchange struct {
 	picker *Picker
 	stream pb.ExternalProcessor_ProcessServer
@@ -33,27 +33,27 @@ type exchange struct {
 
 	method    string
 	path      string
-	original  http.Header // the request's, as it came
-	addresses []string    // that were picked,
-	replicas  []int       // of these replicas
+	original  http.Header // the request's, as received
+	addresses []string    // picked endpoints
+	replicas  []int       // their replicas
 	bodiless  bool        // the request has no body
-	trailers  bool        // the request's body has trailers after it, which are answered by themselves
+	trailers  bool        // trailers follow the request's body, and are answered apart
 	picked    bool        // the gateway knows where the request goes
 	answer    *http.Response
 	trailing  bool // the answer has trailers
 	unseen    bool
 }
 
-// frame is a message of the gateway, or the error that it is none.
+// frame is a message of the gateway, or the error of an invalid one.
 type frame struct {
 	*pb.ProcessingRequest
 	err error
 }
 
-// framesAhead is how many messages are received before they are used.
+// framesAhead counts the messages that are received ahead of use.
 const framesAhead = 4
 
-// receive takes in what the gateway sends, until the stream ends.
+// receive queues the gateway's messages until the stream ends.
 func (x *exchange) receive(ctx context.Context) {
 	defer close(x.frames)
 	for {
@@ -72,7 +72,7 @@ func (x *exchange) receive(ctx context.Context) {
 	}
 }
 
-// next waits for a message. Its error is [io.EOF] where the gateway has sent its last.
+// next waits for a message. It returns [io.EOF] after the gateway's last one.
 func (x *exchange) next(ctx context.Context) (*pb.ProcessingRequest, error) {
 	select {
 	case f, ok := <-x.frames:
@@ -85,7 +85,7 @@ func (x *exchange) next(ctx context.Context) (*pb.ProcessingRequest, error) {
 	}
 }
 
-// request makes the client's request of the first message.
+// request builds the client's request from the first message.
 func (x *exchange) request(ctx context.Context, first *pb.ProcessingRequest) (*http.Request, error) {
 	in := first.GetRequestHeaders()
 	if in == nil {
@@ -135,7 +135,7 @@ func (x *exchange) request(ctx context.Context, first *pb.ProcessingRequest) (*h
 	return r.WithContext(ctx), nil
 }
 
-// Hidden implements [proxy.Carrier]: the replicas that are not among those that the gateway lets the router pick from.
+// Hidden implements [proxy.Carrier]. It returns the replicas outside the gateway's subset.
 func (x *exchange) Hidden() (hidden []int) {
 	subset, limited := subsetOf(x.hint)
 	if !limited {
@@ -169,10 +169,10 @@ func (x *exchange) Carry(replicas []int, r *http.Request) (*http.Response, int, 
 	return x.await(r.Context())
 }
 
-// errUnreached is the error of a replica that has left since it was chosen: nothing was sent, so that another can be.
+// errUnreached reports that a chosen replica has left and nothing was sent, so that another can be tried.
 var errUnreached = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the replica has no address")}
 
-// forward sends the request's body as the replica is to get it.
+// forward sends the request's body to the gateway as the replica is to get it.
 func (x *exchange) forward(r *http.Request) error {
 	if x.bodiless {
 		return nil
@@ -211,17 +211,17 @@ func (x *exchange) await(ctx context.Context) (*http.Response, int, error) {
 		if in := m.GetResponseHeaders(); in != nil {
 			return x.begin(ctx, in, m.MetadataContext)
 		}
-		// What else comes is left of the request: Envoy may end a long body twice (envoy #46237).
+		// Later messages belong to the request: Envoy may end a long body twice (envoy #46237).
 	}
 }
 
-// left reports whether the gateway has ended the stream. It may do so at the end of the answer, too.
+// left reports whether the gateway has ended the stream, which it may also do at the end of the answer.
 func left(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return cause == errLeft || cause == context.Canceled
 }
 
-// shows reports whether the gateway has answers pass the router, as far as is known.
+// shows reports whether the gateway sends answers through the router, as far as is known.
 func (x *exchange) shows() bool {
 	if x.config != nil {
 		return x.config.ResponseBodyMode != modepb.ProcessingMode_NONE
@@ -234,7 +234,7 @@ func (x *exchange) notSeen() (*http.Response, int, error) {
 	return nil, -1, proxy.ErrUnseen
 }
 
-// begin takes in the header of the answer.
+// begin reads the header of the answer.
 func (x *exchange) begin(ctx context.Context, in *pb.HttpHeaders, meta *corepb.Metadata) (*http.Response, int, error) {
 	a := &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header, len(in.Headers.GetHeaders())), ContentLength: -1, Body: http.NoBody}
 	for _, f := range in.Headers.GetHeaders() {
@@ -278,7 +278,7 @@ func (x *exchange) send(m *pb.ProcessingResponse) error {
 	return nil
 }
 
-// result returns how the exchange ended, for a metric.
+// result returns the metric's label for the end of the exchange.
 func (x *exchange) result(err error) string {
 	switch {
 	case err != nil:

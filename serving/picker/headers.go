@@ -14,8 +14,8 @@ import (
 	"gearshift/serving/admission"
 )
 
-// The names of the Endpoint Picker Protocol: in which metadata the gateway says what may be picked, what was picked,
-// and what has answered.
+// The names of the Endpoint Picker Protocol: metadata and header fields for the allowed endpoints, the picked ones, and
+// the one that has answered.
 const (
 	subsetSpace     = "envoy.lb.subset_hint"
 	subsetKey       = "x-gateway-destination-endpoint-subset"
@@ -25,7 +25,7 @@ const (
 	headerForwarded = "X-Forwarded-For"
 )
 
-// valueOf returns the value of a field: Envoy writes it as bytes.
+// valueOf returns the value of a field, which Envoy writes as bytes.
 func valueOf(f *corepb.HeaderValue) string {
 	if len(f.RawValue) > 0 {
 		return string(f.RawValue)
@@ -42,8 +42,8 @@ func hostOf(at string) string {
 	return host
 }
 
-// subsetOf returns the addresses that the gateway lets the router pick from: a list, or a text with commas. It is not
-// limited where the gateway does not say.
+// subsetOf returns the addresses that the gateway allows: a list, or text with commas. Without any metadata all are
+// allowed.
 func subsetOf(m *corepb.Metadata) (list []string, limited bool) {
 	v := m.GetFilterMetadata()[subsetSpace].GetFields()[subsetKey]
 	if v == nil {
@@ -63,7 +63,7 @@ func subsetOf(m *corepb.Metadata) (list []string, limited bool) {
 	return list, true
 }
 
-// servedBy returns the address of the replica that has answered; empty where the gateway does not say.
+// servedBy returns the address of the replica that has answered; empty if the gateway does not report it.
 func servedBy(m *corepb.Metadata) string {
 	return m.GetFilterMetadata()[endpointSpace].GetFields()[endpointServed].GetStringValue()
 }
@@ -75,7 +75,7 @@ func set(name, value string) *corepb.HeaderValueOption {
 	}
 }
 
-// mutation returns what makes one header of another. Fields of framing are the gateway's own, but for those in also.
+// mutation returns the changes from one header to another, without framing fields except those in also.
 func mutation(from, to http.Header, also []*corepb.HeaderValueOption) *pb.HeaderMutation {
 	m := &pb.HeaderMutation{SetHeaders: also}
 	for name, values := range to {
@@ -98,7 +98,7 @@ func mutation(from, to http.Header, also []*corepb.HeaderValueOption) *pb.Header
 	return m
 }
 
-// framing reports whether a field concerns how a message is delimited or which connection it is on.
+// framing reports whether a field concerns the length of a message or its connection.
 func framing(name string) bool {
 	switch name {
 	case "Connection", "Content-Length", "Transfer-Encoding", "Host", "Keep-Alive", "Te", "Upgrade", headerForwarded:
@@ -107,7 +107,7 @@ func framing(name string) bool {
 	return false
 }
 
-// pick is the message that says where the request goes, and what the replica gets of its header.
+// pick returns the message with the endpoint, and the header that it gets.
 func (x *exchange) pick(to string, r *http.Request) *pb.ProcessingResponse {
 	also := append(make([]*corepb.HeaderValueOption, 0, 8), set(endpointKey, to))
 	if !x.bodiless && r.ContentLength >= 0 {
@@ -126,7 +126,7 @@ func (x *exchange) pick(to string, r *http.Request) *pb.ProcessingResponse {
 	}
 }
 
-// droppedFor returns the reason of a refusal as such pickers name it; empty for one that is not about load or replicas.
+// droppedFor returns the reason of a refusal as llm-d's pickers name it; empty if it is not about load or replicas.
 func droppedFor(reason string) string {
 	switch reason {
 	case admission.ReasonFull, admission.ReasonSaturated:

@@ -16,7 +16,7 @@ const (
 	readiness = "readiness"
 )
 
-// health answers probes by gRPC: the process is alive, and whether the router is ready.
+// health answers gRPC probes: liveness of the process and readiness of the router.
 type health struct {
 	*grpchealth.Server
 	unready func() string
@@ -31,7 +31,7 @@ func newHealth(unready func() string) *health {
 
 func (h *health) register(s *grpc.Server) { healthpb.RegisterHealthServer(s, h) }
 
-// update sets the statuses of the services that need the router to be ready.
+// update sets the services' statuses by the router's readiness.
 func (h *health) update() {
 	now := healthpb.HealthCheckResponse_SERVING
 	if h.unready() != "" {
@@ -42,16 +42,16 @@ func (h *health) update() {
 	}
 }
 
-// Check implements the health service, by what holds at this moment.
+// Check implements the health service, with the present status.
 func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
 	h.update()
 	return h.Server.Check(ctx, r)
 }
 
-// watchEvery is how late a client that watches the health may hear of a change.
+// watchEvery bounds the delay with which a client that watches the health hears of a change.
 const watchEvery = time.Second
 
-// watch keeps the statuses up to date for clients that watch them, until the context ends.
+// watch updates the statuses for watching clients until the context ends.
 func (h *health) watch(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()

@@ -6,7 +6,7 @@ import (
 	"gearshift/serving/admin/metrics"
 )
 
-// How an exchange ends, by the label of the metric.
+// The results of an exchange, as labels of the metric.
 const (
 	resultAnswered  = "answered"
 	resultUnseen    = "unseen"

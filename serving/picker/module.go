@@ -17,8 +17,8 @@ type Module struct {
 	metrics *pickerMetrics
 }
 
-// NewModule makes the picker of a server with so many replicas. Address returns where one is reached, as IP:PORT;
-// empty if it cannot be now.
+// NewModule makes the picker of a server with this number of replicas. Address returns a replica's IP:PORT; empty if it
+// cannot be reached now.
 func NewModule(c Config, replicas int, address func(replica int) string, log *slog.Logger) *Module {
 	return &Module{Config: c, log: log, metrics: newMetrics(), options: Options{Replicas: replicas, Address: address, Log: log}}
 }
@@ -29,7 +29,7 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	return serving.Parts{Metrics: m.metrics.collectors()}
 }
 
-// Listen takes the configured address and returns what serves gateways there, until its context ends.
+// Listen listens at the configured address, and returns the function that serves gateways there until its context ends.
 func (m *Module) Listen(ctx context.Context) (serve func(context.Context) error, err error) {
 	o := m.options
 	if o.Credentials, err = m.credentials(m.server.Certificate); err != nil {

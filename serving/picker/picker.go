@@ -1,8 +1,7 @@
-// Package picker answers a gateway that asks where requests are to go: Envoy, and what speaks as it does,
-// by the external processor's protocol (ext_proc) as the Endpoint Picker Protocol of the Gateway API Inference
-// Extension uses it. A request of the gateway passes the router's own handlers. Where these would send
-// it to a replica, the gateway does (see [proxy.Carrier]), so that queue, keys, ledger, health, experience and metrics
-// are those of a request that comes to the router by itself.
+// Package picker chooses endpoints for a gateway, such as Envoy, by the external processor's protocol (ext_proc) as the
+// Endpoint Picker Protocol of the Gateway API Inference Extension uses it. A gateway's request passes the router's own
+// handlers. Where these would send it to a replica, the gateway does (see [proxy.Carrier]). So queue, keys, ledger,
+// health, experience and metrics treat it like a request that comes to the router directly.
 package picker
 
 import (
@@ -33,12 +32,12 @@ import (
 type Options struct {
 	// Handler serves the endpoints of the clients' port.
 	Handler http.Handler
-	// Replicas counts the replicas, and Address returns where one is reached, as IP:PORT; empty if it cannot be now.
+	// Replicas counts the replicas, and Address returns a replica's IP:PORT; empty if it cannot be reached now.
 	Replicas int
 	Address  func(replica int) string
-	// Unready returns why the router should get no requests; empty if it should.
+	// Unready returns why the router should get no requests, or "".
 	Unready func() string
-	// Credentials encrypt connections. Nil: they are not encrypted.
+	// Credentials encrypt connections. Nil: no encryption.
 	Credentials credentials.TransportCredentials
 	Log         *slog.Logger
 }
@@ -78,24 +77,24 @@ func newPicker(o Options, m *pickerMetrics) *Picker {
 const (
 	// mostMessage bounds a message of a gateway: a chunk of a body, and the header.
 	mostMessage = 16 << 20
-	// The windows of HTTP/2 by which a gateway sends ahead: larger than a chunk of Envoy's.
+	// The flow-control windows of HTTP/2 exceed Envoy's chunks, so that gateways can send ahead.
 	streamWindow, connectionWindow = 1 << 20, 4 << 20
 )
 
-// connectionBuffer is the size of a connection's buffers: two pieces of a body for each system call.
+// connectionBuffer sizes a connection's buffers: two pieces of a body per system call.
 const connectionBuffer = 128 << 10
 
-// buffers hold messages. They have sizes for pieces of bodies: of those that gRPC has by itself, a piece of 62,000 bytes takes
-// 1 MiB, which is cleared each time.
+// buffers hold messages, in sizes for pieces of bodies. In gRPC's default pool a piece of 62,000 bytes takes a buffer
+// of 1 MiB, which is cleared each time.
 var buffers = func() mem.BufferPool {
 	pool, err := mem.NewBinaryTieredBufferPool(8, 10, 12, 14, 15, 16, 17, 20)
-	if err != nil { // they are powers of two
+	if err != nil { // the sizes are powers of two
 		panic(err)
 	}
 	return pool
 }()
 
-// Serve answers gateways until the context ends, and then what has begun, within so long. It closes the listener.
+// Serve answers gateways until the context ends, then finishes open streams for up to within, and closes l.
 func (p *Picker) Serve(ctx context.Context, l net.Listener, within func() time.Duration) error {
 	watching, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -118,7 +117,7 @@ func (p *Picker) Serve(ctx context.Context, l net.Listener, within func() time.D
 func (p *Picker) Process(stream pb.ExternalProcessor_ProcessServer) (err error) {
 	first, err := stream.Recv()
 	if err != nil {
-		return nil // a stream of nothing
+		return nil // an empty stream
 	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
@@ -146,5 +145,5 @@ func (p *Picker) Process(stream pb.ExternalProcessor_ProcessServer) (err error) 
 	return w.finish()
 }
 
-// errLeft is the cause of the end of a request whose stream the gateway has reset.
+// errLeft reports that the gateway has reset the request's stream.
 var errLeft = errors.New("the gateway ended the stream")

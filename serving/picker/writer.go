@@ -11,14 +11,13 @@ import (
 	"gearshift/serving/access"
 )
 
-// writer has the gateway answer its client. While no replica has answered, what a handler writes is an answer of the
-// router's own: it is kept until its end, and the gateway gets it in place of a pick. A replica's answer
-// goes back piece by piece.
+// writer sends an answer to the gateway. Before a replica has answered, a handler's output is the router's own answer:
+// writer buffers it until its end, and sends it in place of a pick. It sends a replica's answer on piece by piece.
 type writer struct {
 	*exchange
 	header http.Header
 	status int    // 0 until the header is written
-	kept   []byte // what has not been sent
+	kept   []byte // not yet sent
 	begun  bool   // the answer's header was sent
 }
 
@@ -32,7 +31,7 @@ func (w *writer) WriteHeader(status int) {
 	}
 }
 
-// relays reports whether what is written is a replica's answer. One that the router replaces has another status.
+// relays reports whether the output is a replica's answer. An answer of the router's own has another status.
 func (w *writer) relays() bool {
 	return w.begun || w.answer != nil && !w.unseen && w.status == w.answer.StatusCode
 }
@@ -50,7 +49,7 @@ func (w *writer) Write(p []byte) (n int, err error) {
 	return len(p), nil
 }
 
-// FlushError sends what is kept of a replica's answer; see [http.ResponseController].
+// FlushError sends the buffered part of a replica's answer; see [http.ResponseController].
 func (w *writer) FlushError() error {
 	w.WriteHeader(http.StatusOK)
 	if !w.relays() {
@@ -64,12 +63,12 @@ func (w *writer) FlushError() error {
 // Flush implements [http.Flusher].
 func (w *writer) Flush() { _ = w.FlushError() }
 
-// flush sends the header, if it was not, and a piece.
+// flush sends the header, unless it was sent, and a piece.
 func (w *writer) flush(piece []byte, last bool) error {
 	if !w.begun {
 		w.begun = true
 		m := mutation(w.original, w.header, nil)
-		if w.header["Content-Length"] == nil && w.original["Content-Length"] != nil { // the length is another one
+		if w.header["Content-Length"] == nil && w.original["Content-Length"] != nil { // the length changed
 			m.RemoveHeaders = append(m.RemoveHeaders, "content-length")
 		}
 		if err := w.send(answerHead(&pb.CommonResponse{HeaderMutation: m})); err != nil {
@@ -82,7 +81,7 @@ func (w *writer) flush(piece []byte, last bool) error {
 	return w.send(answerPiece(piece, last))
 }
 
-// finish ends the answer. What the stream has then is the gateway's to end.
+// finish ends the answer. The gateway ends the stream.
 func (w *writer) finish() error {
 	switch {
 	case w.unseen:
@@ -107,7 +106,7 @@ func (w *writer) finish() error {
 	return ended(err)
 }
 
-// ended drops the error of a gateway that has left: there is none to report it to.
+// ended drops the error of a gateway that has left.
 func ended(err error) error {
 	if err == errLeft {
 		return nil
@@ -115,10 +114,10 @@ func ended(err error) error {
 	return err
 }
 
-// headerDropped names why a request is refused, as pickers of the Gateway API Inference Extension do.
+// headerDropped carries the reason of a refusal, like in pickers of the Gateway API Inference Extension.
 const headerDropped = "x-llm-d-request-dropped-reason"
 
-// immediate is the answer of the router's own.
+// immediate returns the router's own answer as a message.
 func (w *writer) immediate() *pb.ProcessingResponse {
 	m := mutation(nil, w.header, nil)
 	if reason := droppedFor(w.header.Get(access.HeaderReason)); reason != "" {

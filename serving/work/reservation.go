@@ -52,8 +52,8 @@ func (w *Work) alternatives(others bool) (variants []int) {
 	return variants
 }
 
-// Replaceable reports whether any replica that could answer, and is not among those to skip, takes
-// no requests now and may come to: one is cold, one is loading, one is out for its health or a slot without an engine.
+// Replaceable reports whether a replica that could answer, and is not in skip, takes no requests now and may come to:
+// whether one is cold, one is loading, one is out for its health or a slot without an engine.
 func (w *Work) Replaceable(skip []int, others bool) (cold, loading, out bool) {
 	table, ledger := w.adapter.router.Table(), w.adapter.router.Ledger()
 	for _, v := range w.alternatives(others) {
@@ -115,8 +115,8 @@ func (w *Work) MoveTo(variant int, skip []int) bool {
 	return ok
 }
 
-// Others appends to the replicas up to n more of the work's variant that take requests, those with the fewest in
-// flight first. Where only one replica can answer the request there are none.
+// Others appends up to n more replicas of the work's variant that take requests, those with the fewest in flight first.
+// If only one replica can answer the request it appends none.
 func (w *Work) Others(replicas []int, n int) []int {
 	if w.Request.Only > 0 {
 		return replicas
@@ -138,8 +138,8 @@ func (w *Work) Others(replicas []int, n int) []int {
 	return replicas
 }
 
-// Follow moves the work to a replica of its variant that has it already, full or not. It reports false, and changes
-// nothing, if that takes no requests.
+// Follow moves the work to the replica of its variant that has the request already, even if it is full. If that takes
+// no requests, Follow reports false and changes nothing.
 func (w *Work) Follow(replica int) bool {
 	ledger := w.adapter.router.Ledger()
 	var v fleet.View

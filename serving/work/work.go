@@ -140,8 +140,8 @@ func (w *Work) hold(tokens int) {
 	w.held = tokens
 }
 
-// Forecast returns how long an answer of so many tokens takes: at the pace forecast when the work was routed, and
-// without that at the pace that its task allows.
+// Forecast estimates the duration of an answer of this many tokens: at the pace forecast when the work was routed, or
+// else at the pace that its task allows.
 func (w *Work) Forecast(tokens int) time.Duration {
 	pace := float64(w.task().Allowed(w.Request.Deadline))
 	if w.Pace > 0 {

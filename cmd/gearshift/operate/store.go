@@ -106,7 +106,7 @@ address as --store. backup copies the other way.`,
 	}
 }
 
-// addressArgument is how the usage of a command shows the address of a store in etcd.
+// addressArgument shows the address of a store in etcd in a command's usage.
 const addressArgument = "etcd://HOST:PORT/PREFIX"
 
 func newStoreCompact(store func() *checkpoints.Store) *cobra.Command {

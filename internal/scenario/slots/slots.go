@@ -1,5 +1,5 @@
-// Package slots reads the entries of a scenario's replicas whose engines come and go: at most so many of a variant,
-// each on a host that is like one of the file.
+// Package slots reads the entries of a scenario's replicas whose engines come and go: up to a number of engines of
+// one variant, each on a host like one of the file.
 package slots
 
 import (
@@ -8,22 +8,22 @@ import (
 	"gearshift/serving/discovery/settings"
 )
 
-// Template stands in an entry of replicas for its hosts.
+// Template replaces the hosts in an entry of replicas.
 type Template struct {
-	// Slots is the most engines that there can be at a time; zero: the entry lists its hosts.
+	// Slots limits the engines at a time; zero: the entry lists its hosts.
 	Slots int `yaml:"slots,omitempty"`
-	// Host is the host that each engine's is like.
+	// Host names the host that each engine's host copies.
 	Host string `yaml:"host,omitempty"`
-	// Selector has the labels of the engines' pods. Empty: they are found by their variant.
+	// Selector has the labels of the engines' pods. Empty: pods are matched by their variant's label.
 	Selector map[string]string `yaml:"selector,flow,omitempty"`
-	// Port of the engines. Zero: those of the pool.
+	// Port of the engines. Zero: the pool's ports.
 	Port int `yaml:"port,omitempty"`
 }
 
-// Most is how many slots an entry may have.
+// Most limits the slots of an entry.
 const Most = 1000
 
-// On reports whether engines of the entry come and go.
+// On reports whether the entry has slots.
 func (t *Template) On() bool { return t.Slots != 0 }
 
 // Hosts returns the names of the slots' hosts.
@@ -35,7 +35,7 @@ func (t *Template) Hosts(entry string) []string {
 	return names
 }
 
-// Judge reports what is wrong with the entry, by key. Hosts is how many it lists by itself.
+// Judge reports the faults of the entry, by key. Hosts counts the hosts that the entry lists itself.
 func (t *Template) Judge(hosts int, found func(key, format string, args ...any)) {
 	if !t.On() {
 		if t.Host != "" {

@@ -1,6 +1,6 @@
-// Command manifests validates Kubernetes objects as an API server would: custom resources by the schemas and rules of
-// their definitions, others by the types of k8s.io/api, in which unknown fields are faults. It names kinds that it has
-// no definition of. It is a module of its own, so that Gearshift does not require what it requires.
+// Command manifests validates Kubernetes objects like an API server: custom resources by the schemas and rules of
+// their definitions, others by the types of k8s.io/api, in which unknown fields are faults. It lists the kinds
+// without a definition. It is a separate module, to keep its requirements out of Gearshift's.
 //
 //	go run . -crds DIR,FILE,... FILE...
 package main
@@ -90,7 +90,7 @@ func each(file string, f func([]byte) error) error {
 	}
 }
 
-// known is what objects are validated by.
+// known holds the definitions that objects are validated by.
 type known struct {
 	custom    map[group.GroupVersionKind]*definition
 	decoder   runtime.Decoder
@@ -129,7 +129,7 @@ func load(crds []string) (*known, error) {
 	return k, nil
 }
 
-// define takes a custom resource definition, and ignores other objects.
+// define adds a custom resource definition, and ignores other objects.
 func (k *known) define(text []byte) error {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := yaml.Unmarshal(text, &crd); err != nil || crd.Kind != "CustomResourceDefinition" {

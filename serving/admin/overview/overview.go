@@ -35,7 +35,7 @@ type Options struct {
 	Tuning func() *Tuning
 	// Draining reports whether the server is shutting down.
 	Draining func() bool
-	// Joining lists what says why requests should not be sent here yet; empty: they may be.
+	// Joining lists functions that return why requests should not be sent here yet, or "".
 	Joining []func() string
 	// Fail answers with an error.
 	Fail  func(c *gin.Context, status int, e wire.Error)

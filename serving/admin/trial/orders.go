@@ -41,12 +41,12 @@ type OrderError struct {
 	error
 }
 
-// Unavailable returns the error of an order that what policies come from cannot take now.
+// Unavailable returns the error of an order that the source of policies cannot take now.
 func Unavailable(err error) OrderError {
 	return OrderError{http.StatusServiceUnavailable, "store_away", err}
 }
 
-// Unwrap returns why it cannot.
+// Unwrap returns the cause.
 func (e OrderError) Unwrap() error { return e.error }
 
 var errFixed = errors.New("the router's policy cannot be changed")

@@ -62,7 +62,7 @@ func newHub(term uint64) *hub {
 	return &hub{before: term * eachTerm, last: term * eachTerm, turn: make(chan struct{})}
 }
 
-// begin has notices be of another term from now on.
+// begin starts a new term for the notices.
 func (h *hub) begin(term uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

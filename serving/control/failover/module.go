@@ -55,9 +55,9 @@ type Module struct {
 	controller  *failover.Replicas
 	store       *states.Saver[savedState] // nil without one
 	term        atomic.Uint64
-	shared      bool // the state is, by routers of which one acts
+	shared      bool // routers share the state, and one of them acts
 	claim       func(lifecycle.Rank, func(control.Event)) *lifecycle.Claims
-	release     func() // of what is claimed
+	release     func() // of the claims
 	server      *serving.Server
 	engines     *engines.Engines
 	clock       func() time.Duration
@@ -158,11 +158,11 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	return serving.Parts{Routes: m.routes(), Metrics: m.metrics.collectors()}
 }
 
-// resume takes in that a replica is up, as an earlier run has left it.
+// resume restores a replica that an earlier run has left up.
 func (m *Module) resume(replica int) { m.engines.Found(replica, fleet.Up, 0) }
 
-// turn has the controller begin again from the state that another router has left, in a new term, or no longer act: what
-// it had given up is then for the evidence of this router alone.
+// turn restarts the controller from another router's state in a new term, or stops it. Hosts that it had given up
+// are then judged by this router's evidence alone.
 func (m *Module) turn(t states.Turn, last *savedState) (err error) {
 	m.engines.Do(func() {
 		for host := range m.options.Table.Hosts {

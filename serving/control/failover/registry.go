@@ -61,8 +61,8 @@ func read(w http.ResponseWriter, r *http.Request, to any) error {
 	return json.Unmarshal(text, to)
 }
 
-// host is the host of the request's path, if it is one whose failures are watched. An agent that reports to a router
-// which stands by is refused: it is to find the one that acts.
+// host returns the watched host that the request's path names. A router that stands by refuses the agent, which
+// then looks for the acting router.
 func (a *registry) host(w http.ResponseWriter, r *http.Request) (int, bool) {
 	if err := a.module.engines.StandsBy(); err != nil {
 		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "stands_by", Message: err.Error()})
@@ -123,7 +123,7 @@ func (a *registry) add(host int, x agents.Registration) (term uint64, err error)
 	return a.terms[host], nil
 }
 
-// forget has agents register again, with the term that has begun.
+// forget makes agents register again, in the new term.
 func (a *registry) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -136,7 +136,7 @@ func (a *registry) forget() {
 func (a *registry) above(host int, seen uint64) uint64 {
 	m := a.module
 	term := m.term.Load()
-	if seen < term || m.shared { // the store's terms rise: another that is newer is right
+	if seen < term || m.shared { // the store's terms rise, so a newer one is right
 		return term
 	}
 	m.log.Warn("an engine has followed a router of a newer term: it gets a newer one still; was the state file lost, or does another router use this fleet?", "host", m.options.Table.Hosts[host].Name, "seen", seen, "term", term)

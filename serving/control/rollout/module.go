@@ -121,14 +121,14 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	return serving.Parts{Routes: m.routes(), Metrics: m.metrics.collectors(), Watcher: m, Hide: func(r *fleet.Request) []int { return m.shown.Load().Hide(r) }}
 }
 
-// found takes in a replica's state, as an earlier run has left it.
+// found restores a replica's state from an earlier run.
 func (m *Module) found(replica int, is fleet.State) { m.engines.Found(replica, is, 0) }
 
-// turn has the controller begin again from the state that another router has saved: a router that stands by divides
-// requests as the one that acts does.
+// turn restarts the controller from the state that another router has saved. A router that stands by divides
+// requests like the acting one.
 func (m *Module) turn(t states.Turn, last *rollout.State) (err error) {
 	if !t.Acts && last == nil {
-		return nil // it acts no longer: shares stay until another saves some
+		return nil // it no longer acts: shares stay until another router saves some
 	}
 	m.engines.Do(func() {
 		for i, name := range m.options.Names {
@@ -144,7 +144,7 @@ func (m *Module) turn(t states.Turn, last *rollout.State) (err error) {
 	return err
 }
 
-// newController makes the controller, which goes on at a time from the state that an earlier one has left.
+// newController makes the controller, which resumes from an earlier one's state.
 func (m *Module) newController(last *rollout.State, now time.Duration) (err error) {
 	c := m.options.Controller
 	c.Report = m.report

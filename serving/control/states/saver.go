@@ -40,7 +40,7 @@ func Open[T any](store Store, kind string, now time.Time) (s *Saver[T], last *T,
 	return s, last, nil
 }
 
-// decode returns a state of the bytes; nil if there are none.
+// decode returns the state that text encodes; nil if it is empty.
 func (s *Saver[T]) decode(text []byte) (*T, error) {
 	if text == nil {
 		return nil, nil
@@ -52,7 +52,7 @@ func (s *Saver[T]) decode(text []byte) (*T, error) {
 	return last, nil
 }
 
-// Follow has f called with each [Turn] of a state that is [Shared], and the state. Of another it calls f never.
+// Follow calls f with each [Turn] of a [Shared] state, and the state. It never calls f for a state of one router.
 func (s *Saver[T]) Follow(f func(t Turn, last *T) error) {
 	if s == nil {
 		return
@@ -135,7 +135,7 @@ func (s *Saver[T]) Close(last func() T) error {
 		s.nudge()
 		s.done.Wait()
 		if err = s.save(last()); errors.Is(err, ErrStandsBy) {
-			err = nil // it is kept by the router that acts
+			err = nil // the acting router keeps it
 		}
 	}
 	return errors.Join(err, s.State.Close())

@@ -32,24 +32,24 @@ type State interface {
 	Close() error
 }
 
-// Shared is a [State] that several routers have open, of which one acts at a time. Until its turn has come, its term is
-// 0 and nothing was left, and a Save is [ErrStandsBy].
+// Shared is a [State] of several routers, one of which acts at a time. Before a router's turn, its term is 0, its
+// last state is empty, and Save returns [ErrStandsBy].
 type Shared interface {
 	State
-	// Follow has f called with each [Turn]. An error of a turn in which this router is to act has it stand by.
+	// Follow calls f with each [Turn]. If f fails in the turn in which this router is to act, it stands by.
 	Follow(f func(Turn) error)
 }
 
-// Turn is what a router hears of a state that it shares.
+// Turn reports a change of a shared state.
 type Turn struct {
-	// Acts reports whether this router begins to act, in the term. Nothing is saved and nothing acts before that has
-	// been taken in. Otherwise another router has saved the state, or this one no longer acts.
+	// Acts reports whether this router begins to act, in the term. It saves nothing and gives no order before f
+	// has returned. Otherwise another router has saved the state, or this one no longer acts.
 	Acts bool
 	Term uint64
 	Last []byte // the state; nil if there is none
 }
 
-// ErrStandsBy is the error of what only the router that acts may do.
+// ErrStandsBy reports that only the acting router may do this.
 var ErrStandsBy = errors.New("this router stands by: another one acts")
 
 // The kinds of controllers that keep a state.

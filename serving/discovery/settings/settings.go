@@ -1,4 +1,4 @@
-// Package settings has the configuration of what finds the engines behind replicas that come and go.
+// Package settings configures the discovery of engines for replicas that come and go.
 package settings
 
 import (
@@ -13,21 +13,21 @@ import (
 	"gearshift/internal/faults"
 )
 
-// Config says where engines are listed. One source at most is set; without any, nothing is discovered.
+// Config names the source of engines. At most one is set; without any, discovery is off.
 type Config struct {
 	// File lists endpoints, and is watched.
 	File       string      `yaml:"file,omitempty"`
 	Kubernetes *Kubernetes `yaml:"kubernetes,omitempty"`
 	DNS        *DNS        `yaml:"dns,omitempty"`
-	// Labels are those of pods that name what runs there.
+	// Labels are the keys of pod labels that describe the engine.
 	Labels Labels `yaml:"labels"`
 }
 
 // Kubernetes finds pods.
 type Kubernetes struct {
-	// Namespace of the pods. Empty: that of the router's own pod, or of the kubeconfig.
+	// Namespace of the pods. Empty: the router's own pod's, or the kubeconfig's.
 	Namespace string `yaml:"namespace,omitempty"`
-	// Pool names an InferencePool, whose selector and ports are used. Empty: those of the replicas.
+	// Pool names an InferencePool, which sets selector and ports. Empty: the replicas set them.
 	Pool string `yaml:"pool,omitempty"`
 	// Kubeconfig is a file. Empty: the pod's service account, or else $KUBECONFIG or ~/.kube/config.
 	Kubeconfig string `yaml:"kubeconfig,omitempty"`
@@ -35,14 +35,14 @@ type Kubernetes struct {
 
 // DNS looks up names.
 type DNS struct {
-	// Names are by variant, or by name of an entry of replicas: a name with an address for each engine, or the SRV
-	// records of a name that begins with an underscore.
+	// Names map a variant, or an entry of replicas, to a name with an address per engine, or to an SRV name, which
+	// begins with an underscore.
 	Names map[string]string `yaml:"names,flow"`
 	// Every is the time between two look-ups.
 	Every time.Duration `yaml:"every,omitempty"`
 }
 
-// Labels are keys of pods' labels.
+// Labels are keys of pod labels.
 type Labels struct {
 	Variant string `yaml:"variant,omitempty"`
 	Host    string `yaml:"host,omitempty"`
@@ -53,16 +53,16 @@ func Default() Config {
 	return Config{Labels: Labels{Variant: "gearshift.dev/variant", Host: "gearshift.dev/host"}}
 }
 
-// usualEvery is the time between two look-ups where it is left out.
+// usualEvery is the default time between two look-ups.
 const usualEvery = 2 * time.Second
 
 // Period returns the time between two look-ups.
 func (d *DNS) Period() time.Duration { return cmp.Or(d.Every, usualEvery) }
 
-// On reports whether anything is discovered.
+// On reports whether a source is set.
 func (c *Config) On() bool { return c.File != "" || c.Kubernetes != nil || c.DNS != nil }
 
-// Validate returns what is wrong with it: an error for each key.
+// Validate returns the configuration's faults: an error for each key.
 func (c *Config) Validate() error {
 	var found faults.List
 	sources := 0

@@ -40,9 +40,9 @@ type Server interface {
 	Get(ctx context.Context, path string) (*http.Response, error)
 }
 
-// Reader is what a [Server] may be as well: one that answers on connections that are kept.
+// Reader is a [Server] that also answers on kept connections.
 type Reader interface {
-	// Read is Get on such a connection.
+	// Read is Get on a kept connection.
 	Read(ctx context.Context, path string) (*http.Response, error)
 }
 
@@ -58,7 +58,7 @@ type Source struct {
 	// Loaded reports whether the replica's model is loaded: of one that is not, the server
 	// has nothing to say. Nil: all are.
 	Loaded func(replica int) bool
-	// Engine identifies the engine that answers now; zero is none, which is not read. Nil: it is always the same.
+	// Engine identifies the present engine; zero means none, and nothing is read. Nil: it never changes.
 	Engine func() uint64
 }
 
@@ -92,7 +92,7 @@ type Scraper struct {
 
 	rounds []round
 	ended  sync.WaitGroup
-	asked  atomic.Int64 // servers that were asked for the first time
+	asked  atomic.Int64 // servers that were asked at least once
 }
 
 // round is how one server is asked, by one goroutine.
@@ -108,7 +108,7 @@ type round struct {
 	// lacking is how often in a row it had no page where gauges should be.
 	lacking int
 	before  []signals.Count // own counts at the end of the last scrape, by the Source's replicas
-	engine  uint64          // that was read last
+	engine  uint64          // the engine read last
 }
 
 // New makes a Scraper that passes what it reads to the monitor. The clock gives the readings
@@ -137,7 +137,7 @@ func (s *Scraper) Start(ctx context.Context) {
 	}
 }
 
-// Asked reports whether each server was asked once, or none is to be.
+// Asked reports whether each server has been asked at least once.
 func (s *Scraper) Asked() bool {
 	return s.config.Interval == 0 || s.asked.Load() == int64(len(s.rounds))
 }
@@ -206,7 +206,7 @@ func (s *Scraper) ask(ctx context.Context, t *round) error {
 		return err
 	}
 	if t.Engine != nil && t.Engine() != t.engine {
-		return nil // which says nothing of the one that answers now
+		return nil // the reading is another engine's
 	}
 	after := s.counts(t)
 	for i, r := range readings {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// This file keeps what is known of a server between readings.
+// This file keeps the state of a server between readings.
 
-// enter reports whether there is an engine to read. What is known of another one is forgotten.
+// enter reports whether there is an engine to read, and clears the state of another one.
 func (t *round) enter() bool {
 	if t.Engine == nil {
 		return true
@@ -18,7 +18,7 @@ func (t *round) enter() bool {
 	return t.engine != 0
 }
 
-// note keeps count of scrapes that failed.
+// note counts scrapes that failed.
 func (s *Scraper) note(t *round, err error) {
 	t.err = err
 	if err != nil {
@@ -33,12 +33,10 @@ func (s *Scraper) note(t *round, err error) {
 	}
 }
 
-// given is how many scrapes a server may fail before it counts as one without
-// gauges.
+// given counts the failed scrapes after which a server has no gauges.
 const given = 3
 
-// expire takes back the corrections of a reading that has become too old. It
-// returns when the present one will be.
+// expire removes the corrections of a reading that has become too old. It returns when the present one will be.
 func (s *Scraper) expire(t *round) time.Duration {
 	if !t.fresh {
 		return math.MaxInt64
@@ -51,7 +49,7 @@ func (s *Scraper) expire(t *round) time.Duration {
 	return math.MaxInt64
 }
 
-// forget takes back the corrections by a server's gauges, if there are any.
+// forget removes the corrections by a server's gauges.
 func (s *Scraper) forget(t *round) {
 	if !t.fresh {
 		return

@@ -27,7 +27,7 @@ const (
 // replica that is lost, however many of those there are: work that was begun goes on wherever
 // anything can take it.
 func (d *dispatch) again(a *answer, reason failure) bool {
-	if d.carrier != nil && !unreachable(a.err) { // a carrier carries once
+	if d.carrier != nil && !unreachable(a.err) { // a carrier sends once
 		return false
 	}
 	most := d.Settings().Retries.Max

@@ -10,27 +10,27 @@ import (
 	"gearshift/router/health"
 )
 
-// Carrier brings one request to a replica and its answer back, in place of the replica's backend: a
-// gateway that has asked where the request is to go. It does so once, so that no attempt follows the first.
+// Carrier sends one request to a replica and returns its answer, in place of the replica's backend: a gateway that
+// asked for an endpoint. It sends once, so that the first attempt is the last.
 type Carrier interface {
-	// Hidden returns the replicas that the request may not go to.
+	// Hidden returns the replicas that the request may not use.
 	Hidden() []int
-	// Carry sends the request to the first of the replicas that the gateway reaches, and returns the
-	// answer's beginning and the replica that gave it; below 0 where the gateway does not say. The error is
-	// [ErrUnseen] if the request is on its way and its answer does not pass here.
+	// Carry sends the request to the first of the replicas that the gateway reaches, and returns the head of the answer
+	// and the replica that sent it; below 0 if the gateway does not report it. The error is [ErrUnseen] if the request
+	// was sent and its answer does not pass through the router.
 	Carry(replicas []int, r *http.Request) (answer *http.Response, by int, err error)
 }
 
 // ErrUnseen reports that a request was sent, and that its answer does not pass through the router.
 var ErrUnseen = errors.New("the gateway does not show the answer")
 
-// mostFallbacks is how many replicas a carrier may try after the first.
+// mostFallbacks limits the replicas that a carrier may try after the first.
 const mostFallbacks = 2
 
-// carrierKey is where the context of a request holds its carrier.
+// carrierKey is the context key of a request's carrier.
 type carrierKey struct{}
 
-// WithCarrier returns a context of a request that the carrier brings to its replica.
+// WithCarrier returns a context whose request the carrier sends.
 func WithCarrier(ctx context.Context, c Carrier) context.Context {
 	return context.WithValue(ctx, carrierKey{}, c)
 }
@@ -41,12 +41,12 @@ func CarrierOf(ctx context.Context) Carrier {
 	return c
 }
 
-// Preparer is a [config.Backend]'s transport that can say what its server gets to see of a request.
+// Preparer is a [config.Backend]'s transport that can show a request as its server gets it.
 type Preparer interface {
 	Prepare(r *http.Request) (to url.URL, h http.Header)
 }
 
-// Carriable returns a transport that leaves requests with a carrier to that, as the transport would have sent them.
+// Carriable returns a transport that hands requests with a carrier to that, as t would have sent them.
 func Carriable(t http.RoundTripper) http.RoundTripper { return carriable{t} }
 
 type carriable struct{ http.RoundTripper }
@@ -64,10 +64,10 @@ func (t carriable) RoundTrip(r *http.Request) (*http.Response, error) {
 	return x.carry(r)
 }
 
-// carriedKey is where the context of an attempt that a carrier makes holds it.
+// carriedKey is the context key of a carrier's attempt.
 type carriedKey struct{}
 
-// carried is an attempt that the carrier makes.
+// carried is an attempt by the carrier.
 type carried struct {
 	*dispatch
 	a *answer
@@ -89,7 +89,7 @@ func (x carried) carry(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// moved notes that another replica answers than the first one that was picked.
+// moved records that another replica than the picked one answers.
 func (x carried) moved(to int) {
 	a := x.a
 	if !x.Work.Follow(to) {

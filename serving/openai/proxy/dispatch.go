@@ -32,10 +32,9 @@ type Call struct {
 	Copy     io.Writer // gets what the client gets of the answer's body, if it is not nil
 }
 
-// Serve has the call answered, and passes the answer on. Where the answer does not pass through the router the
-// work is marked as reported, and its end is the caller's to estimate. Broken says that part of an answer
-// has gone out and the rest will not come, so the connection must break too. The client's
-// header is not to be read after it.
+// Serve has the call answered, and passes the answer on. If the answer does not pass through the router, Serve marks
+// the work as reported, and the caller estimates its end. Broken reports that part of an answer has gone out and the
+// rest will not come, so the connection must break too. The client's header is not to be read after it.
 func (p *Proxy) Serve(c *gin.Context, call Call) (outcome work.Outcome, tokens int, broken bool) {
 	d := &dispatch{Proxy: p, Call: call, ctx: c.Request.Context(), gin: c, out: c.Writer.Header(), wants: gauges.FormatAsked(c.Request.Header), header: p.Forward(c), carrier: CarrierOf(c.Request.Context())}
 	d.decided = d.Work.Request.Arrival + d.Work.Waited
@@ -77,7 +76,7 @@ type dispatch struct {
 	decided time.Duration   // when the replica of the next attempt was chosen
 	parts   wire.Parts      // of its messages, where a variant leaves some out
 	inputs  wire.Inputs     // of an input to classify, likewise
-	carrier Carrier         // brings it to its replica; nil: the replica's backend does
+	carrier Carrier         // sends the request; nil: the replica's backend does
 	// stretched says that it has gone to a longer context than it was given first.
 	stretched bool
 }

@@ -32,7 +32,7 @@ type Request struct {
 	asked   asked
 	seen    seen
 	models  []span            // the values of "model": one, but JSON allows more
-	renamed bool              // Model is not what the body says; see [Request.Rename]
+	renamed bool              // Model differs from the body; see [Request.Rename]
 	parts   [promptParts]span // the parts of the prompt
 	inputs  []member          // of an input to classify; see [Request.Inputs]
 }

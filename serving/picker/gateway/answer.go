@@ -72,7 +72,7 @@ func (x *exchange) answer(w http.ResponseWriter, a *http.Response, by string) er
 	}
 }
 
-// plain passes an answer on that the processor does not see.
+// plain writes an answer that the processor does not see.
 func (x *exchange) plain(w http.ResponseWriter, a *http.Response, err error) error {
 	if err != nil {
 		a = unreachable(err)
@@ -97,10 +97,10 @@ func (x *exchange) plain(w http.ResponseWriter, a *http.Response, err error) err
 	}
 }
 
-// Refuse writes an answer of the processor's own.
+// Refuse writes the processor's own answer.
 func (p *Pick) Refuse(w http.ResponseWriter) { immediate(w, p.Now) }
 
-// immediate writes an answer of the processor's own.
+// immediate writes the processor's own answer.
 func immediate(w http.ResponseWriter, now *pb.ImmediateResponse) {
 	h := http.Header{"Content-Type": {"text/plain"}}
 	copyHeader(w.Header(), apply(h, now.Headers))
@@ -108,10 +108,10 @@ func immediate(w http.ResponseWriter, now *pb.ImmediateResponse) {
 	_, _ = w.Write(now.Body)
 }
 
-// pseudo is a field that HTTP/2 has for the first line of a message.
+// pseudo is a header field of HTTP/2 for the first line of a message.
 type pseudo struct{ name, value string }
 
-// fields is a header as Envoy writes it: names in lower case, values as bytes.
+// fields encodes a header like Envoy: names in lower case, values as bytes.
 func fields(h http.Header, first ...pseudo) *corepb.HeaderMap {
 	m := &corepb.HeaderMap{}
 	for _, p := range first {
@@ -125,7 +125,7 @@ func fields(h http.Header, first ...pseudo) *corepb.HeaderMap {
 	return m
 }
 
-// apply changes a header as the processor orders, in Envoy's order: what is removed first.
+// apply applies the processor's changes to a header in Envoy's order: removals first.
 func apply(h http.Header, m *pb.HeaderMutation) http.Header {
 	for _, name := range m.GetRemoveHeaders() {
 		h.Del(name)

@@ -1,6 +1,6 @@
-// Package gateway is an HTTP proxy that asks an external processor (ext_proc) where each request goes, as Envoy does in
-// the mode of the Endpoint Picker Protocol: full-duplex streaming. It drives a picker in tests and measurements, and is no
-// part of the router.
+// Package gateway is an HTTP proxy that asks an external processor (ext_proc) for the endpoint of each request, like
+// Envoy in the mode of the Endpoint Picker Protocol: full-duplex streaming. It drives a picker in tests and
+// measurements; the router does not include it.
 package gateway
 
 import (
@@ -19,16 +19,16 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Gateway is a proxy. Its zero value with a Picker and a Transport is ready to use, by any goroutine.
+// Gateway is a proxy. Set Picker and Transport; the zero value of the rest is ready to use, by any goroutine.
 type Gateway struct {
 	Picker pb.ExternalProcessorClient
 	// Transport sends requests to the endpoints that are picked.
 	Transport http.RoundTripper
-	// Subset, if not nil, is what may be picked.
+	// Subset, if not nil, lists the endpoints that may be picked.
 	Subset []string
-	// Blind leaves the answer's phase out, as NGINX Gateway Fabric does: the stream ends with the pick.
+	// Blind leaves out the answer's phase, like NGINX Gateway Fabric: the stream ends with the pick.
 	Blind bool
-	// Silent leaves out what Envoy says of its modes, as versions before 1.33 do.
+	// Silent leaves out Envoy's report of its modes, like versions before 1.33.
 	Silent bool
 	// Piece is the size of the pieces of bodies; 0 is Envoy's usual 16 KiB.
 	Piece int
@@ -36,7 +36,7 @@ type Gateway struct {
 	Twice bool
 }
 
-// errDropped is the error of an exchange that the processor ended without an answer.
+// errDropped reports that the processor ended an exchange without an answer.
 var errDropped = errors.New("the processor ended the stream")
 
 // ServeHTTP implements [http.Handler].
@@ -51,7 +51,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 	case x != nil && x.begun:
 		panic(http.ErrAbortHandler)
-	default: // Envoy's own answer where the processor fails
+	default: // Envoy's answer if the processor fails
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
 }
@@ -87,18 +87,18 @@ func (g *Gateway) begin(ctx context.Context, r *http.Request) (*exchange, error)
 
 func bodiless(r *http.Request) bool { return r.Body == nil || r.Body == http.NoBody }
 
-// Pick is where a request goes, and what the endpoint gets of it.
+// Pick holds a request's endpoints and the message that they get.
 type Pick struct {
-	// Endpoints are to be tried in this order.
+	// Endpoints are tried in this order.
 	Endpoints []string
 	Header    http.Header
 	Path      string
 	Body      []byte
-	// Now, if not nil, is the answer: there is no pick.
+	// Now, if not nil, is an immediate answer in place of a pick.
 	Now *pb.ImmediateResponse
 }
 
-// Ask returns what the picker says of a request, whose answer it does not get to see.
+// Ask returns the pick for a request, whose answer the picker does not see.
 func (g *Gateway) Ask(ctx context.Context, r *http.Request) (*Pick, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -112,7 +112,7 @@ func (g *Gateway) Ask(ctx context.Context, r *http.Request) (*Pick, error) {
 	if err == nil {
 		err = x.stream.CloseSend()
 	}
-	if err == nil { // the processor ends the stream in turn
+	if err == nil { // the processor then ends the stream too
 		if _, end := x.stream.Recv(); end != io.EOF && p.Now == nil {
 			err = end
 		}
@@ -120,7 +120,7 @@ func (g *Gateway) Ask(ctx context.Context, r *http.Request) (*Pick, error) {
 	return p, err
 }
 
-// pick has the processor choose.
+// pick asks the processor for an endpoint.
 func (x *exchange) pick(r *http.Request) (*Pick, error) {
 	sent := make(chan error, 1)
 	go func() { sent <- x.sendBody(r) }()
@@ -189,7 +189,7 @@ func (x *exchange) sendBody(r *http.Request) error {
 	return err
 }
 
-// pieces hands on what is read, the last piece marked.
+// pieces splits the text read into pieces, and marks the last one.
 func (x *exchange) pieces(from io.Reader, send func(piece []byte, last bool) error) error {
 	size := x.Piece
 	if size == 0 {
@@ -247,7 +247,7 @@ func (x *exchange) forward(method string, p *Pick) (answer *http.Response, by st
 	return nil, "", err
 }
 
-// unreachable is Envoy's own answer where no endpoint can be reached.
+// unreachable returns Envoy's answer if no endpoint can be reached.
 func unreachable(err error) *http.Response {
 	text := "upstream connect error: " + err.Error()
 	return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Content-Type": {"text/plain"}, "Content-Length": {strconv.Itoa(len(text))}}, Body: io.NopCloser(strings.NewReader(text))}
@@ -261,7 +261,7 @@ func ended(err error) error {
 	return err
 }
 
-// metadata is one entry of a namespace.
+// metadata returns metadata with one entry in a namespace.
 func metadata(space, key string, v *structpb.Value) *corepb.Metadata {
 	return &corepb.Metadata{FilterMetadata: map[string]*structpb.Struct{space: {Fields: map[string]*structpb.Value{key: v}}}}
 }
