@@ -57,8 +57,8 @@ type Agent struct {
 
 	known    bool // the router has accepted the engine at least once
 	sequence uint64
-	said     string   // the last trouble that was logged, until it is over
-	loaded   []string // as the router knows it
+	said     map[*url.URL]string // the last trouble with each router that was logged, until one accepts
+	loaded   []string            // as the router knows it
 }
 
 // The times between tries to register: the first, and the most.
@@ -87,7 +87,7 @@ func NewAgent(c AgentConfig) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{config: c, routers: routers, router: routers[0], log: c.Log}
+	a := &Agent{config: c, routers: routers, router: routers[0], log: c.Log, said: map[*url.URL]string{}}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -161,7 +161,8 @@ func (a *Agent) register(ctx context.Context) (agents.Accepted, error) {
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		answer, err := a.registerOnce(ctx)
 		if err == nil {
-			a.said, a.known = "", true
+			clear(a.said)
+			a.known = true
 			a.log.Info("registered", "router", a.router.String(), "host", a.config.Host, "term", answer.Term, "heartbeat", answer.Heartbeat(), "misses", answer.Misses)
 			return answer, nil
 		}
@@ -236,9 +237,9 @@ func (a *Agent) beat(ctx context.Context, pace agents.Accepted) error {
 		var refused *refusal
 		switch {
 		case err == nil:
-			if failed = 0; a.said != "" {
+			if failed = 0; len(a.said) > 0 {
 				a.log.Info("the router answers again", "router", a.router.String())
-				a.said = ""
+				clear(a.said)
 			}
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -281,10 +282,10 @@ func (a *Agent) leave(ctx context.Context) {
 	}
 }
 
-// trouble logs what is wrong, once until it changes or is over.
+// trouble logs what is wrong with a router, once until it changes or is over.
 func (a *Agent) trouble(what string, err error) {
-	if text := err.Error(); text != a.said {
-		a.said = text
+	if text := err.Error(); text != a.said[a.router] {
+		a.said[a.router] = text
 		a.log.Warn(what, "router", a.router.String(), "error", err)
 	}
 }

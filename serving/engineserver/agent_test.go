@@ -442,3 +442,51 @@ func TestSeveralRouters(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNoneOfSeveralRoutersAccepts: the agent says once of each router why, and again after one has accepted it.
+func TestNoneOfSeveralRoutersAccepts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &trial{t: t, router: &router{accepted: agents.Accepted{Term: 3, HeartbeatMS: 20, Misses: 2}, tokens: map[string]bool{}, began: time.Now()}}
+		standBy := true
+		x.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			if standBy {
+				refuse(w, http.StatusConflict, r.Host+" stands by")
+			}
+			return standBy
+		}
+		set := func(to bool) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			standBy = to
+		}
+		x.start()
+		a, err := NewAgent(AgentConfig{
+			Router: "http://one,http://two", Token: "secret", Host: "h1", Version: "1.2.3", Incarnation: 7, URL: "http://10.0.0.7:9001", Memory: 4 << 30,
+			Loaded: func() []string { return []string{} }, Dial: x.dial, Log: slog.New(slog.NewTextHandler(&x.log, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- a.Run(ctx) }()
+		holds := func(text string, want int) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := strings.Count(x.log.String(), text); n != want {
+				t.Errorf("%q is logged %d times, want %d: %s", text, n, want, x.log.String())
+			}
+		}
+		holds("stands by", 2)
+		set(false)
+		holds("msg=registered", 1)
+		set(true)
+		holds("stands by", 4)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		x.stop()
+	})
+}
