@@ -235,6 +235,10 @@ prompts-real: setup ## Two classifiers of texts in bursts, by their task's mean 
 routers-real: build ## Four routers before one fleet of simulated engines in real time, with gauges, with shares, with neither (6 minutes)
 	@scripts/routers.sh
 
+.PHONY: shared-store-real
+shared-store-real: setup ## Two routers that share an etcd, which are killed, cut off, stopped and slowed: for real, ROUNDS=5 times (4 minutes; root)
+	@ROUNDS='$(ROUNDS)' scripts/shared-store.sh
+
 .PHONY: placement-real
 placement-real: setup ## Three models in bursts that outgrow them, all loaded and with the router deciding what is: for real, ROUNDS=5 times, 9 minutes
 	GEARSHIFT_PLACEMENT=$(or $(ROUNDS),5) scripts/measure.sh -count=1 -v -timeout 60m -run '^TestPlacementForReal$$' ./cmd/gearshift

@@ -8,13 +8,18 @@ import (
 	"strings"
 	"testing"
 
+	"gearshift/internal/etcd/etcdtest"
 	"gearshift/internal/scenario"
 )
 
 // TestMain lets the test binary be the gearshift command, for the tests that
-// need a process of its own to kill.
+// need a process of its own to kill, or an etcd to kill.
 func TestMain(m *testing.M) {
 	if os.Getenv("GEARSHIFT_TEST_MAIN") != "" {
+		if len(os.Args) == 4 && os.Args[1] == "test-etcd" {
+			etcdtest.Main(os.Args[2], os.Args[3])
+			os.Exit(1)
+		}
 		main()
 	}
 	os.Exit(m.Run())

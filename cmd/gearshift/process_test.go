@@ -25,13 +25,20 @@ type process struct {
 // startProcess starts the command. It ends with the test.
 func startProcess(t *testing.T, args ...string) *process {
 	t.Helper()
+	return startPrefixed(t, nil, args...)
+}
+
+// startPrefixed starts the command by another, such as one that enters a network namespace.
+func startPrefixed(t *testing.T, prefix []string, args ...string) *process {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(self, args...)
+	line := slices.Concat(prefix, []string{self}, args)
+	command := exec.Command(line[0], line[1:]...)
 	if group := os.Getenv("GEARSHIFT_TEST_CGROUP"); group != "" { // a folder under /sys/fs/cgroup
-		command = exec.Command("sh", slices.Concat([]string{"-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, group, self}, args)...)
+		command = exec.Command("sh", slices.Concat([]string{"-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, group}, line)...)
 	}
 	p := &process{command: command, log: &processLog{addrs: make(chan string, 8)}, ended: make(chan struct{})}
 	p.start(t)

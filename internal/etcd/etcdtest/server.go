@@ -3,6 +3,7 @@
 package etcdtest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -18,9 +19,11 @@ import (
 
 // Server is a member that is a cluster by itself.
 type Server struct {
-	Endpoint string // host:port
-	dir      string
-	etcd     *embed.Etcd
+	Endpoint  string // host:port
+	dir       string
+	configure func(*embed.Config) // may be nil
+	scheme    string              // empty: http
+	etcd      *embed.Etcd
 }
 
 // New starts a server whose files are in a folder of its own.
@@ -50,12 +53,15 @@ func (s *Server) start() error {
 	c := embed.NewConfig()
 	c.Dir, c.UnsafeNoFsync = s.dir, true
 	c.TickMs, c.ElectionMs = 50, 500 // leases of 1 s
-	clients := url.URL{Scheme: "http", Host: s.Endpoint}
+	clients := url.URL{Scheme: cmp.Or(s.scheme, "http"), Host: s.Endpoint}
 	peers := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
 	c.InitialCluster = c.Name + "=" + peers.String()
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	if s.configure != nil {
+		s.configure(c)
+	}
 	e, err := embed.StartEtcd(c)
 	if err != nil {
 		return err
@@ -97,7 +103,12 @@ func (s *Server) Close() {
 // Client returns a client of the server, until the test ends.
 func (s *Server) Client(t testing.TB) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, Logger: zap.NewNop(), DialTimeout: 5 * time.Second})
+	return client(t, s.Endpoint)
+}
+
+func client(t testing.TB, endpoint string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop(), DialTimeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +119,13 @@ func (s *Server) Client(t testing.TB) *clientv3.Client {
 // Compact has the server forget what was before now.
 func (s *Server) Compact(t testing.TB) {
 	t.Helper()
-	c := s.Client(t)
+	Compact(t, s.Endpoint)
+}
+
+// Compact has the server at an endpoint forget what was before now.
+func Compact(t testing.TB, endpoint string) {
+	t.Helper()
+	c := client(t, endpoint)
 	got, err := c.Get(t.Context(), "x")
 	if err == nil {
 		_, err = c.Compact(t.Context(), got.Header.Revision, clientv3.WithCompactPhysical())

@@ -30,21 +30,54 @@ func (s *Store) run(ctx context.Context) {
 
 // once waits until no router acts, and acts until the lease is lost.
 func (s *Store) once(ctx context.Context) error {
+	if err := s.dial(); err != nil {
+		return err
+	}
 	now, err := s.look(ctx)
 	if err != nil {
 		return err
 	}
 	s.noted(nil)
-	if now.leader != "" {
+	switch {
+	case s.mine(now):
+		return s.drop(ctx, now.lease)
+	case now.leader != "":
 		return s.wait(ctx, now)
 	}
 	return s.lead(ctx, now)
+}
+
+// dial makes the client if that could not log in before, as where etcd was away at the start.
+func (s *Store) dial() (err error) {
+	if s.client == nil {
+		s.client, err = s.options.Address.Dial()
+	}
+	return err
+}
+
+// mine reports whether the key of the router that acts is this router's.
+func (s *Store) mine(now *seen) bool {
+	_, name := parseLeadership(now.leader)
+	return name == s.name
+}
+
+// drop ends a lease under which this router acted before it lost etcd. A router may act at once then, rather than when
+// the lease ends, which etcd prolongs when it starts.
+func (s *Store) drop(ctx context.Context, lease clientv3.LeaseID) error {
+	_, err := request(ctx, s, "end the last lease", s.options.TTL, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
+		return s.client.Revoke(ctx, lease)
+	})
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) { // it has ended
+		err = nil
+	}
+	return err
 }
 
 // seen is what etcd holds at a revision.
 type seen struct {
 	at           int64
 	leader       string // its key's value; empty if no router acts
+	lease        clientv3.LeaseID
 	term         uint64
 	termRevision int64
 	last         map[string][]byte
@@ -63,7 +96,7 @@ func (s *Store) look(ctx context.Context) (*seen, error) {
 	for _, kv := range got.Kvs {
 		switch key := string(kv.Key[len(s.prefix):]); {
 		case key == leaderKey:
-			now.leader = string(kv.Value)
+			now.leader, now.lease = string(kv.Value), clientv3.LeaseID(kv.Lease)
 		case key == termKey:
 			now.term, _ = parseLeadership(string(kv.Value))
 			now.termRevision = kv.ModRevision
@@ -105,7 +138,7 @@ func (s *Store) wait(ctx context.Context, now *seen) error {
 		case <-tick.C:
 		}
 		var err error
-		if now, err = s.look(ctx); err != nil || now.leader == "" {
+		if now, err = s.look(ctx); err != nil || now.leader == "" || s.mine(now) {
 			return err
 		}
 	}

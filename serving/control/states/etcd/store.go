@@ -39,8 +39,8 @@ type Options struct {
 type Store struct {
 	options Options
 	prefix  string
-	client  *clientv3.Client
-	name    string // of this router, for people
+	client  *clientv3.Client // nil until etcd has let it log in, before which this router does not act
+	name    string           // of this router, for people
 	log     *slog.Logger
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -67,7 +67,7 @@ const (
 func New(o Options) (*Store, error) {
 	o.TTL = cmp.Or(o.TTL, 2*time.Second)
 	client, err := o.Address.Dial()
-	if err != nil {
+	if err != nil && !errors.Is(err, etcd.ErrAway) {
 		return nil, err
 	}
 	host, err := os.Hostname()
@@ -131,6 +131,9 @@ func (s *Store) Begin(begun func()) {
 func (s *Store) Close() error {
 	s.stop()
 	s.done.Wait()
+	if s.client == nil {
+		return nil
+	}
 	return s.client.Close()
 }
 
