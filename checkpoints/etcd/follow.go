@@ -23,17 +23,18 @@ type Follower struct {
 // Follow calls the follower until the context ends. A watch that was broken, or that etcd has compacted away, begins
 // again after the directory has been read.
 func (r *Records) Follow(ctx context.Context, f Follower) error {
-	c, err := r.Address.Dial()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
 	if f.Every == 0 {
 		f.Every = time.Second
 	}
-	x := following{session: &session{r, c}, Follower: f, seen: -1}
 	tick := time.NewTicker(f.Every)
 	defer tick.Stop()
+	x := following{session: &session{Records: r}, Follower: f, seen: -1}
+	c, err := x.dial(ctx, tick)
+	if c == nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	x.client = c
 	var watch clientv3.WatchChan
 	for {
 		next, ok := x.look(ctx)
@@ -62,6 +63,25 @@ type following struct {
 	Follower
 	seen int64 // revision of the directory; 0 if there is none, -1 before the first look
 	away bool
+}
+
+// dial makes a client, for which one that logs in needs etcd: it waits for that. It returns none if the context ends.
+func (x *following) dial(ctx context.Context, tick *time.Ticker) (*clientv3.Client, error) {
+	for {
+		c, err := x.Address.Dial()
+		if err == nil || !errors.Is(err, cluster.ErrAway) {
+			return c, err
+		}
+		if !x.away {
+			x.away = true
+			x.Away(cluster.Explain(err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-tick.C:
+		}
+	}
 }
 
 // look reads which revision the directory has, and returns the one after it.

@@ -80,7 +80,7 @@ type session struct {
 func (r *Records) connect(op func(*session) error) error {
 	c, err := r.Address.Dial()
 	if err != nil {
-		return err
+		return cluster.Explain(err)
 	}
 	return errors.Join(op(&session{r, c}), c.Close())
 }
@@ -91,7 +91,7 @@ func within[T any](s *session, what string, request func(context.Context) (T, er
 	defer cancel()
 	out, err := request(ctx)
 	if err != nil {
-		err = s.Address.Away(what, err)
+		err = cluster.Explain(s.Address.Away(what, err))
 	}
 	return out, err
 }

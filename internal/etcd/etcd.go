@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -98,11 +99,11 @@ func (a Address) Hosts() string { return strings.Join(a.Endpoints, ",") }
 // cluster that is back is found within it.
 const patience = time.Second
 
-// Dial makes a client. It waits for no connection: the first call does.
+// Dial makes a client. It waits for no connection, as the first call does, except to log in a user.
 func (a Address) Dial() (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Username: strings.TrimSpace(os.Getenv(userVariable)), Password: os.Getenv(passwordVariable),
-		DialTimeout: patience, DialKeepAliveTime: patience, DialKeepAliveTimeout: patience, PermitWithoutStream: true,
+		DialTimeout: 3 * patience, DialKeepAliveTime: patience, DialKeepAliveTimeout: patience, PermitWithoutStream: true,
 		Logger: zap.NewNop(), // callers say what is wrong
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: patience / 10, Multiplier: 1.6, Jitter: 0.2, MaxDelay: patience},
@@ -160,24 +161,50 @@ var ErrAway = errors.New("etcd is away")
 
 // away is an error whose text stands alone.
 type away struct {
-	text  string
-	cause error
+	address   Address
+	what, why string
+	cause     error
 }
 
-func (e *away) Error() string   { return e.text }
+func (e *away) Error() string {
+	return fmt.Sprintf("store %s is away: cannot %s at %s: %s", e.address, e.what, e.address.Hosts(), e.why)
+}
 func (e *away) Unwrap() []error { return []error{ErrAway, e.cause} }
 
 // Away returns the error of an operation on the cluster, in one line that names the endpoints, what failed and why.
 func (a Address) Away(what string, cause error) error {
-	return &away{fmt.Sprintf("store %s is away: cannot %s at %s: %s", a, what, a.Hosts(), reason(cause)), cause}
+	return &away{a, what, reason(cause), cause}
+}
+
+// Explain returns the error with what a connection finds wrong, such as a certificate that is not trusted, where it only
+// says that no answer came in time. It takes a moment.
+func Explain(err error) error {
+	var e *away
+	if !errors.As(err, &e) || !late(e.cause) {
+		return err
+	}
+	for _, endpoint := range e.address.Endpoints {
+		if why := e.address.probe(endpoint); why != "" {
+			return &away{e.address, e.what, oneLine(why), e.cause}
+		}
+	}
+	return err
+}
+
+func late(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
 
 // reason says why an operation has failed.
 func reason(err error) string {
 	s, ok := status.FromError(err)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded), ok && s.Code() == codes.DeadlineExceeded:
+	case late(err):
 		return "no answer in time; is etcd there, has it a quorum?"
+	case errors.Is(err, rpctypes.ErrAuthFailed):
+		return "it refuses the user or the password; see " + userVariable + " and " + passwordVariable
+	case errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrUserEmpty):
+		return "permission denied; the user of " + userVariable + " needs to read and write below the prefix"
 	case ok && s.Code() == codes.Unavailable:
 		return "no connection: " + oneLine(s.Message())
 	case ok && s.Code() != codes.Unknown:
