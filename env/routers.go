@@ -31,9 +31,9 @@ type Routers struct {
 func (r Routers) validate() error {
 	switch {
 	case r.Number < 0 || r.Gauges < 0 || r.Shares < 0 || r.Delay < 0:
-		return fmt.Errorf("%d routers that read gauges each %v and shares each %v, after %v; none may be negative", r.Number, r.Gauges, r.Shares, r.Delay)
+		return fmt.Errorf("routers: number %d, gauge interval %v, share interval %v, share delay %v; want none below zero", r.Number, r.Gauges, r.Shares, r.Delay)
 	case r.Shares > 0 && r.Delay >= r.Shares:
-		return fmt.Errorf("routers that ask for shares each %v and hear them after %v; want less", r.Shares, r.Delay)
+		return fmt.Errorf("routers: share delay %v at a share interval of %v; want a shorter delay", r.Delay, r.Shares)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func (x *assembly) newPicker() (*picker.Module, error) {
 	c.Addr = cmp.Or(x.o.ExtProc, c.Addr)
 	if !c.On() {
 		if x.config.Addr == config.AdminOff {
-			return nil, fmt.Errorf("--addr %s leaves no port for requests; want --extproc ADDR, at which a gateway asks where they go", config.AdminOff)
+			return nil, fmt.Errorf("--addr %s leaves no port for requests; want --extproc ADDR for a gateway", config.AdminOff)
 		}
 		return nil, nil
 	}

@@ -324,7 +324,7 @@ func (c *checker) slots() {
 		}
 		p.Judge(hosts, func(key, format string, args ...any) { c.judge(child(at, key), format, args...) })
 		for j, host := range p.Hosts {
-			c.judgeIf(hosts > 0 && len(c.s.templates[host]) > 0, item(child(at, "hosts"), j), "%q is the host that those of slots are like; want another", host)
+			c.judgeIf(hosts > 0 && len(c.s.templates[host]) > 0, item(child(at, "hosts"), j), "%q is the host of slots; want another host", host)
 		}
 		if !p.On() {
 			continue
@@ -354,10 +354,10 @@ func (c *checker) discovery(d *settings.Config) {
 	if !c.sound("replicas") || !c.sound("serving") {
 		return
 	}
-	c.judgeIf(d.On() && on < 0, key, "finds engines for slots, and no entry of replicas has any; want slots there")
+	c.judgeIf(d.On() && on < 0, key, "finds engines for slots, and no entry of replicas has slots; want slots in one, or no serving.discovery")
 	c.judgeIf(d.On() && s.Serving.Backend != Upstream, key, "finds servers, and has no meaning with backend: %s; want backend: %s", s.Serving.Backend, Upstream)
 	c.judgeIf(on >= 0 && !d.On() && s.Serving.Backend == Upstream, item("replicas", max(on, 0))+".slots", "nothing finds the engines of slots; want serving.discovery with file, kubernetes or dns")
-	c.judgeIf(on >= 0 && s.failing, "failover", "has hosts that are known by their addresses, and those of slots change; want no failover, or no slots")
+	c.judgeIf(on >= 0 && s.failing, "failover", "tracks hosts by their addresses, and those of slots change; want no failover, or no slots")
 	var known []string
 	for i := range s.Replicas {
 		p, at := &s.Replicas[i], item("replicas", i)

@@ -79,13 +79,13 @@ func TestSlotsAreReplicas(t *testing.T) {
 func TestFaultsOfSlots(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"hosts too":          {"slots: 3,", "slots: 3, hosts: [own],", "f.yaml:8: replicas[0].hosts: has no meaning with slots, each of which has a host of its own; want one of the two"},
-		"no host":            {"host: l4, slots: 3", "slots: 3", "f.yaml:8: replicas[0].host: missing; want the one of hosts that the host of each slot is like"},
+		"no host":            {"host: l4, slots: 3", "slots: 3", "f.yaml:8: replicas[0].host: missing; want one of hosts, which the host of each slot is like"},
 		"unknown host":       {"host: l4, slots: 3", "host: l5, slots: 3", `f.yaml:8: replicas[0].host: unknown host "l5"; did you mean "l4"?`},
 		"too many":           {"slots: 3", "slots: 1001", "f.yaml:8: replicas[0].slots: want a number from 1 to 1000, not 1001"},
-		"a port":             {"port: 8000", "port: 80000", "f.yaml:8: replicas[0].port: want a port from 1 to 65535, or none for those of the pool, not 80000"},
+		"a port":             {"port: 8000", "port: 80000", "f.yaml:8: replicas[0].port: want a port from 1 to 65535, or none for the ports of the pool, not 80000"},
 		"a selector":         {"{app: small}", "{'a b': small}", "f.yaml:8: replicas[0].selector: selector.a b:"},
 		"no slots":           {"host: l4, slots: 2,", "hosts: [own],", "f.yaml:10: replicas[2].slots: missing; want how many engines there are at most"},
-		"a host of slots":    {"hosts: [own], memory", "hosts: [l4], memory", `f.yaml:9: replicas[1].hosts[0]: "l4" is the host that those of slots are like; want another`},
+		"a host of slots":    {"hosts: [own], memory", "hosts: [l4], memory", `f.yaml:9: replicas[1].hosts[0]: "l4" is the host of slots; want another host`},
 		"a state":            {"port: 8000", "port: 8000, state: cold", "f.yaml:8: replicas[0].state: has no meaning with slots, whose engines come and go; want no state"},
 		"one name":           {"{name: big, variant: large,", "{name: small, variant: large,", `f.yaml:10: replicas[2]: the slots of "small" are on line 8 already; want a name of its own`},
 		"a url":              {"{model: little}", "{url: 'http://127.0.0.1:2'}", "f.yaml:18: serving.upstreams.small@*.url: is found by serving.discovery; want no url"},

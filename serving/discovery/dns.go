@@ -70,7 +70,7 @@ func (d *dns) look(ctx context.Context, variant string) []Endpoint {
 	}
 	if failing := err != nil; failing != d.failing[variant] && !errors.Is(err, context.Canceled) {
 		if d.failing[variant] = failing; failing {
-			d.log.Warn("cannot look up the name of a variant: its engines stay those that are known", "variant", variant, "name", name, "error", err)
+			d.log.Warn("cannot look up the name of a variant: keeping its known engines", "variant", variant, "name", name, "error", err)
 		} else {
 			d.log.Info("the name of a variant can be looked up again", "variant", variant, "name", name)
 		}

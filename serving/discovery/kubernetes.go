@@ -161,7 +161,7 @@ func (k *kubernetes) inform(ctx context.Context, of schema.GroupVersionResource,
 	}, k.client), &unstructured.Unstructured{}, 0, cache.Indexers{})
 	if err := shared.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		k.troubles.Do(func() {
-			k.log.Warn("cannot watch Kubernetes: the engines stay those that are known", "resource", of.Resource, "namespace", k.namespace, "error", err)
+			k.log.Warn("cannot watch Kubernetes: keeping the known engines", "resource", of.Resource, "namespace", k.namespace, "error", err)
 		})
 	}); err != nil {
 		return nil, err
@@ -276,13 +276,13 @@ func (k *kubernetes) poolOf(i *informer) (selector string, ports []int, there bo
 	if err == nil && exists {
 		selector, ports, err = readPool(object)
 	} else if err == nil {
-		err = errors.New("there is none")
+		err = errors.New("it does not exist")
 	}
 	if failed := err != nil; failed != k.absent {
 		if k.absent = failed; failed {
 			k.log.Warn("cannot use the InferencePool: it has no engines", "pool", k.pool, "namespace", k.namespace, "error", err)
 		} else {
-			k.log.Info("the InferencePool is there", "pool", k.pool, "selector", selector, "ports", ports)
+			k.log.Info("using the InferencePool", "pool", k.pool, "selector", selector, "ports", ports)
 		}
 	}
 	return selector, ports, err == nil
@@ -292,7 +292,7 @@ func (k *kubernetes) poolOf(i *informer) (selector string, ports []int, there bo
 func readPool(object any) (selector string, ports []int, err error) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
-		return "", nil, fmt.Errorf("it is a %T", object)
+		return "", nil, fmt.Errorf("want an object of Kubernetes, got a %T", object)
 	}
 	match, _, err := unstructured.NestedStringMap(u.Object, "spec", "selector", "matchLabels")
 	if err != nil || len(match) == 0 {

@@ -69,7 +69,7 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 func (m *Module) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := m.options.Source.Watch(ctx, m.set); err != nil {
-			m.options.Log.Error("cannot list the engines: those that are known stay", "source", m.options.Kind, "error", err)
+			m.options.Log.Error("cannot list the engines: keeping the known ones", "source", m.options.Kind, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -95,7 +95,7 @@ func (m *Module) set(list []Endpoint) {
 	if waiting := len(m.slots.waiting); (waiting > 0) != m.overfull {
 		if m.overfull = waiting > 0; m.overfull {
 			e := m.slots.waiting[0]
-			m.options.Log.Warn("engines are ready and have no slot: they get no requests; want more slots in the scenario", "engines", waiting, "first", e.Name, "address", e.Address, "variant", e.Variant)
+			m.options.Log.Warn("ready engines without a slot get no requests; want more slots in the scenario", "engines", waiting, "first", e.Name, "address", e.Address, "variant", e.Variant)
 		} else {
 			m.options.Log.Info("every engine has a slot")
 		}
@@ -126,7 +126,7 @@ func (m *Module) apply(c Change) {
 		log.Info("engine has taken a slot")
 	case Ends:
 		m.engines.End(c.Replica, true)
-		log.Info("engine takes nothing new, and finishes what it has", "ending", c.Endpoint.Ending)
+		log.Info("engine takes no new requests, and finishes those in flight", "ending", c.Endpoint.Ending)
 	case Back:
 		m.engines.End(c.Replica, false)
 		log.Info("engine takes requests again")

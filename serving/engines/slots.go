@@ -16,7 +16,7 @@ func (e *Engines) Vacate(replica int, leave func()) {
 	e.renew(replica)
 	e.moving.Unlock()
 	if n := e.options.Lost(replica); n > 0 {
-		e.options.Log.Warn("engine is gone: what it has not begun to answer is tried elsewhere", "replica", e.table.Replicas[replica].Name, "requests", n)
+		e.options.Log.Warn("engine is gone: retrying requests without an answer elsewhere", "replica", e.table.Replicas[replica].Name, "requests", n)
 	}
 }
 

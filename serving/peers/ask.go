@@ -134,7 +134,7 @@ func (m *Module) resolve(ctx context.Context) {
 			}
 			m.list(slices.Compact(addresses))
 		} else if ctx.Err() == nil && !failed {
-			m.Log.Warn("the name of the routers has no addresses; those of the last time are asked", "name", host, "error", err)
+			m.Log.Warn("cannot look up the name of the routers: keeping the last addresses", "name", host, "error", err)
 		}
 		failed = err != nil
 		select {

@@ -228,7 +228,7 @@ func (m *Module) others(now time.Duration) (list []*peer) {
 			p.said = nil
 			if !p.lost {
 				p.lost = true
-				m.Log.Warn("a router is silent; its requests are not counted any more", "peer", p.url, "for", m.Config.SilentAfter, "error", p.err)
+				m.Log.Warn("a router does not answer: its requests no longer count", "peer", p.url, "for", m.Config.SilentAfter, "error", p.err)
 			}
 		case p.said.Instance != m.instance:
 			list = append(list, p)
@@ -247,11 +247,11 @@ func (m *Module) unready() string {
 	heard := m.found && !slices.ContainsFunc(m.peers, func(p *peer) bool { return !p.tried }) && m.engines.GaugesAsked()
 	if late := m.clock()-m.since > m.Config.JoinWithin; heard || late {
 		if m.ready = true; !heard {
-			m.Log.Warn("ready without having heard all routers and engines", "after", m.Config.JoinWithin)
+			m.Log.Warn("ready before all routers and engines have answered", "after", m.Config.JoinWithin)
 		}
 		return ""
 	}
-	return "has not heard the other routers and the engines yet"
+	return "waits for the first answers of the other routers and the engines"
 }
 
 // Known describes another router.

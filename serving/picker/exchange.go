@@ -103,7 +103,7 @@ func (x *exchange) request(ctx context.Context, first *pb.ProcessingRequest) (*h
 		case ":path":
 			u, err := url.ParseRequestURI(value)
 			if err != nil {
-				return nil, status.Errorf(codes.InvalidArgument, "the path %q is none", value)
+				return nil, status.Errorf(codes.InvalidArgument, "invalid :path %q; want a path such as /v1/chat/completions", value)
 			}
 			r.URL, r.RequestURI = u, value
 		case ":authority", "host":

@@ -53,10 +53,10 @@ func (t *Template) Judge(hosts int, found func(key, format string, args ...any))
 		found("hosts", "has no meaning with slots, each of which has a host of its own; want one of the two")
 	}
 	if t.Host == "" {
-		found("host", "missing; want the one of hosts that the host of each slot is like")
+		found("host", "missing; want one of hosts, which the host of each slot is like")
 	}
 	if t.Port < 0 || t.Port > 65535 {
-		found("port", "want a port from 1 to 65535, or none for those of the pool, not %d", t.Port)
+		found("port", "want a port from 1 to 65535, or none for the ports of the pool, not %d", t.Port)
 	}
 	if err := settings.CheckSelector(t.Selector); err != nil {
 		found("selector", "%v", err)
