@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
+	"gearshift/internal/etcd/etcdtest"
 	"gearshift/internal/training"
 	"gearshift/router/modality"
 )
@@ -50,20 +51,8 @@ func TestServeLearnedJobs(t *testing.T) {
 	}
 	refused(`modality.policy "inputs@1": no checkpoint store`)
 
-	options := []modality.Option{
-		{Name: "image", Quality: 0.81, Latency: []float64{5, 7}},
-		{Name: "audio", Quality: 0.88, Latency: []float64{7, 10}},
-		{Name: "both", Quality: 0.96, Latency: []float64{11, 16}},
-	}
-	o := training.JobsOptions{Models: []training.JobsModel{{Name: "digits", Options: options}}, Seed: 1, Decisions: 1000, Validation: 4, Comparisons: 4}
-	trained, err := training.TrainJobs(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
 	store := &checkpoints.Store{Path: path}
-	if ref, err := trained.Store(store, "inputs", o, time.Unix(0, 0)); err != nil || ref.String() != "inputs@1" {
-		t.Fatalf("%v, %v", ref, err)
-	}
+	storeInputs(t, store)
 	var shown bytes.Buffer
 	if code := run(t.Context(), []string{"policy", "show", "inputs@1", "--store", path}, &shown, &shown); code != 0 ||
 		!strings.Contains(shown.String(), "for jobs, on digits, seed 1, 1000 decisions") || !strings.Contains(shown.String(), "\na request is worth 0.") || strings.Contains(shown.String(), "preset") {
@@ -89,4 +78,49 @@ func TestServeLearnedJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(`modality.policy "slackfit@1": policy "slackfit@1" is the rule slackfit:0.9, which has no network`)
+}
+
+// storeInputs trains a little policy of jobs, and stores it as inputs@1.
+func storeInputs(t *testing.T, store *checkpoints.Store) {
+	t.Helper()
+	options := []modality.Option{
+		{Name: "image", Quality: 0.81, Latency: []float64{5, 7}},
+		{Name: "audio", Quality: 0.88, Latency: []float64{7, 10}},
+		{Name: "both", Quality: 0.96, Latency: []float64{11, 16}},
+	}
+	o := training.JobsOptions{Models: []training.JobsModel{{Name: "digits", Options: options}}, Seed: 1, Decisions: 1000, Validation: 4, Comparisons: 4}
+	trained, err := training.TrainJobs(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ref, err := trained.Store(store, "inputs", o, time.Unix(0, 0)); err != nil || ref.String() != "inputs@1" {
+		t.Fatalf("%v, %v", ref, err)
+	}
+}
+
+// TestLearnedJobsOfAStoreThatIsAway: foresight plans jobs until the store is back, then the stored policy does.
+func TestLearnedJobsOfAStoreThatIsAway(t *testing.T) {
+	server := etcdtest.Start(t)
+	proxy := etcdtest.NewProxy(t, server.Endpoint)
+	storeInputs(t, &checkpoints.Store{Path: "etcd://" + server.Endpoint + "/mine"})
+	proxy.Cut()
+	s := serveTiny(t, "--scenario", write(t, "pair.yaml", pairScenario), "--policy", "slackfit", "--store", "etcd://"+proxy.Endpoint+"/mine")
+	logged := func(text string) bool { return strings.Contains(s.log.String(), text) }
+	if !logged("foresight plans jobs until the store of policies is back") {
+		t.Errorf("the log does not say what plans jobs:\n%s", s.log)
+	}
+	planned := func() {
+		t.Helper()
+		status, _, text := s.ask(t, "POST", "/v1/gearshift/classify", `{"model": "digits", "min_quality": 0.9, "total_ms": 5000, "inputs": [{"image": "aGk=", "audio": "aGk="}, {"image": "aGk=", "audio": "aGk="}]}`)
+		if status != http.StatusOK || !strings.Contains(text, `"kept":true`) {
+			t.Errorf("%d %s", status, text)
+		}
+	}
+	planned()
+	proxy.Pass()
+	etcdtest.Eventually(t, "the stored policy plans jobs", func() bool {
+		return logged(`msg="a stored policy plans jobs" policy=inputs@1 trained_on=digits`)
+	})
+	planned()
+	s.end(t)
 }

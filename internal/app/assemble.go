@@ -324,8 +324,12 @@ func (x *assembly) planJobs() error {
 	if x.o.Store == "" && modality.IsStored(c.Policy) {
 		c.Policy = ""
 	}
-	if err := planByStored(c, &checkpoints.Store{Path: x.o.Store}, x.log); err != nil {
+	late, err := planByStored(c, &checkpoints.Store{Path: x.o.Store}, x.log)
+	if err != nil {
 		return fmt.Errorf("%s: %w", x.o.Scenario, err)
+	}
+	if late != nil {
+		x.routing.stored = append(x.routing.stored, late.take)
 	}
 	return nil
 }

@@ -33,24 +33,25 @@ func jobsConfig(s *scenario.Scenario, t *fleet.Table, store *checkpoints.Store, 
 }
 
 // planByStored has jobs planned by a policy of the store where the configuration names one. Where
-// its network does not decide, that is foresight.
-func planByStored(c *jobs.Config, store *checkpoints.Store, log *slog.Logger) error {
+// its network does not decide, that is foresight. If the store is away, late is what takes the policy when it is back.
+func planByStored(c *jobs.Config, store *checkpoints.Store, log *slog.Logger) (late *lateJobs, err error) {
 	if !modality.IsStored(c.Policy) {
-		return nil
+		return nil, nil
 	}
 	network, entry, err := (&policies.Source{Store: store}).Jobs(c.Policy)
 	if errors.Is(err, checkpoints.ErrAway) {
-		log.Error("foresight plans jobs until a restart, as the store of policies is away", "policy", c.Policy, "error", err)
-		c.Policy = ""
-		return nil
+		log.Error("foresight plans jobs until the store of policies is back", "policy", c.Policy, "error", err)
+		late = &lateJobs{name: c.Policy, store: store, log: log}
+		c.Policy, c.NewPolicy = "", late.of
+		return late, nil
 	}
 	if err != nil {
-		return fmt.Errorf("modality.policy %q: %w", c.Policy, err)
+		return nil, fmt.Errorf("modality.policy %q: %w", c.Policy, err)
 	}
 	c.Policy = ""
 	c.NewPolicy = func(t *modality.Table) (modality.Policy, error) { return modality.Trained(t, network) }
 	log.Info("a stored policy plans jobs", "policy", entry.Ref().String(), "trained_on", entry.Meta.Scenario)
-	return nil
+	return nil, nil
 }
 
 // onlyJobs reports whether every variant of the scenario is a combination of inputs that jobs may

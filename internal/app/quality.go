@@ -42,11 +42,12 @@ func newQualities(s *scenario.Scenario, r *Reloader) *qualities {
 	}
 	q.follow(s)
 	r.Watch(q.follow)
-	r.stored = append(r.stored, func() {
+	r.stored = append(r.stored, func() error {
 		q.mu.Lock()
 		s := q.now
 		q.mu.Unlock()
 		q.follow(s)
+		return nil
 	})
 	return q
 }

@@ -17,6 +17,7 @@ import (
 	"gearshift/internal/training/policies"
 	"gearshift/router"
 	"gearshift/router/fleet"
+	"gearshift/router/modality"
 	"gearshift/router/policy"
 	"gearshift/router/tiers"
 	"gearshift/serving"
@@ -59,7 +60,7 @@ type Reloader struct {
 	// states are those in which the file in force wants the replicas.
 	states []fleet.State
 	// stored lists the functions that run when a shared store has changed.
-	stored []func()
+	stored []func() error
 	// changed are called when a reload has put new values in force; see [Reloader.Watch].
 	changed []func(*scenario.Scenario)
 }
@@ -70,7 +71,7 @@ func (r *Reloader) Watch(f func(*scenario.Scenario)) { r.changed = append(r.chan
 
 // sharing returns the module that reports whether a shared store answers; nil without a shared store.
 func (r *Reloader) sharing() *control.Sharing {
-	if !r.source.Store.Shared() || policy.IsRule(r.options.Policy) && r.now.Predictor() == "" {
+	if !r.source.Store.Shared() || policy.IsRule(r.options.Policy) && r.now.Predictor() == "" && !modality.IsStored(scenario.Of[scenario.JobPlanning](r.now).Policy) {
 		return nil
 	}
 	return &control.Sharing{}
@@ -85,11 +86,11 @@ func (r *Reloader) follow(ctx context.Context, server *serving.Server, m *contro
 	var done sync.WaitGroup
 	done.Go(func() {
 		err := r.source.Store.Follow(ctx, checkpoints.Follower{
-			Changed: func() error {
+			Changed: func() (err error) {
 				for _, f := range r.stored {
-					f()
+					err = errors.Join(err, f())
 				}
-				return server.ReloadPolicy("store")
+				return errors.Join(err, server.ReloadPolicy("store"))
 			},
 			Away: func(err error) {
 				m.Away()
