@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// server is the etcd of all tests, which starts with the first that asks for it.
+// server is the etcd of all tests; the first use starts it.
 var server = sync.OnceValues(func() (*etcdtest.Server, error) {
 	etcdStarted.Store(true)
 	return etcdtest.New()
@@ -42,7 +42,7 @@ var server = sync.OnceValues(func() (*etcdtest.Server, error) {
 
 var etcdStarted atomic.Bool
 
-// newShared is a store in etcd that is not there yet.
+// newShared returns a store in etcd that does not exist yet.
 func newShared(t testing.TB) *checkpoints.Store {
 	t.Helper()
 	s, err := server()
@@ -52,7 +52,7 @@ func newShared(t testing.TB) *checkpoints.Store {
 	return &checkpoints.Store{Path: "etcd://" + s.Endpoint + "/" + url.PathEscape(t.Name()), Timeout: time.Minute}
 }
 
-// onBoth runs a test of what a store does in a file and in etcd.
+// onBoth runs a test of the store in a file and in etcd.
 func onBoth(t *testing.T, test func(t *testing.T, s *checkpoints.Store)) {
 	t.Run("file", func(t *testing.T) { test(t, newStore(t)) })
 	t.Run("etcd", func(t *testing.T) { test(t, newShared(t)) })

@@ -38,7 +38,7 @@ func keys(t *testing.T, s *checkpoints.Store) (list []string) {
 	return list
 }
 
-// TestTablesInEtcd: a table comes back as it was put, and the store holds no chunks but those of what it lists.
+// TestTablesInEtcd: a table comes back unchanged, and the store holds only the chunks of listed records.
 func TestTablesInEtcd(t *testing.T) {
 	s := newShared(t)
 	for _, data := range []string{"first\nand more", strings.Repeat("x", 3<<20)} {
@@ -62,7 +62,7 @@ func TestTablesInEtcd(t *testing.T) {
 	}
 }
 
-// TestCopyAndBackup: a store in a file moves into etcd and back, with all that it holds.
+// TestCopyAndBackup: a store in a file moves into etcd and back, complete.
 func TestCopyAndBackup(t *testing.T) {
 	from, to := newStore(t), newShared(t)
 	put(t, from, "chat", 1, 1)
@@ -96,7 +96,7 @@ func TestCopyAndBackup(t *testing.T) {
 	}
 }
 
-// TestEtcdIsAway: every operation says so in one line, with the endpoint, within its time.
+// TestEtcdIsAway: every operation reports it within its time, in one line with the endpoint.
 func TestEtcdIsAway(t *testing.T) {
 	endpoint := etcdtest.Closed(t)
 	s := &checkpoints.Store{Path: "etcd://" + endpoint + "/gearshift", Timeout: 50 * time.Millisecond}
@@ -115,7 +115,7 @@ func TestEtcdIsAway(t *testing.T) {
 	}
 }
 
-// TestAWriterThatIsCutOff: what it has not committed is not seen, and vanishes with its lease; what is there stays.
+// TestAWriterThatIsCutOff: its uncommitted records are invisible, and vanish with its lease; committed ones stay.
 func TestAWriterThatIsCutOff(t *testing.T) {
 	running, err := server()
 	if err != nil {
@@ -156,7 +156,7 @@ func TestAWriterThatIsCutOff(t *testing.T) {
 	wantSample(t, s, "chat", 1, 1)
 }
 
-// TestOtherThingsInEtcd: what is no store is refused, and stays.
+// TestOtherThingsInEtcd: other data at the prefix is refused, and stays.
 func TestOtherThingsInEtcd(t *testing.T) {
 	running, err := server()
 	if err != nil {

@@ -133,7 +133,7 @@ func TestRoutersAreChecked(t *testing.T) {
 	}
 }
 
-// sharing is the small fleet behind n routers that ask each other.
+// sharing returns the small fleet behind n routers that exchange shares.
 func sharing(t *testing.T, n int, gauges, shares, delay time.Duration) *env.Environment {
 	t.Helper()
 	c := twoByTwo(t)
@@ -152,7 +152,7 @@ func TestContractOfRoutersThatShare(t *testing.T) {
 	}
 }
 
-// Shares that are asked for at once show all requests, and the rate of all.
+// Fresh shares show all requests and the total rate.
 func TestFreshSharesShowAll(t *testing.T) {
 	alone := sights(t, several(t, 1, 0))
 	for i, s := range sights(t, sharing(t, 4, 0, 1, 0)) {
@@ -165,7 +165,7 @@ func TestFreshSharesShowAll(t *testing.T) {
 	}
 }
 
-// Shares that are older show less; with gauges as well nothing is counted twice for long.
+// Older shares show less; with gauges as well, no request counts twice for long.
 func TestStaleSharesLag(t *testing.T) {
 	off := func(gauges, shares, delay time.Duration) (off float64) {
 		for _, s := range sights(t, sharing(t, 4, gauges, shares, delay)) {

@@ -9,7 +9,7 @@ import (
 	"gearshift/router/fleet"
 )
 
-// explained keeps what an observer is shown.
+// explained keeps the explanations that an observer gets.
 type explained struct {
 	values []float32
 	why    string
@@ -19,7 +19,7 @@ type explained struct {
 func (x *explained) ObserveExplanation(values []float32, why string) { x.values, x.why = values, why }
 func (x *explained) Observe(_ *fleet.View, c router.Choice)          { x.seen = c }
 
-// busy has the ledger's views show that each host is in use by the share.
+// busy sets the share of each host in use that the ledger's views show.
 func busy(core *router.Core, share float32) {
 	shares := make([]float32, len(core.Table().Hosts))
 	for i := range shares {
@@ -114,7 +114,7 @@ func TestATrialIsNotShownWhatAClassDecides(t *testing.T) {
 	}
 }
 
-// A simulator, whose caller decides, has its decision replaced alike, of a variant and of a replica.
+// Take replaces a decision of another caller, such as the simulator's, in the same way, of a variant and of a replica.
 func TestADecisionOfAnotherCallerIsReplacedToo(t *testing.T) {
 	core := newCore(t, 0, nil)
 	table := core.Table()

@@ -12,7 +12,7 @@ import (
 	"gearshift/serving/config"
 )
 
-// A class gets its size first under load: by its name, by its task, and by what a reload says.
+// A class gets its size first under load: by its name, by its task, and after a reload.
 func TestAClassGetsItsSizeFirst(t *testing.T) {
 	first := &config.First{Variant: "small", From: 0.5}
 	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) {
@@ -92,7 +92,7 @@ func TestReloadOfTheSizeThatAClassGetsFirst(t *testing.T) {
 	want("small")
 }
 
-// A class of a size or a task that the fleet does not have is refused, by its key.
+// A class's size or task that the fleet does not have is refused, by its key.
 func TestClassesAreHeldAgainstTheFleet(t *testing.T) {
 	for want, class := range map[string]config.Class{
 		`classes[0].first.variant: there is no variant "tiny"; there are small, large`: {Name: "a", First: &config.First{Variant: "tiny"}},
@@ -108,7 +108,7 @@ func TestClassesAreHeldAgainstTheFleet(t *testing.T) {
 	}
 }
 
-// The header of a gateway replaces the name of the model that the body has, and the engine gets its own.
+// A gateway's header replaces the model's name in the body, and the engine gets its own.
 func TestAHeaderReplacesTheModelsName(t *testing.T) {
 	var asked []string
 	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {

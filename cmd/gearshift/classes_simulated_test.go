@@ -10,8 +10,8 @@ import (
 	"gearshift/internal/scenario"
 )
 
-// TestAClassIsServedAsSimulated has the server and the simulator give a class its size first at the same load: what
-// requests earn, and how many the smallest size answers, is alike, and more in both than without.
+// TestAClassIsServedAsSimulated: at the same load the server and the simulator give a class its size first, with
+// similar utility and a similar share of the smallest size, both higher than without.
 func TestAClassIsServedAsSimulated(t *testing.T) {
 	text, err := os.ReadFile(oneGPU(t))
 	if err != nil {

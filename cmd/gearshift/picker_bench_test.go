@@ -21,10 +21,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// TestPickersCompared measures what a pick takes, from the request's header to the last of its body, over gRPC on loopback, and
-// how many a picker makes a second where each is followed by an answer.
-// GEARSHIFT_PICKERS is for how long each is measured (make bench-picker); GEARSHIFT_LLMD, if set, is llm-d-router's epp, which
-// is measured in turn, with the same engines.
+// TestPickersCompared measures the time of a pick over gRPC on loopback, from the request's header to the last of its
+// body, and the picks per second with an answer after each. GEARSHIFT_PICKERS sets the time of each measurement (make
+// bench-picker). GEARSHIFT_LLMD, if set, is llm-d-router's epp, measured in turn with the same engines.
 func TestPickersCompared(t *testing.T) {
 	each, err := time.ParseDuration(cmp.Or(os.Getenv("GEARSHIFT_PICKERS"), "0s"))
 	if err != nil || each == 0 {
@@ -56,7 +55,7 @@ func TestPickersCompared(t *testing.T) {
 	}
 }
 
-// timedPicker is a picker that is measured.
+// timedPicker is a picker under measurement.
 type timedPicker struct {
 	name   string
 	client pb.ExternalProcessorClient
@@ -128,7 +127,7 @@ dataLayer: {discovery: {pluginRef: file-disc}}
 	}
 }
 
-// measure has clients ask for so long, each for the next pick once it has one, and returns the median in microseconds and the
+// measure runs clients for a time, each with one pick after another, and returns the median in microseconds and the
 // picks per second.
 func (p timedPicker) measure(t *testing.T, each time.Duration, clients, prompt int) (median, rate float64) {
 	body := []byte(`{"model":"auto","max_tokens":20,"messages":[{"role":"user","content":"` + strings.Repeat("word ", prompt/5) + `"}]}`)
@@ -162,7 +161,7 @@ func (p timedPicker) measure(t *testing.T, each time.Duration, clients, prompt i
 	return all[len(all)/2], float64(len(all)) / time.Since(began).Seconds()
 }
 
-// onePick asks where a request goes, and returns how long it takes until all of its body has come back. Then an answer passes.
+// onePick asks for an endpoint, and returns the time until the whole body has come back. Then an answer passes.
 func onePick(ctx context.Context, client pb.ExternalProcessorClient, body []byte) (took time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -217,7 +216,7 @@ func onePick(ctx context.Context, client pb.ExternalProcessorClient, body []byte
 	return took, ended((*pb.ProcessingResponse).GetResponseBody)
 }
 
-// headerOf is a header of these names and values.
+// headerOf returns a header of these names and values.
 func headerOf(fields ...string) *pb.HttpHeaders {
 	h := &corepb.HeaderMap{}
 	for i := 0; i < len(fields); i += 2 {

@@ -23,9 +23,9 @@ import (
 	"gearshift/serving/picker/gateway"
 )
 
-// TestPickerForReal sends requests over engines in processes of their own that die, come and go, by nginx with a shim, by a
-// proxy that speaks as Envoy does, and by the router itself. It takes minutes: GEARSHIFT_PICKER=20000 is how many requests go
-// through nginx while engines come and go.
+// TestPickerForReal sends requests to engines in separate processes that die, come and go, through nginx with a shim, a
+// proxy that imitates Envoy, and the router itself. It takes minutes: GEARSHIFT_PICKER=20000 sets the requests through
+// nginx while engines come and go.
 func TestPickerForReal(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("GEARSHIFT_PICKER"))
 	if n == 0 {
@@ -61,7 +61,7 @@ func TestPickerForReal(t *testing.T) {
 	}
 }
 
-// pickerCheck is a fleet with a router, a shim and nginx.
+// pickerCheck holds a fleet with a router, a shim and nginx.
 type pickerCheck struct {
 	*testing.T
 	scenario string
@@ -74,7 +74,7 @@ type pickerCheck struct {
 	troubles int
 }
 
-// pickerWay is a way to the engines.
+// pickerWay is one route to the engines.
 type pickerWay struct{ name, url string }
 
 // newPickerCheck starts engines and a router of the scenario as edited.
@@ -114,7 +114,7 @@ func (x *pickerCheck) begin(host int) {
 	x.engines[host] = p
 }
 
-// ways starts what leads to the engines, and returns it, the router's own port first.
+// ways starts the routes to the engines, and returns them, the router's own port first.
 func (x *pickerCheck) ways() []pickerWay {
 	if x.shim == "" {
 		asks := &gateway.Gateway{Picker: x.picker}
@@ -183,7 +183,7 @@ func (x *pickerCheck) nginx() (addr string) {
 	return addr
 }
 
-// answers waits until there is an answer from the URL.
+// answers waits until the URL answers.
 func (x *pickerCheck) answers(url string) {
 	for late := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		r, err := http.Get(url)
@@ -239,7 +239,7 @@ func (r pickerRun) answered() (n int) {
 	return n
 }
 
-// apart is which part of the requests went to other sizes than in the other run.
+// apart returns the share of requests that went to other sizes than in the other run.
 func (r pickerRun) apart(o pickerRun) (d float64) {
 	for _, size := range []string{"tiny", "small", "medium", "large"} {
 		d += max(0, float64(r.sizes[size])/float64(max(1, r.answered()))-float64(o.sizes[size])/float64(max(1, o.answered())))
@@ -280,7 +280,7 @@ func (x *pickerCheck) play(url string, n int, rate float64, seed uint64) pickerR
 	return run
 }
 
-// askSize sends one request and returns which size has answered; of another status, what is said.
+// askSize sends one request and returns the size that answered, or the text of an error status.
 func askSize(client *http.Client, url string, i int) (size string, status int, err error) {
 	text := fmt.Sprintf(`{"model":"auto","max_tokens":40,"messages":[{"role":"user","content":"question %d of many that are much alike"}]}`, i)
 	r, err := client.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(text))

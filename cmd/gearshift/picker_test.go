@@ -14,7 +14,7 @@ import (
 	"gearshift/serving/picker/gateway"
 )
 
-// TestServeForGateways has a router without an HTTP port pick an endpoint, over TLS, and end in order.
+// TestServeForGateways: a router without an HTTP port picks an endpoint over TLS, and ends in order.
 func TestServeForGateways(t *testing.T) {
 	engine := startProcess(t, "engine", "--scenario", "tiny", "--host", "gpu0", "--addr", "127.0.0.1:0")
 	_, text, _ := gearshift(t, "scenario", "upstreams", "tiny", "--at", "gpu0=http://"+engine.listens(t))
@@ -40,7 +40,7 @@ func TestServeForGateways(t *testing.T) {
 	router.stop(t)
 }
 
-// TestNoGateways refuses what gives a gateway nothing to reach, or leaves the router without a port.
+// TestNoGateways: serve refuses engines that a gateway cannot reach, and a router without a port.
 func TestNoGateways(t *testing.T) {
 	for _, c := range []struct {
 		args []string

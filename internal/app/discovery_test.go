@@ -33,7 +33,7 @@ var (
 	churnFor  = flag.Duration("churn-for", 3*time.Second, "for how long")
 )
 
-// podPort is that of all pods of a test, each of which has an address of its own in 127.0.0.0/8.
+// podHosts listens for all pods of a test, each at its own address in 127.0.0.0/8.
 type podHosts struct {
 	listener net.Listener
 	port     int
@@ -66,7 +66,7 @@ func newPodHosts(t *testing.T) *podHosts {
 	return p
 }
 
-// allowance is how long after an event a request may still arrive.
+// allowance is the time after an event within which a request may still arrive.
 const allowance = 100 * time.Millisecond
 
 // ServeHTTP answers as an engine does, and notes whether the pod should have been asked.
@@ -109,7 +109,7 @@ func (p *podHosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, `{"id":"x","object":"chat.completion","model":"small","choices":[{"index":0,"message":{"role":"assistant","content":"yes"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`)
 }
 
-// set changes what is known of a pod.
+// set changes the test's record of a pod.
 func (p *podHosts) set(ip string, change func(*podHost)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,8 +123,7 @@ func (p *podHosts) begin(ip string) {
 	p.set(ip, func(x *podHost) { *x = podHost{killed: make(chan struct{})} })
 }
 
-// kill has the pod be gone. Where that is quiet its address answers on, as where another has got it: no failure shows
-// that it is gone.
+// kill ends a pod. If quiet, its address still answers, as if another pod had it, so that no failure shows its end.
 func (p *podHosts) kill(ip string, quiet bool) {
 	p.set(ip, func(x *podHost) {
 		if x.gone = time.Now(); !quiet {
@@ -133,7 +132,7 @@ func (p *podHosts) kill(ip string, quiet bool) {
 	})
 }
 
-// slotsScenario is a scenario of one variant with slots that pods take.
+// slotsScenario returns a scenario of one variant with slots for pods.
 func slotsScenario(slots, port int, discovery string) string {
 	return fmt.Sprintf(`
 tasks: [{name: chat, total_ms: 5000, quality: {small: 1}}]
@@ -169,7 +168,7 @@ func routerHere(t *testing.T, text string, from sources) (url string, x *assembl
 	return server.URL, x
 }
 
-// churn has pods come and go under load.
+// churn starts and ends pods under load.
 type churn struct {
 	t       *testing.T
 	cluster *apiserver.Cluster
@@ -273,8 +272,8 @@ func (l *load) run(ctx context.Context, url string) {
 	}
 }
 
-// Pods come, go, fail readiness and end with grace under load, by a real API server where there is one: none is asked
-// later than 100 ms after it was gone or not ready, no counter is below zero, and the slots are the ready pods'.
+// Pods come, go, fail readiness and end with grace under load, with a real API server if one is built. No pod gets a
+// request over 100 ms after it was gone or unready, no counter is negative, and the slots are the ready pods'.
 func TestPodsComeAndGo(t *testing.T) {
 	t.Run("fake", func(t *testing.T) { podsComeAndGo(t, apiserver.Fake()) })
 	t.Run("real", func(t *testing.T) {
@@ -351,7 +350,7 @@ func podsComeAndGo(t *testing.T, cluster *apiserver.Cluster) {
 	}
 }
 
-// usage is what the process holds.
+// usage holds the memory and goroutines of the process.
 type usage struct {
 	heap       uint64
 	goroutines int

@@ -50,7 +50,7 @@ serving:
 	return x
 }
 
-// Two routers that are assembled from a scenario know each other's requests, and let no one else ask.
+// Two routers assembled from a scenario exchange their requests, and refuse other clients.
 func TestAssembledRoutersShare(t *testing.T) {
 	var urls []string
 	var admins [2]atomic.Pointer[http.Handler]

@@ -10,8 +10,8 @@ import (
 	"gearshift/router/fleet"
 )
 
-// A server has its policies see how busy hosts are where the scenario says so or a class of requests gets a size first by
-// that, and measures it for nobody else.
+// A server shows policies how busy hosts are if the scenario says so, or a class of requests gets a size first by that.
+// Otherwise it does not measure it.
 func TestAServerShowsHowBusyHostsAre(t *testing.T) {
 	const last = "    - {kind: log-rate, scale: [3]}\n"
 	const serving = "\nserving:\n"

@@ -29,7 +29,7 @@ func classed(t *testing.T, first string) *Scenario {
 	return s
 }
 
-// classSums are what requests of a class came to.
+// classSums adds up the results of a class's requests.
 type classSums struct {
 	requests, met, refused, smallest int
 	utility                          float64
@@ -85,7 +85,7 @@ func playClasses(t *testing.T, s *Scenario, rule string, rate float64, requests 
 	return sums, load / float64(decisions)
 }
 
-// The simulator has the class of a task get its size first from its load on, and no other class.
+// The simulator gives a task's class its size first from its load on, and no other class.
 func TestAClassGetsItsSizeFirstInTheSimulator(t *testing.T) {
 	const rule = "static:opt-6.7b"
 	without, unmeasured := playClasses(t, classed(t, ""), rule, 4, 600, 1)

@@ -8,7 +8,7 @@ import (
 	"gearshift/serving/discovery/settings"
 )
 
-// pooled is what the test reads of the objects in deploy/gateway.
+// pooled has the parts of deploy/gateway's objects that the test reads.
 type pooled struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -33,8 +33,8 @@ type pooled struct {
 	}
 }
 
-// The pool selects the pods of all sizes of the scenario, at their port, and each has the label of a size and the model
-// that the router asks its engine for.
+// The pool selects the pods of all sizes of the scenario, at their port. Each has a size's label, and the model that
+// the router requests from its engine.
 func TestTheGatewaysPoolHasTheScenariosEngines(t *testing.T) {
 	s := load(t, "../../deploy/gateway/scenario.yaml")
 	discovery := scenario.Of[settings.Config](s)

@@ -29,7 +29,7 @@ serving:
   upstreams: {large@own: {url: 'http://127.0.0.1:1'}, small@*: {model: little}}
 `
 
-// Slots are replicas on hosts of their own: the same world as one whose file lists these.
+// Slots are replicas on their own hosts: the same as in a file that lists these.
 func TestSlotsAreReplicas(t *testing.T) {
 	s, err := scenario.Parse("f.yaml", []byte(slotted))
 	if err != nil {
@@ -75,7 +75,7 @@ func TestSlotsAreReplicas(t *testing.T) {
 	}
 }
 
-// What serve would refuse is refused with its line and key.
+// Scenario check refuses what serve would, with line and key.
 func TestFaultsOfSlots(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"hosts too":          {"slots: 3,", "slots: 3, hosts: [own],", "f.yaml:8: replicas[0].hosts: has no meaning with slots, each of which has a host of its own; want one of the two"},

@@ -60,7 +60,7 @@ func TestPresenceComposes(t *testing.T) {
 	}
 }
 
-// An absent slot takes nothing, and what waits for room is woken when an engine takes it.
+// An absent slot takes nothing, and an engine that takes it wakes waiting requests.
 func TestVacantTakesNothing(t *testing.T) {
 	l := NewLedger(table(t))
 	woken := 0

@@ -98,7 +98,7 @@ func TestSampleStandsForTheFleet(t *testing.T) {
 	}
 }
 
-// A pool with slots for 40 of which few are there is sampled among these.
+// In a pool with slots for 40, few of them with an engine, samples are drawn from those.
 func TestSampleOfWhatIsPresent(t *testing.T) {
 	const hosts = 40
 	table := large(t, hosts)
@@ -131,7 +131,7 @@ func TestSampleOfWhatIsPresent(t *testing.T) {
 		if c.VariantInFlight(0) != 4 || logged.VariantInFlight(0) != 4 {
 			t.Errorf("%s: a copy has %d in flight, a logged view %d", name, c.VariantInFlight(0), logged.VariantInFlight(0))
 		}
-		// 20 are there: 16 of them are drawn, and stand for 20.
+		// 20 are present: 16 of them are drawn, and stand for 20.
 		for h := range 20 {
 			l.SetUp(h, true)
 			l.Place(h, Up)

@@ -7,7 +7,7 @@ import (
 	"gearshift/router/health"
 )
 
-// Nothing that is heard of an engine that is gone counts for its slot, or for the engine that takes it next.
+// No late result of an engine that is gone counts for its slot, or for its next engine.
 func TestSlotsForgetTheirEngines(t *testing.T) {
 	r := rigAt(t, []string{"a:1", "a:1", "b:1"})
 	r.saw(r.Failed(0, health.Connect, r.now, r.now)) // which takes the two of its address out
@@ -34,7 +34,7 @@ func TestSlotsForgetTheirEngines(t *testing.T) {
 	}
 }
 
-// The share of replicas that may be out is one of those with an engine.
+// The share of replicas that may be out is taken of those with an engine.
 func TestVacantSlotsAreNoReserve(t *testing.T) {
 	r := newRig(t, 10, func(c *health.Config) { c.MaxEjected = 0.5 })
 	for i := 2; i < 10; i++ {

@@ -72,7 +72,7 @@ func TestSignalsAge(t *testing.T) {
 	}
 }
 
-// What other routers share is theirs, and what a reading shows beyond it and the router's own is another's.
+// Shares count as other routers' load, and readings beyond them and the router's own as other clients'.
 func TestSharesOfOtherRouters(t *testing.T) {
 	l := ledger(t)
 	m := signals.New(l)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Each fault of the section is named by its key; what is fine has none.
+// Each fault of the section is reported by its key; valid settings have none.
 func TestPeersAreChecked(t *testing.T) {
 	fine := func(c *Config) {
 		c.Routers, c.Admin.Addr, c.Peers.URLs = 3, "127.0.0.1:8081", []string{"http://10.0.0.2:8081", "https://router-1.example/"}

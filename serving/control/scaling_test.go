@@ -220,7 +220,7 @@ func TestLoadsSurviveARestart(t *testing.T) {
 	})
 }
 
-// turned are states that come with a turn.
+// turned holds states that come with a turn.
 type turned struct {
 	states.State
 	follow func(states.Turn) error

@@ -114,8 +114,8 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// Pods that a selector selects are listed with their ports, readiness and end: an ending pod has a deletion time while
-// it is still ready.
+// A selector's pods are listed with their ports, readiness and end: an ending pod has a deletion time while it is still
+// ready.
 func TestPodsBySelector(t *testing.T) {
 	onClusters(t, func(t *testing.T, c *apiserver.Cluster) {
 		ctx := t.Context()
@@ -140,7 +140,7 @@ func TestPodsBySelector(t *testing.T) {
 	})
 }
 
-// The selector and the ports of a pool hold as they are at the time; each port of a pod is an endpoint.
+// Changes of a pool's selector and ports apply; each port of a pod is an endpoint.
 func TestPodsOfAPool(t *testing.T) {
 	onClusters(t, func(t *testing.T, c *apiserver.Cluster) {
 		ctx := t.Context()

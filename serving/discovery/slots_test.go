@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fleetOf is two groups of one variant and one of another.
+// fleetOf returns two groups of one variant and one of another.
 func fleetOf() []Group {
 	n := 0
 	slots := func(prefix string, count int) (list []Slot) {
@@ -26,7 +26,7 @@ func fleetOf() []Group {
 	}
 }
 
-// naive is what a reader of the documentation would write: which engine has which replica.
+// naive assigns engines to replicas by the letter of the documentation.
 type naive struct {
 	groups []Group
 	has    map[int]Endpoint // by replica
@@ -100,8 +100,8 @@ func (m *naive) fits(replica int, x Endpoint) bool {
 	return false
 }
 
-// Slots of random lists are those of a naive model, whatever the lists' order, and what the changes say leads there:
-// no engine has two slots, none is left by an engine that has it still, and an engine keeps its slot while it lives.
+// Slots of random lists match a naive model's, whatever the lists' order, and the reported changes lead there: no
+// engine has two slots, none is left by an engine that still has it, and an engine keeps its slot while it lives.
 func TestSlotsAgainstAModel(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -153,7 +153,7 @@ func TestSlotsAgainstAModel(t *testing.T) {
 	}
 }
 
-// keeps fails if an engine that is there as before has another slot.
+// keeps fails if an unchanged engine has another slot.
 func keeps(t *testing.T, before, after map[int]Endpoint, list []Endpoint) {
 	t.Helper()
 	for replica, e := range before {
@@ -175,7 +175,7 @@ func taken(s *Slots) map[int]Endpoint {
 	return list
 }
 
-// mutate has engines come, go, return by their names, move, end, and lose and regain readiness.
+// mutate makes engines come, go, return by their names, move, end, and lose and regain readiness.
 func mutate(rng *rand.Rand, list []Endpoint, step int) []Endpoint {
 	list = slices.Clone(list)
 	for range 1 + rng.IntN(3) {

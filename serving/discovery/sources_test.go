@@ -19,7 +19,7 @@ import (
 	"gearshift/serving/discovery/settings"
 )
 
-// A file is read again when it has changed; one that cannot be read leaves what there was, and the log says why.
+// A changed file is read again; an invalid one changes nothing, and the log reports why.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list.yaml")
 	write := func(text string) {
@@ -78,7 +78,7 @@ func (b *lockedBuffer) wait(t *testing.T, texts ...string) {
 	}
 }
 
-// names is a resolver of what it holds. A name that there is not is not found; an empty list cannot be looked up.
+// names is a resolver of its entries. A missing name is not found; an empty list fails the look-up.
 type names struct {
 	mu      sync.Mutex
 	hosts   map[string][]string
@@ -111,7 +111,7 @@ func (n *names) LookupSRV(_ context.Context, _, _, name string) (string, []*net.
 	return name, n.records[name], nil
 }
 
-// Names are looked up again and again. One that cannot be looked up keeps its engines, one that is gone loses them.
+// Names are looked up repeatedly. One whose look-up fails keeps its engines; one that does not exist loses them.
 func TestDNS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		groups := fleetOf()

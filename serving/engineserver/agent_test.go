@@ -393,7 +393,7 @@ func TestPresence(t *testing.T) {
 	}
 }
 
-// TestSeveralRouters: the agent reports to the router that acts, and to the next one when that is gone.
+// TestSeveralRouters: the agent reports to the acting router, and to the next one when that is gone.
 func TestSeveralRouters(t *testing.T) {
 	var acts atomic.Int32 // the router that does
 	var reports [2]atomic.Int32

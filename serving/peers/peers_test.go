@@ -19,7 +19,7 @@ import (
 	"gearshift/serving/config"
 )
 
-// router is a router whose engines are its ledger alone.
+// router is a router whose only engines are those of its ledger.
 type router struct {
 	*Module
 	ledger  *fleet.Ledger
@@ -44,14 +44,14 @@ func (r *router) Share(shares []signals.Count) {
 	r.shared <- shares
 }
 
-// Shared has the router know replicas in another order than the table's, as it may give slots to engines.
+// Shared maps replicas in another order than the table's, like a router that assigns slots.
 func (r *router) Shared(replica int) string {
 	return fmt.Sprint("engine ", (replica+int(r.shift.Load()))%len(r.table.Replicas))
 }
 
 func (r *router) GaugesAsked() bool { return r.asked.Load() }
 
-// until waits for what others have to be as wanted, in flight on a replica.
+// until waits until the others' requests in flight on a replica have the wanted number.
 func (r *router) until(t *testing.T, replica, inFlight int) {
 	t.Helper()
 	late := time.After(20 * time.Second)
@@ -67,7 +67,7 @@ func (r *router) until(t *testing.T, replica, inFlight int) {
 	}
 }
 
-// started makes a router that answers at a URL, and asks the routers of the configuration once it has begun.
+// started makes a router that answers at a URL, and asks the configured routers once it has begun.
 func started(t *testing.T, c config.Peers) (r *router, url string) {
 	t.Helper()
 	ledger := fleet.NewLedger(conformance.Fleet(0))
@@ -207,7 +207,7 @@ func TestJoiningRouterHearsTheOthersFirst(t *testing.T) {
 		}
 	}
 	end()
-	// What cannot be heard does not hold it up for long.
+	// Routers that do not answer do not hold it up for long.
 	deaf, _ := started(t, config.Peers{})
 	deaf.list([]string{url})
 	deaf.began = true
@@ -253,7 +253,7 @@ func TestShareIsSmall(t *testing.T) {
 	}
 }
 
-// Routers that have given their slots to the same engines in another order tell each other of engines.
+// Routers that have given their slots to the same engines in another order exchange load by engine.
 func TestSlotsOfRoutersDiffer(t *testing.T) {
 	other, url := started(t, config.Peers{})
 	own, _ := started(t, config.Peers{})

@@ -13,7 +13,7 @@ import (
 	"gearshift/serving/work"
 )
 
-// events answers as a stream of so many tokens, the last event with its usage.
+// events answers with a stream of n tokens, the last event with its usage.
 func events(n int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -46,8 +46,8 @@ func TestStreamedAnswersAreMetered(t *testing.T) {
 	g.idle(t)
 }
 
-// TestAnswersThatAreNotSeen holds that a place is kept for as long as an answer is expected to take where the
-// gateway shows none, and that the stream does not wait for it.
+// TestAnswersThatAreNotSeen: if the gateway sends no answers through the router, a place is kept for the expected time
+// of an answer, and the stream does not wait for it.
 func TestAnswersThatAreNotSeen(t *testing.T) {
 	for name, silent := range map[string]bool{"said": false, "not said": true} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestAnswersThatAreNotSeen(t *testing.T) {
 	}
 }
 
-// TestSubsets picks from what the gateway allows, and refuses where that is nothing.
+// TestSubsets picks from the gateway's subset, and refuses an empty one.
 func TestSubsets(t *testing.T) {
 	g := newRig(t, nil)
 	for _, c := range []struct {
@@ -104,7 +104,7 @@ func TestSubsets(t *testing.T) {
 	g.idle(t)
 }
 
-// TestAFullFleetRefuses answers 429 with the reason and the time to come back, in OpenAI's shape.
+// TestAFullFleetRefuses answers 429 with the reason and the time to wait, in OpenAI's format.
 func TestAFullFleetRefuses(t *testing.T) {
 	g := newRig(t, func(o *serving.Options) { o.Config.Overload.MaxQueue = 0 })
 	hold, begun := make(chan struct{}), make(chan struct{}, 8)
@@ -155,7 +155,7 @@ func TestFaultyRequests(t *testing.T) {
 	g.idle(t)
 }
 
-// TestHeadersOnly answers what the router knows by itself, and has a replica answer what it does not know.
+// TestHeadersOnly answers known paths itself, and sends unknown ones to a replica.
 func TestHeadersOnly(t *testing.T) {
 	g := newRig(t, nil)
 	if w := send(g.gateway(), "GET", "/v1/models", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"auto"`) || w.Result().Header.Get("X-Engine") != "" {
@@ -175,7 +175,7 @@ func TestHeadersOnly(t *testing.T) {
 	g.idle(t)
 }
 
-// TestAnotherOfThePicked has the work follow the replica that answered, and the one that could not be reached judged.
+// TestAnotherOfThePicked moves the work to the replica that answered, and counts the unreachable one as failed.
 func TestAnotherOfThePicked(t *testing.T) {
 	g := newRig(t, nil)
 	g.engines[largeA].Close()
@@ -197,7 +197,7 @@ func TestAnotherOfThePicked(t *testing.T) {
 	g.idle(t)
 }
 
-// TestAReplicaLeavesAsItIsPicked has another one picked: the gateway has not been answered yet.
+// TestAReplicaLeavesAsItIsPicked picks another one, since the gateway has no answer yet.
 func TestAReplicaLeavesAsItIsPicked(t *testing.T) {
 	g := newRig(t, nil)
 	g.gone.Store(largeA + 1)
@@ -211,7 +211,7 @@ func TestAReplicaLeavesAsItIsPicked(t *testing.T) {
 	g.idle(t)
 }
 
-// TestErrorsOfEngines pass, in a shape that clients understand.
+// TestErrorsOfEngines pass, in a format that clients understand.
 func TestErrorsOfEngines(t *testing.T) {
 	g := newRig(t, nil)
 	for _, c := range []struct {

@@ -29,7 +29,7 @@ func BenchmarkPick(b *testing.B) {
 	}
 }
 
-// loopback has a gateway ask the rig over TCP.
+// loopback connects a gateway to the rig over TCP.
 func loopback(b *testing.B, g *rig) pb.ExternalProcessorClient {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

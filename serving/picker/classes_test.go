@@ -9,7 +9,7 @@ import (
 	"gearshift/serving/config"
 )
 
-// TestAGatewaysHeadersAreRead has a gateway's headers name the class, which gets its size first under load, and the model.
+// TestAGatewaysHeadersAreRead: a gateway's headers name the class, which gets its size first under load, and the model.
 func TestAGatewaysHeadersAreRead(t *testing.T) {
 	g := newRig(t, func(o *serving.Options) {
 		o.Config.Classes = []config.Class{{Name: "interactive"}, {Name: "batch", First: &config.First{Variant: "small", From: 0.5}}}

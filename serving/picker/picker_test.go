@@ -10,7 +10,7 @@ import (
 	"gearshift/serving/work"
 )
 
-// TestARequestIsPickedAndAnswered has one request pass gateway, router and engine.
+// TestARequestIsPickedAndAnswered sends one request through gateway, router and engine.
 func TestARequestIsPickedAndAnswered(t *testing.T) {
 	g := newRig(t, nil)
 	w := send(g.gateway(), "POST", chat, ask, "Authorization", "Bearer client")

@@ -41,7 +41,7 @@ func (largest) Decide(v *fleet.View, _ *fleet.Request, _ []float32) int {
 	return -1
 }
 
-// emptiest is a balancer without chance.
+// emptiest is a balancer without randomness.
 type emptiest struct{}
 
 func (emptiest) Name() string { return "emptiest" }
@@ -76,7 +76,7 @@ func (e engine) Prepare(r *http.Request) (url.URL, http.Header) {
 	return *r.URL, h
 }
 
-// rig is a server that a gateway asks.
+// rig is a server for a gateway.
 type rig struct {
 	*serving.Server
 	core    *router.Core
@@ -96,7 +96,7 @@ func newRig(t testing.TB, change func(*serving.Options)) *rig {
 	return newRigOf(t, 2, change)
 }
 
-// newRigOf makes a rig whose replicas have so many places.
+// newRigOf makes a rig whose replicas have this number of places.
 func newRigOf(t testing.TB, places int, change func(*serving.Options)) *rig {
 	t.Helper()
 	table, err := fleet.NewTable(
@@ -135,7 +135,7 @@ func newRigOf(t testing.TB, places int, change func(*serving.Options)) *rig {
 	return g
 }
 
-// address is where a replica's engine is reached now.
+// address returns a replica's present address.
 func (g *rig) address(i int) string {
 	if g.gone.Load() == int64(i+1) {
 		return ""
@@ -143,7 +143,7 @@ func (g *rig) address(i int) string {
 	return g.at(i)
 }
 
-// at is where a replica's engine is reached.
+// at returns a replica's address.
 func (g *rig) at(i int) string { return strings.TrimPrefix(g.engines[i].URL, "http://") }
 
 // listen serves gateways in memory.
@@ -153,7 +153,7 @@ func (g *rig) listen(t testing.TB) {
 	g.client = g.serve(t, l, func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })
 }
 
-// serve has a picker serve gateways, and returns a client.
+// serve starts a picker for gateways, and returns a client.
 func (g *rig) serve(t testing.TB, l net.Listener, dial func(context.Context, string) (net.Conn, error)) pb.ExternalProcessorClient {
 	t.Helper()
 	p := picker.New(picker.Options{
@@ -198,7 +198,7 @@ const (
 	fine = `{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a b c d"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":4,"total_tokens":5}}`
 )
 
-// whole answers in one piece, and shows the body that came.
+// whole answers in one piece, with the body that it got.
 func whole(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "application/json")
@@ -208,7 +208,7 @@ func whole(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, fine)
 }
 
-// send has a gateway answer a request.
+// send sends a request through a gateway.
 func send(g http.Handler, method, path, body string, fields ...string) *httptest.ResponseRecorder {
 	var in io.Reader
 	if body != "" {

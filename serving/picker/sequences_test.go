@@ -51,7 +51,7 @@ var (
 	answerTrailers = &pb.ProcessingRequest{Request: &pb.ProcessingRequest_ResponseTrailers{ResponseTrailers: &pb.HttpTrailers{}}}
 )
 
-// reply returns an answer of the picker in a few words.
+// reply summarises an answer of the picker.
 func reply(m *pb.ProcessingResponse) string {
 	piece := func(kind string, b *pb.BodyResponse) string {
 		p := b.GetResponse().GetBodyMutation().GetStreamedResponse()
@@ -80,8 +80,8 @@ func reply(m *pb.ProcessingResponse) string {
 	return fmt.Sprintf("%T", m.Response)
 }
 
-// play sends the messages of a gateway and returns what it was told. The answer's messages go out once the request's
-// have been answered.
+// play sends a gateway's messages and returns the replies. The answer's messages go out once the request's have been
+// answered.
 func play(t *testing.T, g *rig, list ...*pb.ProcessingRequest) (heard []string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -121,7 +121,7 @@ func play(t *testing.T, g *rig, list ...*pb.ProcessingRequest) (heard []string, 
 	return heard, err
 }
 
-// TestSequences holds what a gateway is told to each of its series of messages.
+// TestSequences compares the replies to a gateway's sequences of messages.
 func TestSequences(t *testing.T) {
 	ok := []string{":status", "200", "content-type", "application/json"}
 	sent := len(ask) + len("served-large") - len("auto")
@@ -179,7 +179,7 @@ func TestAGatewayThatEndsWithThePick(t *testing.T) {
 	g.idle(t)
 }
 
-// TestHealth reports what gateways and Kubernetes probe.
+// TestHealth reports the statuses that gateways and Kubernetes probe.
 func TestHealth(t *testing.T) {
 	g := newRig(t, nil)
 	check := func(service string) string {

@@ -15,7 +15,7 @@ import (
 	"gearshift/router/nn"
 )
 
-// pool loads the scenario of that many replicas of docs/scenarios.
+// pool loads the scenario of docs/scenarios with this number of replicas.
 func pool(t *testing.T, replicas string) *scenario.Scenario {
 	t.Helper()
 	s, err := scenario.Load("../../../docs/scenarios/pool-" + replicas + ".yaml")
@@ -25,7 +25,7 @@ func pool(t *testing.T, replicas string) *scenario.Scenario {
 	return s
 }
 
-// storedFour keeps a network with random weights as a policy of preset quick of the scenario.
+// storedFour stores a network with random weights as a policy of preset quick of the scenario.
 func storedFour(t *testing.T, s *scenario.Scenario) *Source {
 	t.Helper()
 	preset, err := s.Preset("quick")
@@ -49,8 +49,8 @@ func storedFour(t *testing.T, s *scenario.Scenario) *Source {
 	return source
 }
 
-// A policy of four replicas decides in a pool of forty: for each request the network's favourite of those
-// that are seen, also where most of the forty are not there.
+// A policy of four replicas decides in a pool of forty: for each request it takes the network's favourite of the
+// replicas in view, also where most of the forty are absent.
 func TestPolicyOfFourRoutesForForty(t *testing.T) {
 	small, large := pool(t, "4"), pool(t, "40")
 	source := storedFour(t, small)
@@ -118,7 +118,7 @@ func TestPolicyOfFourRoutesForForty(t *testing.T) {
 	}
 }
 
-// What the policy of four is not made for is refused with the reason.
+// A policy of four is refused where it cannot work, with the reason.
 func TestPolicyOfFourIsRefusedElsewhere(t *testing.T) {
 	source := storedFour(t, pool(t, "4"))
 	for want, change := range map[string]func(t *fleet.Table){

@@ -56,9 +56,9 @@ func (m *member) answered(want ...string) {
 	})
 }
 
-// TestTwoRoutersShareAState: one of them recovers applications, the other stands by, routes, and refuses orders and
-// agents. When the first is cut off, the second goes on from its state: it loads nothing again, and recovers what is
-// lost next. Engines never follow an older term after a newer one.
+// TestTwoRoutersShareAState: one router recovers applications; the other stands by, routes, and refuses orders and
+// agents. When the first is cut off, the second continues from its state: it loads nothing twice, and recovers the next
+// loss. Engines never follow an older term after a newer one.
 func TestTwoRoutersShareAState(t *testing.T) {
 	server := etcdtest.Start(t)
 	var engines []*engine
@@ -150,7 +150,7 @@ func TestNoneActsWithoutEtcd(t *testing.T) {
 	etcdtest.Eventually(t, "it acts once etcd is there, and loads backups", func() bool { return m.store.Acts() && len(m.orders(1)) > 0 })
 }
 
-// settled waits until the state that is saved is the last.
+// settled waits until the saved state is the last one.
 func (m *member) settled() {
 	m.t.Helper()
 	m.server.Engines().Settle()

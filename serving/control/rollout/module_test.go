@@ -79,7 +79,7 @@ func TestNamesOfVersions(t *testing.T) {
 	}
 }
 
-// sharedStates are states of which another router is the one that acts, until a turn comes.
+// sharedStates hold another router's states until a turn comes.
 type sharedStates struct{ follow func(states.Turn) error }
 
 func (s *sharedStates) Open(string, time.Time) (states.State, error) { return s, nil }
@@ -91,8 +91,8 @@ func (s *sharedStates) Trouble() string                              { return ""
 func (s *sharedStates) Save([]byte) error                            { return states.ErrStandsBy }
 func (s *sharedStates) Close() error                                 { return nil }
 
-// TestVersionsAreFollowed: a router that stands by has the versions where the one that acts has saved them, its requests
-// go there, and it goes on from there in its turn.
+// TestVersionsAreFollowed: a router that stands by follows the versions that the acting router has saved, routes by
+// them, and continues from there in its turn.
 func TestVersionsAreFollowed(t *testing.T) {
 	s := &sharedStates{}
 	m, ledger := newModule(t, func(o *Options) { o.States = s })
