@@ -98,6 +98,10 @@ build: ## Build bin/gearshift, with OpenBLAS and ONNX Runtime where they are pre
 apiserver: ## Build kube-apiserver and etcd into .cache, for tests of discovery against them (minutes, once)
 	scripts/apiserver.sh
 
+.PHONY: idle
+idle: setup ## Measure what a router costs that watches 500 idle engines (a minute)
+	GEARSHIFT_IDLE=30s scripts/measure.sh -count=1 -v -run '^TestIdleSlots$$' ./cmd/gearshift
+
 .PHONY: churn
 churn: apiserver ## PODS=500 pods come, go, fail and end for MINUTES=5 under load, by a real API server
 	go test -count=1 -timeout=0 -v ./internal/app -run 'TestPodsComeAndGo/real' -args -churn-pods=$(or $(PODS),500) -churn-for=$(or $(MINUTES),5)m

@@ -109,6 +109,7 @@ type round struct {
 	lacking int
 	before  []signals.Count // own counts at the end of the last scrape, by the Source's replicas
 	engine  uint64          // the engine read last
+	idle    bool            // the last reading showed no requests, and the router had none there
 }
 
 // New makes a Scraper that passes what it reads to the monitor. The clock gives the readings
@@ -195,6 +196,9 @@ func (s *Scraper) round(ctx context.Context, t *round) {
 // pause until the server is asked again, give or take a tenth.
 func (s *Scraper) pause(t *round) time.Duration {
 	times := 1 << min(max(0, t.missed-given), 10)
+	if t.idle && t.missed == 0 && len(s.rounds) > manyServers {
+		times = idlePause
+	}
 	return time.Duration((0.9 + 0.2*t.random.Float64()) * float64(s.config.Interval) * float64(min(times, rarest)))
 }
 
@@ -209,7 +213,9 @@ func (s *Scraper) ask(ctx context.Context, t *round) error {
 		return nil // the reading is another engine's
 	}
 	after := s.counts(t)
+	t.idle = true
 	for i, r := range readings {
+		t.idle = t.idle && (r.unloaded || r.none() && after[i].InFlight == 0)
 		if r.unloaded {
 			s.signals.Forget(t.Replicas[i : i+1])
 			continue

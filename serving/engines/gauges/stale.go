@@ -57,3 +57,16 @@ func (s *Scraper) forget(t *round) {
 	t.fresh = false
 	s.signals.Forget(t.Replicas)
 }
+
+// In a fleet of more than manyServers, one whose engines have no requests is read every idlePause intervals: the
+// reading costs the router and the engine more than it shows.
+const (
+	manyServers = 64
+	idlePause   = 3
+)
+
+// none reports whether the engine says that it has no requests.
+func (r *Reading) none() bool {
+	n, ok := r.Requests()
+	return ok && n == 0
+}
