@@ -10,18 +10,17 @@ import (
 	cluster "gearshift/internal/etcd"
 )
 
-// Follower is called when a store changes, and when it goes away and is back. Calls come one at a time.
+// Follower reacts to changes of a store, and to its loss and return. Calls come one at a time.
 type Follower struct {
-	Changed func() error    // also first, with the store as it is; called again soon if the error is that etcd is away
+	Changed func() error    // called first with the present store; called again soon if etcd is away
 	Away    func(err error) // once, until it is back
-	Back    func()          // before Changed, which follows
-	// Every sets how often etcd is asked whether it is there; zero is once a second. A change is noticed by a
-	// watch, at once.
+	Back    func()          // before the call of Changed that follows
+	// Every sets the time between two checks that etcd answers; zero means 1 s. A watch reports changes at once.
 	Every time.Duration
 }
 
-// Follow calls the follower until the context ends. A watch that was broken, or that etcd has compacted away, begins
-// again after the directory has been read.
+// Follow calls the follower until the context ends. After a watch has broken, or etcd has compacted what it needs,
+// Follow reads the directory and watches again.
 func (r *Records) Follow(ctx context.Context, f Follower) error {
 	if f.Every == 0 {
 		f.Every = time.Second
@@ -46,7 +45,7 @@ func (r *Records) Follow(ctx context.Context, f Follower) error {
 			return nil
 		case got, open := <-watch:
 			if !open || got.Err() != nil {
-				watch = nil // the next look begins another, once it has waited
+				watch = nil // the next look begins another, after a wait
 				select {
 				case <-ctx.Done():
 				case <-tick.C:
@@ -57,7 +56,7 @@ func (r *Records) Follow(ctx context.Context, f Follower) error {
 	}
 }
 
-// following is a follower, and what it was last called with.
+// following is a follower with its last calls.
 type following struct {
 	*session
 	Follower
@@ -65,7 +64,7 @@ type following struct {
 	away bool
 }
 
-// dial makes a client, for which one that logs in needs etcd: it waits for that. It returns none if the context ends.
+// dial makes a client. If the client logs in, dial waits for etcd, and returns nil if the context ends.
 func (x *following) dial(ctx context.Context, tick *time.Ticker) (*clientv3.Client, error) {
 	for {
 		c, err := x.Address.Dial()
@@ -84,7 +83,7 @@ func (x *following) dial(ctx context.Context, tick *time.Ticker) (*clientv3.Clie
 	}
 }
 
-// look reads which revision the directory has, and returns the one after it.
+// look reads the revision of the directory, and returns the one after it.
 func (x *following) look(ctx context.Context) (next int64, ok bool) {
 	got, err := within(x.session, "read the directory", func(within context.Context) (*clientv3.GetResponse, error) {
 		return x.client.Get(within, x.Address.Prefix+directoryKey, clientv3.WithKeysOnly())

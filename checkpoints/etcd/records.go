@@ -1,10 +1,10 @@
 // Package etcd keeps the records of a store of checkpoints in etcd.
 //
-// One key, the directory, lists the records of all buckets and where their bytes are: in chunks below
-// etcd's limit of a request, under an identifier that is given once. A transaction reads the directory, and
-// the records at its revision. It writes new chunks under a lease, by which they vanish if it does not end,
-// and then, in one transaction of etcd that compares the revision of the directory, keeps them, replaces the
-// directory and deletes the chunks that it no longer lists. So what is half written is never seen.
+// One key, the directory, lists the records of all buckets and locates their bytes: in chunks below etcd's limit of a
+// request, under an identifier that is used once. A transaction reads the directory, and the records at its revision.
+// It writes new chunks under a lease, so that they vanish if it does not end. One etcd transaction then compares the
+// directory's revision, keeps the chunks, replaces the directory and deletes the chunks that it no longer lists. So a
+// half-written record is never visible.
 package etcd
 
 import (
@@ -24,23 +24,22 @@ import (
 	cluster "gearshift/internal/etcd"
 )
 
-// Records are those of a store at an address. Each transaction connects by itself.
+// Records gives access to a store at an address. Each transaction opens its own connection.
 type Records struct {
 	Address cluster.Address
-	// Timeout bounds each request to etcd, and how long a transaction is tried again that others get
-	// ahead of; zero is 3 s.
+	// Timeout bounds each request to etcd, and the retries of a transaction after conflicts; zero means 3 s.
 	Timeout time.Duration
 }
 
 var (
-	// ErrNone is the error of a store that is not there.
+	// ErrNone reports that the store does not exist.
 	ErrNone = errors.New("there is no store")
-	// ErrForeign is the error of an address at which something else is stored.
-	ErrForeign = errors.New("what is there is no store of this program")
-	// ErrNewer is the error of a store that a newer version has written.
+	// ErrForeign reports that the prefix holds other data.
+	ErrForeign = errors.New("its prefix holds data of another program")
+	// ErrNewer reports a store in a newer version's format.
 	ErrNewer = errors.New("it is written in a newer format")
-	// ErrContended is the error of a transaction that others got ahead of until its time was over.
-	ErrContended = errors.New("others write to it all the time")
+	// ErrContended reports a transaction that was in conflict with others until its timeout.
+	ErrContended = errors.New("other processes keep writing to it")
 )
 
 // format is the version of the directory and of the keys.
@@ -61,7 +60,7 @@ type directory struct {
 	Buckets map[string]map[string]record `json:"buckets"` // keys are in base64
 }
 
-// record is where the bytes of a record are.
+// record locates a record's bytes.
 type record struct {
 	ID     string `json:"id"`
 	Size   int    `json:"size"`
@@ -70,7 +69,7 @@ type record struct {
 
 func (r *Records) timeout() time.Duration { return cmp.Or(r.Timeout, 3*time.Second) }
 
-// session is a client, and what it does to the store.
+// session works on the store with one client.
 type session struct {
 	*Records
 	client *clientv3.Client
@@ -85,7 +84,7 @@ func (r *Records) connect(op func(*session) error) error {
 	return errors.Join(op(&session{r, c}), c.Close())
 }
 
-// within runs a request to etcd, whose error is that of a store that is away.
+// within runs a request to etcd within the timeout, and reports a failure as [cluster.ErrAway].
 func within[T any](s *session, what string, request func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(s.client.Ctx(), s.timeout())
 	defer cancel()
@@ -96,7 +95,7 @@ func within[T any](s *session, what string, request func(context.Context) (T, er
 	return out, err
 }
 
-// read returns the directory, nil if there is none, its revision, and that of the whole at that moment.
+// read returns the directory, or nil, with its revision and that of etcd at the time.
 func (s *session) read() (d *directory, revision, at int64, err error) {
 	got, err := within(s, "read the directory", func(ctx context.Context) (*clientv3.GetResponse, error) {
 		return s.client.Get(ctx, s.Address.Prefix+directoryKey)
@@ -117,7 +116,7 @@ func (s *session) read() (d *directory, revision, at int64, err error) {
 	return d, got.Kvs[0].ModRevision, got.Header.Revision, nil
 }
 
-// Exists returns [ErrNone] where there is no store.
+// Exists returns [ErrNone] if the store does not exist.
 func (r *Records) Exists() error {
 	return r.connect(func(s *session) error {
 		d, _, _, err := s.read()
@@ -128,7 +127,7 @@ func (r *Records) Exists() error {
 	})
 }
 
-// View runs op on the records as they are at one moment. No store is [ErrNone].
+// View runs op on the records of one moment. Without a store it returns [ErrNone].
 func (r *Records) View(op func(*Tx) error) error {
 	return r.connect(func(s *session) error {
 		return s.again(func() (done bool, err error) {
@@ -146,8 +145,8 @@ func (r *Records) View(op func(*Tx) error) error {
 	})
 }
 
-// Update runs op, and stores what it did, all of it or nothing. It runs op again where another was quicker. No
-// store is [ErrNone], unless it is to be created.
+// Update runs op and stores all of its changes or none. It runs op again after a conflict. Without a store it returns
+// [ErrNone], unless create is set.
 func (r *Records) Update(create bool, op func(*Tx) error) error {
 	return r.connect(func(s *session) error {
 		return s.again(func() (done bool, err error) {
@@ -172,7 +171,7 @@ func (r *Records) Update(create bool, op func(*Tx) error) error {
 	})
 }
 
-// again runs a transaction until it is done, or has been tried for too long.
+// again retries a transaction until it is done or its time is over.
 func (s *session) again(try func() (done bool, err error)) error {
 	deadline := time.Now().Add(s.timeout())
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -190,10 +189,10 @@ func (s *session) again(try func() (done bool, err error)) error {
 // most bounds the operations of one transaction of etcd, which takes 128.
 const most = 100
 
-// grace is how long chunks stay, in seconds, that no directory lists yet and no writer keeps any more.
+// grace is the lifetime in seconds of chunks that no directory lists, after their writer has died.
 const grace = 60
 
-// commit stores what the transaction has changed. It is not done if another has changed the directory since.
+// commit stores the transaction's changes. It is not done if the directory has changed since.
 func (s *session) commit(t *Tx, revision int64) (done bool, err error) {
 	lease, err := within(s, "get a lease", func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
 		return s.client.Grant(ctx, grace)
@@ -201,7 +200,7 @@ func (s *session) commit(t *Tx, revision int64) (done bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	// What has not become the store's goes with the lease.
+	// Chunks that no directory lists vanish with the lease.
 	defer func() {
 		ctx, cancel := context.WithTimeout(s.client.Ctx(), s.timeout())
 		defer cancel()
@@ -221,7 +220,7 @@ func (s *session) commit(t *Tx, revision int64) (done bool, err error) {
 	if len(text) > chunk {
 		return true, fmt.Errorf("cannot write store %s: its directory would take %d bytes, above %d; remove versions or the progress of training runs", s.Address, len(text), chunk)
 	}
-	for len(keep) > most { // the last of them are kept with the directory
+	for len(keep) > most { // the rest is kept together with the directory
 		if _, err := s.txn("keep chunks", nil, keep[:most]); err != nil {
 			return true, err
 		}
@@ -242,7 +241,7 @@ func (s *session) commit(t *Tx, revision int64) (done bool, err error) {
 	return true, nil
 }
 
-// txn runs a transaction of etcd, and reports whether it was carried out.
+// txn runs a transaction of etcd, and reports whether its comparison held.
 func (s *session) txn(what string, compare []clientv3.Cmp, ops []clientv3.Op) (bool, error) {
 	out, err := within(s, what, func(ctx context.Context) (*clientv3.TxnResponse, error) {
 		return s.client.Txn(ctx).If(compare...).Then(ops...).Commit()
@@ -250,8 +249,8 @@ func (s *session) txn(what string, compare []clientv3.Cmp, ops []clientv3.Op) (b
 	return err == nil && out.Succeeded, err
 }
 
-// write puts chunks under the lease, and enters them in the directory. Keep are what takes them from the lease,
-// drop what deletes those that are no longer listed.
+// write puts chunks under the lease, and lists them in the directory. Keep removes them from the lease, and drop
+// deletes chunks that are no longer listed.
 func (s *session) write(t *Tx, lease clientv3.LeaseID) (keep, drop []clientv3.Op, err error) {
 	gone := func(p position) {
 		if old, ok := t.directory.Buckets[p.bucket][p.key]; ok {
@@ -284,5 +283,5 @@ func (s *session) write(t *Tx, lease clientv3.LeaseID) (keep, drop []clientv3.Op
 // chunks returns the prefix of the keys of a record's chunks.
 func (r *Records) chunks(id string) string { return r.Address.Prefix + chunksKey + id + "/" }
 
-// isCompacted reports whether what was asked for is of a revision that etcd no longer has.
+// isCompacted reports whether etcd no longer has the requested revision.
 func isCompacted(err error) bool { return errors.Is(err, rpctypes.ErrCompacted) }

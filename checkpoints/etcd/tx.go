@@ -11,19 +11,19 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Tx is one transaction. It is for one goroutine.
+// Tx is one transaction, for use by one goroutine.
 type Tx struct {
 	*session
 	directory *directory
 	at        int64 // the revision at which records are read
-	// writes and drops are what has changed; nil in a transaction that only reads.
+	// writes and drops hold the changes; nil in a transaction that only reads.
 	writes map[position][]byte
 	drops  map[position]bool
-	made   bool  // a bucket
-	fault  error // of a read, which has no error of its own
+	made   bool  // a bucket was created
+	fault  error // of a read, since Get returns no error
 }
 
-// position is where a record is.
+// position locates a record by bucket and key.
 type position struct{ bucket, key string }
 
 func (p position) compare(q position) int {
@@ -32,7 +32,7 @@ func (p position) compare(q position) int {
 
 func (t *Tx) changed() bool { return t.made || len(t.writes)+len(t.drops) > 0 }
 
-// compacted reports whether records were asked for that etcd no longer has at the revision.
+// compacted reports whether a read failed because etcd no longer has the revision.
 func (t *Tx) compacted() bool { return isCompacted(t.fault) }
 
 // Revision returns the revision at which the transaction reads.
@@ -41,7 +41,7 @@ func (t *Tx) Revision() int64 { return t.at }
 // Writable reports whether the transaction may change records.
 func (t *Tx) Writable() bool { return t.writes != nil }
 
-// Size returns how many bytes the records take.
+// Size returns the size of the records in bytes.
 func (t *Tx) Size() (n int64) {
 	for _, b := range t.directory.Buckets {
 		for _, r := range b {
@@ -51,7 +51,7 @@ func (t *Tx) Size() (n int64) {
 	return n
 }
 
-// Bucket returns a bucket; nil if there is none of the name.
+// Bucket returns the bucket of the name, or nil.
 func (t *Tx) Bucket(name string) *Bucket {
 	if t.directory.Buckets[name] == nil {
 		return nil
@@ -59,7 +59,7 @@ func (t *Tx) Bucket(name string) *Bucket {
 	return &Bucket{t, name}
 }
 
-// CreateBucket returns a bucket, which it makes if there is none of the name.
+// CreateBucket returns the bucket of the name, and creates it if there is none.
 func (t *Tx) CreateBucket(name string) *Bucket {
 	if t.directory.Buckets[name] == nil {
 		t.directory.Buckets[name], t.made = map[string]record{}, true
@@ -67,8 +67,8 @@ func (t *Tx) CreateBucket(name string) *Bucket {
 	return &Bucket{t, name}
 }
 
-// Bucket has the records of a name. It is used as a bucket of bbolt is. What cannot be read is as if it were not there,
-// and is the error of the transaction.
+// Bucket holds the records of a name, and works like a bbolt bucket. A record that cannot be read counts as missing,
+// and fails the transaction.
 type Bucket struct {
 	tx   *Tx
 	name string
@@ -78,7 +78,7 @@ func (b *Bucket) at(key []byte) position {
 	return position{b.name, base64.RawURLEncoding.EncodeToString(key)}
 }
 
-// Get returns the value of a key; nil if there is none.
+// Get returns the value of a key, or nil.
 func (b *Bucket) Get(key []byte) []byte {
 	p := b.at(key)
 	if data, ok := b.tx.writes[p]; ok {
@@ -113,7 +113,7 @@ func (b *Bucket) Put(key, value []byte) error {
 	return nil
 }
 
-// Delete removes a key, if it is there.
+// Delete removes a key, if it exists.
 func (b *Bucket) Delete(key []byte) error {
 	p := b.at(key)
 	delete(b.tx.writes, p)
@@ -123,7 +123,7 @@ func (b *Bucket) Delete(key []byte) error {
 	return nil
 }
 
-// ForEach calls f with each key and its value, by key, as they were when the transaction began.
+// ForEach calls f with each key and its value, in the order of keys, as of the beginning of the transaction.
 func (b *Bucket) ForEach(f func(key, value []byte) error) error {
 	var keys [][]byte
 	for text := range maps.Keys(b.tx.directory.Buckets[b.name]) {

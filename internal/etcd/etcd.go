@@ -1,5 +1,5 @@
-// Package etcd connects to etcd: it reads the address of a store in etcd, opens clients with the
-// credentials that the environment names, and says in one line what is wrong with a cluster.
+// Package etcd connects to etcd: it reads the address of a store in etcd, opens clients with the credentials in the
+// environment, and reports faults of a cluster in one line.
 package etcd
 
 import (
@@ -22,10 +22,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Form is how an address is written.
+// Form shows the syntax of an address.
 const Form = "etcd://HOST:PORT[,HOST:PORT...]/PREFIX, or etcds:// for TLS"
 
-// The variables of the environment that have credentials.
+// The environment variables of credentials.
 const (
 	userVariable     = "GEARSHIFT_ETCD_USER"
 	passwordVariable = "GEARSHIFT_ETCD_PASSWORD"
@@ -34,14 +34,14 @@ const (
 	keyVariable      = "GEARSHIFT_ETCD_KEY"
 )
 
-// Address is where a store lies: the endpoints of a cluster, and the prefix of all of its keys.
+// Address locates a store: the endpoints of a cluster, and the prefix of its keys.
 type Address struct {
 	Endpoints []string // host:port
 	Prefix    string   // begins and ends with a slash
 	TLS       bool
 }
 
-// Is reports whether the name of a store is an address in etcd, rather than a file.
+// Is reports whether the name of a store is an address in etcd, not a file.
 func Is(name string) bool {
 	return strings.HasPrefix(name, "etcd://") || strings.HasPrefix(name, "etcds://")
 }
@@ -74,7 +74,7 @@ func Parse(text string) (Address, error) {
 	return a, nil
 }
 
-// redacted returns the text without what may be a password.
+// redacted removes a possible password from the text.
 func redacted(text string) string {
 	scheme, rest, _ := strings.Cut(text, "://")
 	if _, host, ok := strings.Cut(rest, "@"); ok {
@@ -83,7 +83,7 @@ func redacted(text string) string {
 	return text
 }
 
-// String returns what Parse reads.
+// String formats the address as Parse reads it.
 func (a Address) String() string {
 	scheme := "etcd"
 	if a.TLS {
@@ -95,16 +95,16 @@ func (a Address) String() string {
 // Hosts returns the endpoints, for messages.
 func (a Address) Hosts() string { return strings.Join(a.Endpoints, ",") }
 
-// patience bounds how long a connection is probed for life, and how long one is waited for after a failure: a
-// cluster that is back is found within it.
+// patience bounds the time between probes of a connection, and the wait before a new one after a failure, so that a
+// cluster is found within it once it is back.
 const patience = time.Second
 
-// Dial makes a client. It waits for no connection, as the first call does, except to log in a user.
+// Dial makes a client. Only a login connects at once; otherwise the first call does.
 func (a Address) Dial() (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Username: strings.TrimSpace(os.Getenv(userVariable)), Password: os.Getenv(passwordVariable),
 		DialTimeout: 3 * patience, DialKeepAliveTime: patience, DialKeepAliveTimeout: patience, PermitWithoutStream: true,
-		Logger: zap.NewNop(), // callers say what is wrong
+		Logger: zap.NewNop(), // callers report errors
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: patience / 10, Multiplier: 1.6, Jitter: 0.2, MaxDelay: patience},
 			MinConnectTimeout: patience,
@@ -130,7 +130,7 @@ func (a Address) Dial() (*clientv3.Client, error) {
 	return c, nil
 }
 
-// tlsConfig returns what the environment asks for.
+// tlsConfig returns the TLS settings of the environment.
 func tlsConfig() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if file := os.Getenv(caVariable); file != "" {
@@ -156,10 +156,10 @@ func tlsConfig() (*tls.Config, error) {
 	return c, nil
 }
 
-// ErrAway is the error of a cluster that does not answer, or not as one does.
+// ErrAway reports that a cluster does not answer, or not as expected.
 var ErrAway = errors.New("etcd is away")
 
-// away is an error whose text stands alone.
+// away is an error with a complete message.
 type away struct {
 	address   Address
 	what, why string
@@ -171,13 +171,13 @@ func (e *away) Error() string {
 }
 func (e *away) Unwrap() []error { return []error{ErrAway, e.cause} }
 
-// Away returns the error of an operation on the cluster, in one line that names the endpoints, what failed and why.
+// Away returns the error of an operation on the cluster, in one line with the endpoints, the operation and the cause.
 func (a Address) Away(what string, cause error) error {
 	return &away{a, what, reason(cause), cause}
 }
 
-// Explain returns the error with what a connection finds wrong, such as a certificate that is not trusted, where it only
-// says that no answer came in time. It takes a moment.
+// Explain adds the fault of a connection, such as a certificate that is not trusted, to an error that only reports a
+// timeout. It connects again to find out.
 func Explain(err error) error {
 	var e *away
 	if !errors.As(err, &e) || !late(e.cause) {
@@ -195,12 +195,12 @@ func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
 }
 
-// reason says why an operation has failed.
+// reason describes the cause of a failed operation.
 func reason(err error) string {
 	s, ok := status.FromError(err)
 	switch {
 	case late(err):
-		return "no answer in time; is etcd there, has it a quorum?"
+		return "no answer in time; check that etcd runs and has a quorum"
 	case errors.Is(err, rpctypes.ErrAuthFailed):
 		return "it refuses the user or the password; see " + userVariable + " and " + passwordVariable
 	case errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrUserEmpty):

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// probe connects to an endpoint as a client does, and returns what is wrong; empty if that is not seen. The client of etcd
-// tries again until its time is over, and then no longer knows why.
+// probe connects to an endpoint like a client, and returns the fault that it finds, or "". The etcd client retries
+// until its time is over, and then no longer has the cause.
 func (a Address) probe(endpoint string) (wrong string) {
 	conn, err := net.DialTimeout("tcp", endpoint, patience/2)
 	if err != nil {

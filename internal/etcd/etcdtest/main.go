@@ -7,8 +7,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// Main runs a server as etcd configures itself, in a process that the test may kill: it syncs its files, which are in
-// a folder that stays. It prints where it listens, as gearshift's commands do, and returns only if it cannot start.
+// Main runs a server with etcd's own defaults, in a process that the test may kill: it syncs its files, in a folder
+// that stays. It prints its address, like gearshift's commands, and returns only if it cannot start.
 func Main(dir, endpoint string) {
 	s := &Server{Endpoint: endpoint, dir: dir, configure: func(c *embed.Config) {
 		c.UnsafeNoFsync, c.TickMs, c.ElectionMs = false, 100, 1000

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Proxy passes connections on to a server, until it is told otherwise.
+// Proxy forwards connections to a server, unless a fault is set.
 type Proxy struct {
 	Endpoint string // host:port
 	target   string
 
 	mu      sync.Mutex // protects what follows
 	changed *sync.Cond
-	cut     bool          // connections are closed as they come
-	held    bool          // nothing is passed on
-	delay   time.Duration // of what is passed on
+	cut     bool          // connections are closed on arrival
+	held    bool          // nothing is forwarded
+	delay   time.Duration // of forwarded data
 	conns   map[net.Conn]bool
 }
 
-// NewProxy starts a proxy before a target, until the test ends.
+// NewProxy starts a proxy in front of a target, until the test ends.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,7 +48,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// serve passes on what one connection carries.
+// serve forwards the data of one connection.
 func (p *Proxy) serve(client net.Conn) {
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
@@ -101,7 +101,7 @@ func (p *Proxy) pass(to io.WriteCloser, from io.ReadCloser) {
 	}
 }
 
-// wait returns once something may be passed on; false if connections are cut.
+// wait returns when data may be forwarded; false if connections are cut.
 func (p *Proxy) wait() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +123,7 @@ func (p *Proxy) set(change func()) {
 	p.changed.Broadcast()
 }
 
-// Cut closes all connections, and those that come, as where the server is killed.
+// Cut closes all present and new connections, like a killed server.
 func (p *Proxy) Cut() {
 	p.set(func() {
 		p.cut = true
@@ -133,10 +133,10 @@ func (p *Proxy) Cut() {
 	})
 }
 
-// Hold passes nothing on, and closes nothing, as a network that is partitioned.
+// Hold forwards nothing and closes nothing, like a network partition.
 func (p *Proxy) Hold() { p.set(func() { p.held = true }) }
 
-// Slow delays all that is passed on, each way.
+// Slow delays all data, each way.
 func (p *Proxy) Slow(by time.Duration) { p.set(func() { p.delay = by }) }
 
 // Pass ends all faults.

@@ -18,8 +18,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// Secure restarts the server with TLS, and with users: root, and one that may read and write below a prefix. It takes
-// clients that present the certificate it has itself, and returns the files of that and of its key.
+// Secure restarts the server with TLS, and with users: root, and one that may read and write below a prefix. It accepts
+// clients that present the server's own certificate, and returns the files of that and of its key.
 func (s *Server) Secure(t testing.TB, user, password, prefix string) (cert, key string) {
 	t.Helper()
 	c, ctx := s.Client(t), t.Context()
@@ -53,7 +53,7 @@ func (s *Server) Secure(t testing.TB, user, password, prefix string) (cert, key 
 	return cert, key
 }
 
-// Certificate makes a certificate of 127.0.0.1, signed by itself, and its key, and returns their files.
+// Certificate makes a self-signed certificate of 127.0.0.1 and its key, and returns their files.
 func Certificate(t testing.TB) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,5 +1,5 @@
-// Package etcdtest runs etcd within tests: a server of one member, and a proxy before it that breaks, holds
-// and slows connections.
+// Package etcdtest runs etcd within tests: a server of one member, and a proxy in front of it that breaks, holds and
+// slows connections.
 package etcdtest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Server is a member that is a cluster by itself.
+// Server is a cluster of one member.
 type Server struct {
 	Endpoint  string // host:port
 	dir       string
@@ -26,7 +26,7 @@ type Server struct {
 	etcd      *embed.Etcd
 }
 
-// New starts a server whose files are in a folder of its own.
+// New starts a server with its own folder of files.
 func New() (*Server, error) {
 	dir, err := os.MkdirTemp("", "etcd-")
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Server) start() error {
 	return nil
 }
 
-// Stop ends the server. Its data stay.
+// Stop ends the server, and keeps its data.
 func (s *Server) Stop() {
 	if s.etcd != nil {
 		s.etcd.Close()
@@ -86,7 +86,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Restart starts a server that was stopped, at the same endpoint.
+// Restart starts a stopped server at the same endpoint.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	if err := s.start(); err != nil {
@@ -116,13 +116,13 @@ func client(t testing.TB, endpoint string) *clientv3.Client {
 	return c
 }
 
-// Compact has the server forget what was before now.
+// Compact removes the server's history before now.
 func (s *Server) Compact(t testing.TB) {
 	t.Helper()
 	Compact(t, s.Endpoint)
 }
 
-// Compact has the server at an endpoint forget what was before now.
+// Compact removes the history before now of the server at an endpoint.
 func Compact(t testing.TB, endpoint string) {
 	t.Helper()
 	c := client(t, endpoint)

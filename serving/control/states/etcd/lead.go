@@ -11,14 +11,14 @@ import (
 	"gearshift/serving/control/states"
 )
 
-// The lease is renewed so often in its time, and this router ceases to act that part of it before it could end:
-// clocks differ in their pace, and an order takes time on its way.
+// The lease is renewed renewals times in its duration, and this router ceases to act 1/margin of it before it could
+// end: clocks differ in their pace, and an order takes time on its way.
 const (
 	renewals = 4
 	margin   = 4
 )
 
-// run takes part until the context ends.
+// run takes part in the election until the context ends.
 func (s *Store) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := s.once(ctx); err != nil && ctx.Err() == nil {
@@ -47,7 +47,7 @@ func (s *Store) once(ctx context.Context) error {
 	return s.lead(ctx, now)
 }
 
-// dial makes the client if that could not log in before, as where etcd was away at the start.
+// dial makes the client, if that could not log in before because etcd was away.
 func (s *Store) dial() (err error) {
 	if s.client == nil {
 		s.client, err = s.options.Address.Dial()
@@ -55,13 +55,13 @@ func (s *Store) dial() (err error) {
 	return err
 }
 
-// mine reports whether the key of the router that acts is this router's.
+// mine reports whether the acting router's key is this router's.
 func (s *Store) mine(now *seen) bool {
 	_, name := parseLeadership(now.leader)
 	return name == s.name
 }
 
-// drop ends a lease under which this router acted before it lost etcd. A router may act at once then, rather than when
+// drop ends a lease under which this router acted before it lost etcd. A router may then act at once, and not only when
 // the lease ends, which etcd prolongs when it starts.
 func (s *Store) drop(ctx context.Context, lease clientv3.LeaseID) error {
 	_, err := request(ctx, s, "end the last lease", s.options.TTL, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
@@ -73,7 +73,7 @@ func (s *Store) drop(ctx context.Context, lease clientv3.LeaseID) error {
 	return err
 }
 
-// seen is what etcd holds at a revision.
+// seen holds what was read from etcd at a revision.
 type seen struct {
 	at           int64
 	leader       string // its key's value; empty if no router acts
@@ -111,8 +111,8 @@ func (s *Store) look(ctx context.Context) (*seen, error) {
 	return now, nil
 }
 
-// wait follows the states that another router saves, until it acts no longer. It looks again at times: a watch that
-// is cut off does not say so.
+// wait follows the states that another router saves, until that no longer acts. It also looks at intervals, since a
+// watch does not report that it is cut off.
 func (s *Store) wait(ctx context.Context, now *seen) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -133,7 +133,7 @@ func (s *Store) wait(ctx context.Context, now *seen) error {
 			return nil
 		case got, open := <-watch:
 			if !open || got.Err() != nil {
-				watch = nil // such as compacted: what it would have said is read
+				watch = nil // compacted, for example: the next look reads what it missed
 			}
 		case <-tick.C:
 		}
@@ -144,7 +144,7 @@ func (s *Store) wait(ctx context.Context, now *seen) error {
 	}
 }
 
-// lead begins to act unless another router was quicker, and acts until the lease is lost.
+// lead begins to act unless another router is first, and acts until the lease is lost.
 func (s *Store) lead(ctx context.Context, now *seen) error {
 	sent := time.Now()
 	lease, err := request(ctx, s, "get a lease", s.options.TTL, func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
@@ -172,14 +172,14 @@ func (s *Store) lead(ctx context.Context, now *seen) error {
 	if err := s.turn(true, term, last); err != nil {
 		s.log.Error("this router cannot go on from the saved state, and stands by", "error", err)
 		s.resign(lease.ID)
-		pause(ctx, 2*s.options.TTL) // another may
+		pause(ctx, 2*s.options.TTL) // lets another router act
 		return nil
 	}
 	s.hold(ctx, lease.ID, term, out.Header.Revision, sent, time.Duration(lease.TTL)*time.Second)
 	return nil
 }
 
-// hold acts, and renews the lease, until that is lost.
+// hold acts and renews the lease, until the lease is lost.
 func (s *Store) hold(ctx context.Context, lease clientv3.LeaseID, term uint64, revision int64, sent time.Time, ttl time.Duration) {
 	until := sent.Add(ttl - ttl/margin)
 	s.mu.Lock()
@@ -190,7 +190,7 @@ func (s *Store) hold(ctx context.Context, lease clientv3.LeaseID, term uint64, r
 		s.begun()
 	}
 	for ctx.Err() == nil && time.Now().Before(until) {
-		if !s.Acts() { // a state could not be saved, since another acts
+		if !s.Acts() { // another router acts, so that a state could not be saved
 			break
 		}
 		sent := time.Now()
@@ -219,7 +219,7 @@ func (s *Store) hold(ctx context.Context, lease clientv3.LeaseID, term uint64, r
 	}
 }
 
-// resign ends the lease, so that another router may act at once. This one has ceased before.
+// resign ends the lease, so that another router may act at once. This one no longer acts by then.
 func (s *Store) resign(lease clientv3.LeaseID) {
 	s.standBy()
 	ctx, cancel := context.WithTimeout(s.client.Ctx(), s.options.TTL/2)
@@ -227,7 +227,7 @@ func (s *Store) resign(lease clientv3.LeaseID) {
 	_, _ = s.client.Revoke(ctx, lease)
 }
 
-// pause waits, or until the context ends.
+// pause waits for the duration, or until the context ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

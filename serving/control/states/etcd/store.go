@@ -1,9 +1,9 @@
-// Package etcd keeps the states of controllers in etcd, where several routers share them, and decides which of the
-// routers acts.
+// Package etcd keeps the states of controllers in etcd, where several routers share them, and elects the router that
+// acts.
 //
-// The one that acts has put a key under a lease of its own, and with it a term, one more than the last. It renews
-// the lease, and acts until, by its own clock, the lease could have ended had its last renewal not come. So it has
-// ceased before another can begin. It saves a state only in a transaction of etcd that compares the key.
+// The acting router has put a key under its own lease, with a term, one more than the last. It renews the lease. By its
+// own clock, it ceases to act before the lease could end without the last renewal, and so before another router can
+// begin. It saves a state only in an etcd transaction that compares the key.
 package etcd
 
 import (
@@ -26,11 +26,10 @@ import (
 	"gearshift/serving/control/states"
 )
 
-// Options are what a Store is made of.
+// Options configure a Store.
 type Options struct {
 	Address etcd.Address
-	// TTL is how long the lease of the router that acts lasts beyond its last renewal; zero is 2 s. etcd may grant a
-	// longer one.
+	// TTL sets the acting router's lease after its last renewal; zero means 2 s. etcd may grant a longer one.
 	TTL time.Duration
 	Log *slog.Logger
 }
@@ -39,7 +38,7 @@ type Options struct {
 type Store struct {
 	options Options
 	prefix  string
-	client  *clientv3.Client // nil until etcd has let it log in, before which this router does not act
+	client  *clientv3.Client // nil until etcd has let it log in; until then this router does not act
 	name    string           // of this router, for people
 	log     *slog.Logger
 	stop    context.CancelFunc
@@ -47,12 +46,12 @@ type Store struct {
 
 	mu       sync.Mutex // protects what follows
 	kinds    map[string]*state
-	until    time.Time // this router may act; zero: it stands by
+	until    time.Time // the end of this router's right to act; zero: it stands by
 	term     uint64    // in which it acts, or acted last
 	revision int64     // at which its key was created
 	leader   string    // the router that acts, for people
 	away     bool
-	begun    func() // called when this router begins to act
+	begun    func() // runs when this router begins to act
 }
 
 // The keys below the prefix of an address.
@@ -63,7 +62,7 @@ const (
 	stateKeys   = "state/"
 )
 
-// New makes the store of an address. It takes part once it is begun.
+// New makes the store of an address. It takes part in the election after Begin.
 func New(o Options) (*Store, error) {
 	o.TTL = cmp.Or(o.TTL, 2*time.Second)
 	client, err := o.Address.Dial()
@@ -83,7 +82,7 @@ func New(o Options) (*Store, error) {
 	}, nil
 }
 
-// Open implements [states.Store]. It does not wait for etcd: what was left comes with the turn in which this router
+// Open implements [states.Store]. It does not wait for etcd: the saved state comes with the turn in which this router
 // acts.
 func (s *Store) Open(kind string, _ time.Time) (states.State, error) {
 	s.mu.Lock()
@@ -112,14 +111,14 @@ func (s *Store) Term() uint64 {
 	return s.term
 }
 
-// Leader names the router that acts; empty if none is known.
+// Leader names the acting router; empty if none is known.
 func (s *Store) Leader() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.leader
 }
 
-// Begin takes part from now on. Begun is called whenever this router begins to act.
+// Begin takes part in the election from now on. Begun is called whenever this router begins to act.
 func (s *Store) Begin(begun func()) {
 	s.begun = begun
 	ctx, stop := context.WithCancel(context.Background())
@@ -137,7 +136,7 @@ func (s *Store) Close() error {
 	return s.client.Close()
 }
 
-// request runs a request to etcd for a time at most.
+// request runs a request to etcd within a time limit.
 func request[T any](ctx context.Context, s *Store, what string, within time.Duration, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -148,7 +147,7 @@ func request[T any](ctx context.Context, s *Store, what string, within time.Dura
 	return out, err
 }
 
-// state is that of a kind of controllers. It implements [states.Shared].
+// state is the state of one kind of controllers. It implements [states.Shared].
 type state struct {
 	store  *Store
 	kind   string
@@ -168,7 +167,7 @@ func (k *state) Follow(f func(states.Turn) error) {
 	k.follow = f
 }
 
-// Save implements [states.State]. It is stored only while this router's key is there.
+// Save implements [states.State]. It stores the state only while this router's key exists.
 func (k *state) Save(text []byte) error {
 	s := k.store
 	s.mu.Lock()
@@ -196,7 +195,7 @@ func (k *state) Close() error {
 	return nil
 }
 
-// followers returns what is called with the turns of each kind.
+// followers returns the followers of turns, by kind.
 func (s *Store) followers() map[string]func(states.Turn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +208,7 @@ func (s *Store) followers() map[string]func(states.Turn) error {
 	return out
 }
 
-// turn has all kinds follow, and reports what they cannot go on from.
+// turn gives all kinds their turn, and returns their errors.
 func (s *Store) turn(acts bool, term uint64, last map[string][]byte) (err error) {
 	list := s.followers()
 	for _, kind := range slices.Sorted(maps.Keys(list)) {
@@ -220,14 +219,14 @@ func (s *Store) turn(acts bool, term uint64, last map[string][]byte) (err error)
 	return err
 }
 
-// standBy has this router no longer act.
+// standBy ends this router's right to act.
 func (s *Store) standBy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.until = time.Time{}
 }
 
-// noted notes whether etcd answers, and says so when that changes.
+// noted records whether etcd answers, and logs changes.
 func (s *Store) noted(err error) {
 	s.mu.Lock()
 	was := s.away
@@ -241,11 +240,11 @@ func (s *Store) noted(err error) {
 	}
 }
 
-// leadership reads and writes what the key of the router that acts holds.
+// leadership encodes the acting router's key.
 func leadership(term uint64, name string) string { return strconv.FormatUint(term, 10) + " " + name }
 
 func parseLeadership(text string) (term uint64, name string) {
 	number, name, _ := strings.Cut(text, " ")
-	term, _ = strconv.ParseUint(number, 10, 64) // of another program: 0
+	term, _ = strconv.ParseUint(number, 10, 64) // 0 for another program's value
 	return term, name
 }
