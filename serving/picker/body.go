@@ -13,16 +13,39 @@ const mostPiece = 62_000
 
 var pieces = sync.Pool{New: func() any { return new([mostPiece]byte) }}
 
-// requestBody reads the body of the client's request as the gateway sends it.
-type requestBody struct {
+// body is a request's or an answer's as the gateway sends it.
+type body struct {
 	*exchange
-	ctx   context.Context
+	ctx context.Context
+	// take returns the piece that a message has of the body, and reports whether it is the last. A message of something
+	// else has none.
+	take  func(m *pb.ProcessingRequest) (piece []byte, last bool)
 	rest  []byte
 	ended bool
 }
 
+// ofRequest is the take of a request's body.
+func (x *exchange) ofRequest(m *pb.ProcessingRequest) (piece []byte, last bool) {
+	if m.GetRequestTrailers() != nil {
+		x.trailers = true
+		return nil, true
+	}
+	in := m.GetRequestBody()
+	return in.GetBody(), in.GetEndOfStream()
+}
+
+// ofAnswer is the take of an answer's body.
+func (x *exchange) ofAnswer(m *pb.ProcessingRequest) (piece []byte, last bool) {
+	if m.GetResponseTrailers() != nil {
+		x.trailing = true
+		return nil, true
+	}
+	in := m.GetResponseBody()
+	return in.GetBody(), in.GetEndOfStream()
+}
+
 // Read implements [io.Reader].
-func (b *requestBody) Read(p []byte) (int, error) {
+func (b *body) Read(p []byte) (int, error) {
 	for len(b.rest) == 0 {
 		if b.ended {
 			return 0, io.EOF
@@ -34,11 +57,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if m.GetRequestTrailers() != nil {
-			b.ended, b.trailers = true, true
-		} else if in := m.GetRequestBody(); in != nil {
-			b.rest, b.ended = in.Body, in.EndOfStream
-		}
+		b.rest, b.ended = b.take(m)
 	}
 	n := copy(p, b.rest)
 	b.rest = b.rest[n:]
@@ -49,45 +68,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 }
 
 // Close implements [io.Closer].
-func (b *requestBody) Close() error { return nil }
-
-// answerBody reads the body of the replica's answer as the gateway sends it.
-type answerBody struct {
-	*exchange
-	ctx   context.Context
-	rest  []byte
-	ended bool
-}
-
-// Read implements [io.Reader].
-func (b *answerBody) Read(p []byte) (int, error) {
-	for len(b.rest) == 0 {
-		if b.ended {
-			return 0, io.EOF
-		}
-		m, err := b.next(b.ctx)
-		if err == io.EOF { // it ends with the stream
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			return 0, err
-		}
-		if m.GetResponseTrailers() != nil {
-			b.ended, b.trailing = true, true
-		} else if in := m.GetResponseBody(); in != nil {
-			b.rest, b.ended = in.Body, in.EndOfStream
-		}
-	}
-	n := copy(p, b.rest)
-	b.rest = b.rest[n:]
-	if b.ended && len(b.rest) == 0 {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-// Close implements [io.Closer].
-func (b *answerBody) Close() error { return nil }
+func (b *body) Close() error { return nil }
 
 // streamed returns the message that carries a piece of a body to the gateway.
 func streamed(piece []byte, last bool) *pb.BodyResponse {

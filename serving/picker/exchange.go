@@ -129,7 +129,7 @@ func (x *exchange) request(ctx context.Context, first *pb.ProcessingRequest) (*h
 	if x.bodiless = in.EndOfStream; x.bodiless {
 		r.ContentLength = 0
 	} else {
-		r.Body = &requestBody{exchange: x, ctx: ctx}
+		r.Body = &body{exchange: x, ctx: ctx, take: x.ofRequest}
 	}
 	x.method, x.path, x.original = r.Method, r.URL.RequestURI(), h.Clone()
 	return r.WithContext(ctx), nil
@@ -265,7 +265,7 @@ func (x *exchange) begin(ctx context.Context, in *pb.HttpHeaders, meta *corepb.M
 		}
 		return x.notSeen()
 	case !in.EndOfStream && !hides:
-		a.Body = &answerBody{exchange: x, ctx: ctx}
+		a.Body = &body{exchange: x, ctx: ctx, take: x.ofAnswer}
 	}
 	return a, by, nil
 }
