@@ -16,7 +16,7 @@ import (
 	"gearshift/serving/work"
 )
 
-// This file has what a gateway that asks the router for endpoints needs from a server, apart from its endpoints.
+// This file adapts a server to a gateway that asks the router for endpoints.
 
 // Unready returns why the server should get no requests; empty if it should.
 func (s *Server) Unready() string { return s.overview.Unready() }

@@ -123,7 +123,7 @@ func (b *Bucket) Delete(key []byte) error {
 	return nil
 }
 
-// ForEach calls f with each key and its value, in the order of keys, as of the beginning of the transaction.
+// ForEach calls f with each key and its value, in the order of keys, as they were when the transaction began.
 func (b *Bucket) ForEach(f func(key, value []byte) error) error {
 	var keys [][]byte
 	for text := range maps.Keys(b.tx.directory.Buckets[b.name]) {

@@ -79,7 +79,7 @@ func (o *Options) newRollout(s *scenario.Scenario, l *fleet.Ledger, busy *signal
 		return nil, nil
 	}
 	if c := o.config(s); c.Admin.Addr == config.AdminOff {
-		log.Warn("the admin listener is off: nobody can order a version", "to_have_it", "serving.admin.addr")
+		log.Warn("the admin listener is off: versions cannot be ordered", "to_have_it", "serving.admin.addr")
 	} else if c.Routers > 1 && !etcd.Is(o.State) {
 		log.Warn("several routers share the fleet: only one of them may have the section rollout, or each undoes what the others load", "routers", c.Routers)
 	}

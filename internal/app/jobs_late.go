@@ -11,7 +11,7 @@ import (
 	"gearshift/router/modality"
 )
 
-// lateJobs has foresight plan jobs until the store is back that has the policy for them.
+// lateJobs plans jobs by foresight until the store of their policy is back.
 type lateJobs struct {
 	name  string
 	store *checkpoints.Store
@@ -22,14 +22,14 @@ type lateJobs struct {
 	done    bool
 }
 
-// latePolicy is that of one worker: foresight, and the stored one later. It implements [modality.Foreseeing].
+// latePolicy plans one worker's jobs: by foresight, and later by the stored policy. It implements [modality.Foreseeing].
 type latePolicy struct {
 	modality.Policy
 	table *modality.Table
-	next  atomic.Pointer[modality.Policy] // nil: it stays
+	next  atomic.Pointer[modality.Policy] // nil: foresight stays
 }
 
-// Foresee implements [modality.Foreseeing], which is called before each plan.
+// Foresee implements [modality.Foreseeing]. It is called before each plan.
 func (p *latePolicy) Foresee(a modality.Arrivals) {
 	if next := p.next.Swap(nil); next != nil {
 		p.Policy = *next
@@ -39,7 +39,7 @@ func (p *latePolicy) Foresee(a modality.Arrivals) {
 	}
 }
 
-// of makes a worker's policy.
+// of returns a worker's policy.
 func (l *lateJobs) of(t *modality.Table) (modality.Policy, error) {
 	first, err := modality.Named("foresight", t, nil)
 	if err != nil {
@@ -52,7 +52,7 @@ func (l *lateJobs) of(t *modality.Table) (modality.Policy, error) {
 	return p, nil
 }
 
-// take has the stored policy plan jobs if the store has it. The error is that of a store that is away again.
+// take puts the stored policy in charge of jobs, if the store has it. It returns the error of a store that is away again.
 func (l *lateJobs) take() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -282,7 +282,7 @@ func (a *Agent) leave(ctx context.Context) {
 	}
 }
 
-// trouble logs what is wrong with a router, once until it changes or is over.
+// trouble logs a router's fault, once until it changes or ends.
 func (a *Agent) trouble(what string, err error) {
 	if text := err.Error(); text != a.said[a.router] {
 		a.said[a.router] = text

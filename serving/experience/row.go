@@ -24,9 +24,8 @@ type Row struct {
 	View fleet.View
 	// Variant and Replica are what was chosen.
 	Variant, Replica int
-	// Policy is what chose: a policy's name, or that of what stood in for it, for
-	// the reason Fallback. Pinned says that the client asked for the variant, or for a
-	// quality that not all have, or that its class had the variant first: no policy was free to choose.
+	// Policy names the policy that chose, or its stand-in for the reason Fallback. Pinned reports that no policy was
+	// free to choose: the client asked for the variant, or for a quality that not all have, or its class gets it first.
 	Policy, Fallback string
 	Pinned           bool
 	// Propensity is how likely this variant was to be chosen: 1 by a policy without

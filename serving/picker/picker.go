@@ -28,7 +28,7 @@ import (
 	"gearshift/serving/openai/proxy"
 )
 
-// Options are what a [Picker] needs of the server around it. All but Credentials are required.
+// Options connect a [Picker] to its server. All except Credentials are required.
 type Options struct {
 	// Handler serves the endpoints of the clients' port.
 	Handler http.Handler

@@ -84,7 +84,7 @@ type seen struct {
 	changed      int64 // the newest revision of a state
 }
 
-// look reads what etcd holds.
+// look reads the keys of the states and of their leader.
 func (s *Store) look(ctx context.Context) (*seen, error) {
 	got, err := request(ctx, s, "read the states of controllers", s.options.TTL, func(ctx context.Context) (*clientv3.GetResponse, error) {
 		return s.client.Get(ctx, s.prefix, clientv3.WithPrefix())
