@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,9 +16,10 @@ import (
 	"gearshift/internal/etcd/etcdtest"
 )
 
-// TestSharedStoreForReal: an etcd and two routers with failover, in processes of their own, one router in a network
-// namespace. That is cut off from etcd, and etcd and the routers are killed, stopped and slowed. Both routers answer all
-// the time, no two act at one moment, another acts within 3 s, and promotions are refused while etcd is away.
+// TestSharedStoreForReal: an etcd, two routers with failover and two engines, in processes of their own, one router in a
+// network namespace. That is cut off from etcd, not from the engines, and etcd and the routers are killed, stopped and
+// slowed. Both routers answer all the time, no two act at one moment, another acts within 3 s, engines report to it, and
+// promotions are refused while etcd is away.
 // GEARSHIFT_SHARED_STORE=5 is how often each fault comes.
 func TestSharedStoreForReal(t *testing.T) {
 	rounds, _ := strconv.Atoi(os.Getenv("GEARSHIFT_SHARED_STORE"))
@@ -51,6 +53,9 @@ type sharedFleet struct {
 	space        *spaces
 	etcd         *process
 	dir          string // of etcd
+	hosts        []string
+	scenario     string // of the routers, a file
+	engines      []*process
 	store        [2]string
 	cutOff, free *sharedRouter // the one in a namespace, and the other
 	watch        *sharedWatch
@@ -81,13 +86,77 @@ func newSharedFleet(t *testing.T) *sharedFleet {
 	x.store = [2]string{"etcd://" + x.space.address(0, 1) + ":" + port + "/mine", "etcd://127.0.0.1:" + port + "/mine"}
 	x.startEtcd()
 	t.Setenv("GEARSHIFT_ADMIN_TOKEN", testToken)
+	t.Setenv("GEARSHIFT_FLEET_TOKEN", "fleet-"+testToken)
 	x.promote("static:small")
-	x.cutOff = &sharedRouter{T: t, name: "in a namespace", store: x.store[0], prefix: x.space.prefix(0), addr: second + ".2:9001", admin: second + ".2:9002"}
-	x.free = &sharedRouter{T: t, name: "the other", store: x.store[1], addr: freeAddr(t), admin: freeAddr(t)}
+	x.scenario = x.served(second + ".1")
+	x.cutOff = &sharedRouter{T: t, name: "in a namespace", scenario: x.scenario, store: x.store[0], prefix: x.space.prefix(0), addr: second + ".2:9001", admin: second + ".2:9002"}
+	x.free = &sharedRouter{T: t, name: "the other", scenario: x.scenario, store: x.store[1], addr: freeAddr(t), admin: freeAddr(t)}
+	x.startEngines()
 	x.cutOff.start()
 	x.free.start()
 	x.watch = watchShared(x.cutOff, x.free)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s:\n%s\n%s:\n%s\nengines:\n%s\n%s", x.cutOff.name, x.cutOff.p.log, x.free.name, x.free.p.log, x.engines[0].log, x.engines[1].log)
+		}
+	})
 	return x
+}
+
+// served writes the scenario of the routers, whose engines listen at the address.
+func (x *sharedFleet) served(address string) string {
+	text, err := os.ReadFile("testdata/two-sizes.yaml")
+	if err != nil {
+		x.Fatal(err)
+	}
+	text = append(text, "serving:\n  backend: upstream\n  upstreams:\n"...)
+	for i := range 2 {
+		_, port, _ := net.SplitHostPort(freeAddr(x.T))
+		x.hosts = append(x.hosts, address+":"+port)
+		text = fmt.Appendf(text, "    \"*@h%d\": {url: \"http://%s\", lifecycle: gearshift}\n", i+1, x.hosts[i])
+	}
+	return write(x.T, "served.yaml", string(text))
+}
+
+// startEngines starts an engine for each host, which reports to the router that acts.
+func (x *sharedFleet) startEngines() {
+	for i, addr := range x.hosts {
+		host := fmt.Sprintf("h%d", i+1)
+		e := startProcess(x.T, "engine", "--scenario", "testdata/two-sizes.yaml", "--host", host, "--addr", addr, "--agent", "http://"+x.cutOff.admin+",http://"+x.free.admin, "--agent-host", host)
+		e.listens(x.T)
+		x.engines = append(x.engines, e)
+	}
+}
+
+var sharedRegistered = regexp.MustCompile(`msg=registered .*router=(\S+) .*term=(\d+)`)
+
+// reports returns the router that the engine reports to, and its term. Terms never fall.
+func (x *sharedFleet) reports(e *process) (router string, term uint64) {
+	for _, m := range sharedRegistered.FindAllStringSubmatch(e.log.String(), -1) {
+		next, _ := strconv.ParseUint(m[2], 10, 64)
+		if next < term {
+			x.Errorf("an engine follows term %d after %d", next, term)
+		}
+		router, term = m[1], next
+	}
+	return router, term
+}
+
+// reported waits until all engines report to the router that acts, in its term.
+func (x *sharedFleet) reported(kind string, since time.Time) {
+	x.Helper()
+	etcdtest.Eventually(x, "after "+kind+", engines report to the router that acts", func() bool {
+		for _, r := range []*sharedRouter{x.cutOff, x.free} {
+			if acts, term := leadership(r.metrics()); acts {
+				return !slices.ContainsFunc(x.engines, func(e *process) bool {
+					router, at := x.reports(e)
+					return router != "http://"+r.admin || float64(at) != term
+				})
+			}
+		}
+		return false
+	})
+	x.took["engines, "+kind] = append(x.took["engines, "+kind], time.Since(since))
 }
 
 // otherEnd sets the end of the namespace's first link that is outside of it.
@@ -150,6 +219,7 @@ func (x *sharedFleet) measure(kind string, since time.Time, next ...*sharedRoute
 	if took > 3*time.Second {
 		x.Errorf("%s: another acts after %v, not within 3 s", kind, took)
 	}
+	x.reported(kind, since)
 }
 
 // promotionsAway: the router that is cut off refuses promotions, a command elsewhere promotes, and etcd forgets what

@@ -19,6 +19,7 @@ import (
 type sharedRouter struct {
 	*testing.T
 	name        string
+	scenario    string
 	store       string
 	prefix      []string
 	addr, admin string
@@ -29,7 +30,7 @@ type sharedRouter struct {
 // start starts it, and waits until it answers.
 func (r *sharedRouter) start() {
 	r.Helper()
-	r.p = startPrefixed(r.T, r.prefix, "serve", "--scenario", "testdata/two-sizes.yaml", "--store", r.store, "--addr", r.addr, "--admin-addr", r.admin)
+	r.p = startPrefixed(r.T, r.prefix, "serve", "--scenario", r.scenario, "--store", r.store, "--addr", r.addr, "--admin-addr", r.admin)
 	r.p.listens(r.T)
 	etcdtest.Eventually(r, r.name+" answers", func() bool { _, _, err := r.ask(); return err == nil && r.metrics() != "" })
 	r.life.Add(1)
@@ -180,7 +181,7 @@ func (x *sharedFleet) report() {
 	for _, kind := range slices.Sorted(maps.Keys(x.took)) {
 		list := x.took[kind]
 		slices.Sort(list)
-		x.Logf("%-22s %3d times, median %.2f s, longest %.2f s", kind, len(list), list[len(list)/2].Seconds(), list[len(list)-1].Seconds())
+		x.Logf("%-29s %3d times, median %.2f s, longest %.2f s", kind, len(list), list[len(list)/2].Seconds(), list[len(list)-1].Seconds())
 	}
 	x.Logf("requests answered: %v, the slowest in %.2f s; failed: %d", w.answered, w.slowest.Seconds(), len(w.failed))
 	x.Logf("asked %d times who acts; two acted %d times", w.samples, len(w.both))
