@@ -210,5 +210,5 @@ func (e *Engines) Found(replica int, s fleet.State, at time.Duration) {
 // Share sets the reported load of other routers on each replica; see [signals.Monitor.Share].
 func (e *Engines) Share(shares []signals.Count) { e.signals.Share(shares) }
 
-// GaugesAsked reports whether each server has been asked for its gauges, with or without success.
+// GaugesAsked reports whether each server that has an engine has been asked for its gauges, with or without success.
 func (e *Engines) GaugesAsked() bool { return e.scraper.Asked() }

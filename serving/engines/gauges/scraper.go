@@ -92,19 +92,18 @@ type Scraper struct {
 
 	rounds []round
 	ended  sync.WaitGroup
-	asked  atomic.Int64 // servers that were asked at least once
 }
 
 // round is how one server is asked, by one goroutine.
 type round struct {
 	Source
 	random *rand.Rand
-	missed int    // in a row
-	err    error  // the last one
-	asked  bool   // ever
-	read   bool   // ever
-	fresh  bool   // what was read last is not stale
-	path   string // where its gauges were found, if not where they should be
+	missed int         // in a row
+	err    error       // the last one
+	asked  atomic.Bool // ever
+	read   bool        // ever
+	fresh  bool        // what was read last is not stale
+	path   string      // where its gauges were found, if not where they should be
 	// lacking is how often in a row it had no page where gauges should be.
 	lacking int
 	before  []signals.Count // own counts at the end of the last scrape, by the Source's replicas
@@ -138,9 +137,17 @@ func (s *Scraper) Start(ctx context.Context) {
 	}
 }
 
-// Asked reports whether each server has been asked at least once.
+// Asked reports whether each server that has an engine has been asked at least once.
 func (s *Scraper) Asked() bool {
-	return s.config.Interval == 0 || s.asked.Load() == int64(len(s.rounds))
+	if s.config.Interval == 0 {
+		return true
+	}
+	for i := range s.rounds {
+		if t := &s.rounds[i]; !t.asked.Load() && (t.Engine == nil || t.Engine() != 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // Set changes the configuration of a Scraper that does not run.
@@ -183,10 +190,7 @@ func (s *Scraper) round(ctx context.Context, t *round) {
 					s.Loads.Missed(replica)
 				}
 			}
-			if !t.asked {
-				t.asked = true
-				s.asked.Add(1)
-			}
+			t.asked.Store(true)
 			s.note(t, err) // also of a reading that has come: it has corrected the ledger
 			due = s.clock() + s.pause(t)
 		}
