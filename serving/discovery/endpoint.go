@@ -59,10 +59,7 @@ type Slot struct {
 
 // takes reports whether an endpoint may have a slot of the group.
 func (g *Group) takes(e *Endpoint) bool {
-	if e.Variant != "" && e.Variant != g.Variant && e.Variant != g.Name {
-		return false
-	}
-	if e.Host != "" && e.Host != g.Host && !slices.ContainsFunc(g.Slots, func(s Slot) bool { return s.Host == e.Host }) {
+	if !g.named(e.Variant) || !g.at(e.Host) {
 		return false
 	}
 	if e.Labels == nil { // every pod has labels
@@ -72,6 +69,14 @@ func (g *Group) takes(e *Endpoint) bool {
 		return e.Variant != ""
 	}
 	return selects(g.Selector, e.Labels)
+}
+
+// named reports whether the name is the group's or its variant's; the empty name is any group's.
+func (g *Group) named(name string) bool { return name == "" || name == g.Variant || name == g.Name }
+
+// at reports whether the host is of the group's kind or one of its slots'; the empty host is any group's.
+func (g *Group) at(host string) bool {
+	return host == "" || host == g.Host || slices.ContainsFunc(g.Slots, func(s Slot) bool { return s.Host == host })
 }
 
 // selects reports whether the labels have all of the selector.

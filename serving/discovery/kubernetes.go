@@ -238,6 +238,10 @@ func (k *kubernetes) endpoints(i *informer, ports []int) (list []Endpoint) {
 		}
 		e.Variant, e.Host = p.Labels[k.labels.Variant], p.Labels[k.labels.Host]
 		own := k.ports(&e, ports)
+		if len(own) == 0 && (e.Variant != "" || e.Host != "") { // its labels are meant for the router, and wrong
+			e.ID, e.Name, e.Address = string(p.UID), p.Name, p.ip
+			list = append(list, e)
+		}
 		for _, port := range own {
 			e.ID, e.Name = fmt.Sprint(p.UID, ":", port), p.Name
 			if len(own) > 1 {

@@ -41,6 +41,7 @@ func onClusters(t *testing.T, test func(t *testing.T, c *apiserver.Cluster)) {
 type heard struct {
 	mu   sync.Mutex
 	last []string
+	list []Endpoint
 	news chan struct{}
 }
 
@@ -79,7 +80,7 @@ func (h *heard) set(list []Endpoint) {
 	}
 	slices.Sort(texts)
 	h.mu.Lock()
-	h.last = texts
+	h.last, h.list = texts, slices.Clone(list)
 	h.mu.Unlock()
 	select {
 	case h.news <- struct{}{}:

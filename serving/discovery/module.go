@@ -36,14 +36,14 @@ type Module struct {
 	clock   func() time.Duration
 	metrics *metrics
 
-	mu       sync.Mutex // protects all below
-	slots    *Slots
-	since    map[int]time.Duration // by replica, the time of the slot's last change
-	broken   map[string]error      // by ID of an endpoint that has a slot, why its address cannot be used
-	listed   []Endpoint
-	heard    time.Duration // the time of the source's last report
-	ever     bool          // it has reported
-	overfull bool          // there were engines without a slot at the last list
+	mu     sync.Mutex // protects all below
+	slots  *Slots
+	since  map[int]time.Duration // by replica, the time of the slot's last change
+	broken map[string]error      // by ID of an endpoint that has a slot, why its address cannot be used
+	listed []Endpoint
+	heard  time.Duration // the time of the source's last report
+	ever   bool          // it has reported
+	causes []string      // why engines had no slot at the last list, in order
 }
 
 // New makes the module. Nothing is discovered before [Module.Run].
@@ -92,14 +92,7 @@ func (m *Module) set(list []Endpoint) {
 		m.metrics.changes.WithLabelValues(m.variant(c.Replica), c.Kind.String()).Inc()
 		m.apply(c)
 	}
-	if waiting := len(m.slots.waiting); (waiting > 0) != m.overfull {
-		if m.overfull = waiting > 0; m.overfull {
-			e := m.slots.waiting[0]
-			m.options.Log.Warn("ready engines without a slot get no requests; want more slots in the scenario", "engines", waiting, "first", e.Name, "address", e.Address, "variant", e.Variant)
-		} else {
-			m.options.Log.Info("every engine has a slot")
-		}
-	}
+	m.explain()
 }
 
 // apply carries out one change on the server.
@@ -164,6 +157,7 @@ type waitingStatus struct {
 	Engine  string `json:"engine"`
 	Address string `json:"address"`
 	Variant string `json:"variant,omitempty"`
+	Cause   string `json:"cause"`
 }
 
 // states of slots.
@@ -211,7 +205,7 @@ func (m *Module) status() status {
 	}
 	slices.SortFunc(out.Slots, func(a, b slotStatus) int { return cmp.Compare(a.Order, b.Order) })
 	for _, e := range m.slots.waiting {
-		out.Waiting = append(out.Waiting, waitingStatus{e.Name, e.Address, e.Variant})
+		out.Waiting = append(out.Waiting, waitingStatus{e.Name, e.Address, e.Variant, e.cause})
 	}
 	return out
 }

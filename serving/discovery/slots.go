@@ -11,7 +11,7 @@ type Slots struct {
 	groups  []Group
 	slots   []slot         // of all groups, in their order
 	taken   map[string]int // index of the slot, by the ID of its engine
-	waiting []Endpoint     // ready engines without a slot
+	waiting []waits        // ready engines without a slot
 }
 
 // slot is one slot with its engine.
@@ -113,8 +113,19 @@ func (s *Slots) Set(list []Endpoint) (changes []Change) {
 		}
 		comers = rest
 	}
-	s.waiting = slices.Clip(comers)
+	s.waiting = nil
+	for _, e := range comers {
+		s.waiting = append(s.waiting, waits{e, s.why(&e)})
+	}
 	return changes
+}
+
+// why returns why the endpoint has no slot.
+func (s *Slots) why(e *Endpoint) string {
+	if cause := fault(s.groups, e); cause != "" {
+		return cause
+	}
+	return "its slots are taken; want more slots in the scenario"
 }
 
 // free returns a free slot for the endpoint: the one that it names or had before, or else the first unused one, or else

@@ -1,0 +1,97 @@
+package discovery
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/internal/apiserver"
+	"gearshift/router/fleet"
+	"gearshift/serving/discovery/settings"
+)
+
+// A ready engine for which the scenario has no slot is reported with the cause.
+func TestCauses(t *testing.T) {
+	s := NewSlots(fleetOf())
+	for _, c := range []struct {
+		Endpoint
+		want string
+	}{
+		{Endpoint{Variant: "smal"}, `variant "smal" is none of the scenario's; want small, fast or big`},
+		{Endpoint{Variant: "smal", Host: "l5", Labels: map[string]string{}}, `variant "smal" is none of the scenario's; want small, fast or big`},
+		{Endpoint{Variant: "small", Host: "l5"}, `host "l5" is none of the scenario's; want l4 or h100`},
+		{Endpoint{Variant: "big", Host: "l4"}, `variant "big" has no slots on host "l4"; want h100`},
+		{Endpoint{Variant: "small", Host: "l4", Labels: map[string]string{"app": "x"}}, `its labels match no selector; want those of small`},
+	} {
+		c.ID, c.Name, c.Address, c.Ready = "id", "name", "10.0.0.1:8000", true
+		if changes := s.Set([]Endpoint{c.Endpoint}); len(changes) > 0 || len(s.waiting) != 1 || s.waiting[0].cause != c.want {
+			t.Errorf("%+v: changes %v, waiting %+v; want %s", c.Endpoint, changes, s.waiting, c.want)
+		}
+	}
+	c := Endpoint{ID: "id", Variant: "smal"}
+	if s.Set([]Endpoint{c}); len(s.waiting) > 0 {
+		t.Errorf("an engine that is not ready waits: %+v", s.waiting)
+	}
+}
+
+// The log reports causes when they change, and once all engines have slots.
+func TestCausesAreLogged(t *testing.T) {
+	groups := []Group{{Name: "small", Variant: "small", Host: "l4"}, {Name: "large", Variant: "large", Host: "l4"}} // no slots
+	var log lockedBuffer
+	m := New(Options{Groups: groups, Table: new(fleet.Table), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	m.clock = func() time.Duration { return time.Second }
+	at := func(id, variant string) Endpoint {
+		return Endpoint{ID: id, Name: id, Address: id + ":8000", Variant: variant, Ready: true}
+	}
+	m.set([]Endpoint{at("a", "smal")})
+	m.set([]Endpoint{at("a", "smal"), at("b", "smal")}) // the same cause
+	m.set([]Endpoint{at("a", "smal"), at("b", "small")})
+	if got := m.status().Waiting; len(got) != 2 || got[0].Cause != `variant "smal" is none of the scenario's; want small or large` || got[1].Cause != "its slots are taken; want more slots in the scenario" {
+		t.Errorf("the status has %+v", got)
+	}
+	m.set(nil)
+	m.set(nil)
+	text := log.text.String()
+	for line, n := range map[string]int{
+		`cause="variant \"smal\" is none of the scenario's; want small or large" engines=1 first=a address=a:8000`: 2,
+		`cause="its slots are taken; want more slots in the scenario" engines=1 first=b`:                           1, "every engine has a slot": 1,
+	} {
+		if strings.Count(text, line) != n {
+			t.Errorf("want %d times %s:\n%s", n, line, text)
+		}
+	}
+	if strings.Count(text, "\n") != 4 {
+		t.Errorf("want 4 lines:\n%s", text)
+	}
+}
+
+// A pod whose label names a variant or host that the scenario lacks is listed without a port. Pods without such labels
+// that no entry selects are not the router's.
+func TestPodsWithWrongLabels(t *testing.T) {
+	onClusters(t, func(t *testing.T, c *apiserver.Cluster) {
+		ctx := t.Context()
+		groups := fleetOf()
+		groups[0].Port, groups[1].Port, groups[2].Port = 8000, 9000, 8100
+		config := settings.Default()
+		config.Kubernetes = &settings.Kubernetes{}
+		for i, labels := range []map[string]string{{"gearshift.dev/variant": "smal"}, {"app": "small", "gearshift.dev/host": "l5"}, {"app": "other"}, {"app": "small"}} {
+			name := string(rune('a' + i))
+			must(t, c.AddPod(ctx, name, labels), c.SetPod(ctx, name, "10.0.0."+string(rune('1'+i)), true))
+		}
+		h := follow(t, Watching(c.Router, apiserver.Namespace, &config, groups, slog.New(slog.DiscardHandler)))
+		h.want(t, "a 10.0.0.1 smal ready", "b 10.0.0.2 ready", "d 10.0.0.4:8000 ready")
+		s := NewSlots(groups)
+		h.mu.Lock()
+		s.Set(h.list)
+		h.mu.Unlock()
+		var causes []string
+		for _, w := range s.waiting {
+			causes = append(causes, w.cause)
+		}
+		if want := []string{`variant "smal" is none of the scenario's; want small, fast or big`, `host "l5" is none of the scenario's; want l4 or h100`}; !slices.Equal(causes, want) {
+			t.Errorf("causes %q, want %q", causes, want)
+		}
+	})
+}
