@@ -32,33 +32,43 @@ func TestPickersCompared(t *testing.T) {
 	// Room and time for prompts of any length: nothing waits, and nothing is refused.
 	x := newPickerCheck(t, strings.NewReplacer("deadline_ms: 12", "deadline_ms: 100000", "_per_token: 20_000", "_per_token: 100",
 		"_per_token: 40_000", "_per_token: 100", "_per_token: 80_000", "_per_token: 100", "_per_token: 130_000", "_per_token: 100"))
-	pickers := []timedPicker{{"gearshift", x.picker}}
+	pickers := []timedPicker{{"gearshift", x.picker, x.router}}
 	if epp := os.Getenv("GEARSHIFT_LLMD"); epp != "" {
-		pickers = append(pickers, timedPicker{"llm-d-router", x.peer(epp)})
+		pickers = append(pickers, x.peer(epp))
 	}
-	for _, c := range []struct {
-		name            string
-		clients, prompt int
-	}{{"1 client, 1 KB", 1, 1 << 10}, {"16 clients, 1 KB", 16, 1 << 10}, {"1 client, 220 KB", 1, 220_000}, {"20 clients, 220 KB", 20, 220_000}} {
-		medians, rates := make([][]float64, len(pickers)), make([][]float64, len(pickers))
+	for _, c := range []pickerLoad{
+		{"1 client, 1 KB", 1, 1 << 10, 0}, {"16 clients, 1 KB", 16, 1 << 10, 0}, {"1 client, 220 KB", 1, 220_000, 0},
+		{"20 clients, 10/s each, 220 KB", 20, 220_000, 100 * time.Millisecond}, {"20 clients, 220 KB", 20, 220_000, 0},
+	} {
+		medians, rates, cores := make([][]float64, len(pickers)), make([][]float64, len(pickers)), make([][]float64, len(pickers))
 		for range 5 {
 			for i, p := range pickers {
-				median, rate := p.measure(t, each, c.clients, c.prompt)
-				medians[i], rates[i] = append(medians[i], median), append(rates[i], rate)
+				median, rate, core := p.measure(t, each, c)
+				medians[i], rates[i], cores[i] = append(medians[i], median), append(rates[i], rate), append(cores[i], core)
 			}
 		}
 		for i, p := range pickers {
 			slices.Sort(medians[i])
 			slices.Sort(rates[i])
-			t.Logf("%-20s %-13s p50 %8.0f µs (%.0f to %.0f), %7.0f picks/s (%.0f to %.0f)", c.name, p.name, medians[i][2], medians[i][0], medians[i][4], rates[i][2], rates[i][0], rates[i][4])
+			slices.Sort(cores[i])
+			t.Logf("%-30s %-13s p50 %7.0f µs (%.0f to %.0f), %6.0f picks/s (%.0f to %.0f), %5.0f µs of a core each: %6.0f picks/s on two cores of its own", c.name, p.name,
+				medians[i][2], medians[i][0], medians[i][4], rates[i][2], rates[i][0], rates[i][4], cores[i][2], 2e6/cores[i][2])
 		}
 	}
 }
 
+// pickerLoad is how many clients ask with prompts of so many bytes, each for the next pick after the pause.
+type pickerLoad struct {
+	name            string
+	clients, prompt int
+	pause           time.Duration
+}
+
 // timedPicker is a picker under measurement.
 type timedPicker struct {
-	name   string
-	client pb.ExternalProcessorClient
+	name    string
+	client  pb.ExternalProcessorClient
+	process *process
 }
 
 // asEnvoy connects to a picker with Envoy's windows of HTTP/2.
@@ -67,7 +77,7 @@ func asEnvoy(addr string) (*grpc.ClientConn, error) {
 }
 
 // peer starts llm-d-router's picker, which finds the engines in a file.
-func (x *pickerCheck) peer(program string) pb.ExternalProcessorClient {
+func (x *pickerCheck) peer(program string) timedPicker {
 	dir := x.TempDir()
 	var endpoints strings.Builder
 	endpoints.WriteString("endpoints:\n")
@@ -118,7 +128,7 @@ dataLayer: {discovery: {pluginRef: file-disc}}
 	client := pb.NewExternalProcessorClient(conn)
 	for late := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		if _, err = onePick(x.Context(), client, []byte(`{"model":"auto","messages":[{"role":"user","content":"hi"}]}`)); err == nil {
-			return client
+			return timedPicker{"llm-d-router", client, &process{command: c}}
 		}
 		if time.Now().After(late) {
 			text, _ := os.ReadFile(log.Name())
@@ -127,17 +137,17 @@ dataLayer: {discovery: {pluginRef: file-disc}}
 	}
 }
 
-// measure runs clients for a time, each with one pick after another, and returns the median in microseconds and the
-// picks per second.
-func (p timedPicker) measure(t *testing.T, each time.Duration, clients, prompt int) (median, rate float64) {
-	body := []byte(`{"model":"auto","max_tokens":20,"messages":[{"role":"user","content":"` + strings.Repeat("word ", prompt/5) + `"}]}`)
+// measure runs clients for a time, each with one pick after another, and returns the median in microseconds,
+// the picks per second, and what each takes of the picker's processors in microseconds.
+func (p timedPicker) measure(t *testing.T, each time.Duration, load pickerLoad) (median, rate, core float64) {
+	body := []byte(`{"model":"auto","max_tokens":20,"messages":[{"role":"user","content":"` + strings.Repeat("word ", load.prompt/5) + `"}]}`)
 	ctx, stop := context.WithTimeout(t.Context(), each)
 	defer stop()
 	var mu sync.Mutex
 	var all []float64
 	var work sync.WaitGroup
-	began := time.Now()
-	for range clients {
+	began, before := time.Now(), p.process.processorTime(t)
+	for range load.clients {
 		work.Go(func() {
 			var took []float64
 			for ctx.Err() == nil {
@@ -147,6 +157,7 @@ func (p timedPicker) measure(t *testing.T, each time.Duration, clients, prompt i
 					return
 				}
 				took = append(took, float64(d)/float64(time.Microsecond))
+				pause(ctx, load.pause)
 			}
 			mu.Lock()
 			all = append(all, took...)
@@ -156,9 +167,10 @@ func (p timedPicker) measure(t *testing.T, each time.Duration, clients, prompt i
 	work.Wait()
 	slices.Sort(all)
 	if len(all) == 0 {
-		return 0, 0
+		return 0, 0, 0
 	}
-	return all[len(all)/2], float64(len(all)) / time.Since(began).Seconds()
+	core = float64(p.process.processorTime(t)-before) / float64(time.Microsecond) / float64(len(all))
+	return all[len(all)/2], float64(len(all)) / time.Since(began).Seconds(), core
 }
 
 // onePick asks for an endpoint, and returns the time until the whole body has come back. Then an answer passes.

@@ -131,7 +131,7 @@ func (x *pickerCheck) ways() []pickerWay {
 			}
 		})
 	}
-	way := &gateway.Gateway{Picker: x.picker, Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
+	way := &gateway.Gateway{Picker: x.picker, Transport: &http.Transport{MaxIdleConnsPerHost: 256}, Failed: func(err error) { x.Logf("gateway: %v", err) }}
 	return []pickerWay{{"proxy", x.url}, {"gateway", "http://" + x.listen(way.ServeHTTP)}, {"nginx", "http://" + x.nginx()}}
 }
 

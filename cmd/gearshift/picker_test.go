@@ -48,8 +48,20 @@ func TestNoGateways(t *testing.T) {
 	}{
 		{[]string{"--extproc", "127.0.0.1:0"}, "a gateway cannot reach engines of serving.backend: simulated, which are within the router; want upstream"},
 		{[]string{"--addr", "off"}, "--addr off leaves no port for requests; want --extproc ADDR"},
+		{[]string{"--extproc", "127.0.0.1:99999"}, `serving.picker.addr: "127.0.0.1:99999" is not an address; want HOST:PORT`},
 		{[]string{"--extproc", "here"}, `serving.picker.addr: "here" is not an address; want HOST:PORT`},
 	} {
 		fail(t, append([]string{"serve", "--scenario", "tiny", "--admin-addr", "off", "--policy", "slackfit"}, c.args...), c.want)
+	}
+}
+
+// TestNamesForGateways holds that serve and the check refuse a server that a gateway could not reach.
+func TestNamesForGateways(t *testing.T) {
+	_, text, _ := gearshift(t, "scenario", "upstreams", "tiny", "--at", "gpu0=http://localhost:8000")
+	path := write(t, "router.yaml", strings.Replace(text, "serving:\n", "serving:\n  picker: {addr: \"127.0.0.1:0\"}\n", 1))
+	const want = `a gateway looks up no names, and "localhost:8000" is one; want http://IP:PORT in serving.upstreams`
+	fail(t, []string{"serve", "--scenario", path, "--admin-addr", "off", "--policy", "slackfit"}, want)
+	if code, _, stderr := gearshift(t, "scenario", "check", path); code != 1 || !strings.Contains(stderr, want) || !strings.Contains(stderr, "router.yaml:") {
+		t.Errorf("the check exits with %d: %s; want 1, a line and %q", code, stderr, want)
 	}
 }

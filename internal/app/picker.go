@@ -38,6 +38,11 @@ func (x *assembly) newPicker() (*picker.Module, error) {
 		}
 		return ""
 	}
+	for i, r := range x.routing.core.Table().Replicas {
+		if at := address(i); at != "" && !picker.Reachable(at) {
+			return nil, fmt.Errorf("replica %s: a gateway looks up no names, and %q is one; want http://IP:PORT in serving.upstreams", r.Name, at)
+		}
+	}
 	return picker.NewModule(c, len(backends), address, x.log), nil
 }
 

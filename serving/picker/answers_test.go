@@ -211,6 +211,31 @@ func TestAReplicaLeavesAsItIsPicked(t *testing.T) {
 	g.idle(t)
 }
 
+// TestAnEngineThatLeavesAnswersOn passes an answer that was under way when its engine left the list: whether it still comes is
+// the gateway's to see.
+func TestAnEngineThatLeavesAnswersOn(t *testing.T) {
+	g := newRig(t, nil)
+	reached, gone := make(chan struct{}), make(chan struct{})
+	g.answer = func(w http.ResponseWriter, r *http.Request) {
+		close(reached)
+		<-gone
+		whole(w, r)
+	}
+	go func() {
+		<-reached
+		g.Engines().Vacate(largeA, func() {})
+		close(gone)
+	}()
+	w := send(g.gateway(), "POST", chat, ask)
+	if h := w.Result().Header; w.Code != 200 || h.Get("X-Engine") != "large@a" || w.Body.String() != fine {
+		t.Errorf("got %d %v %s, want the answer", w.Code, h, w.Body)
+	}
+	if r := <-g.ended; r.Outcome != work.Completed {
+		t.Errorf("the work ended as %v", r.Outcome)
+	}
+	g.idle(t)
+}
+
 // TestErrorsOfEngines pass, in a format that clients understand.
 func TestErrorsOfEngines(t *testing.T) {
 	g := newRig(t, nil)

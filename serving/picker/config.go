@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/netip"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -39,7 +41,8 @@ func (c Config) On() bool { return c.Addr != "" }
 // Validate returns the configuration's faults.
 func (c Config) Validate() error {
 	var faults []error
-	if _, port, err := net.SplitHostPort(c.Addr); c.On() && (err != nil || port == "") {
+	_, port, err := net.SplitHostPort(c.Addr)
+	if _, bad := strconv.ParseUint(port, 10, 16); c.On() && (err != nil || bad != nil) {
 		faults = append(faults, fmt.Errorf("addr: %q is not an address; want HOST:PORT or :PORT, such as 127.0.0.1:9002", c.Addr))
 	}
 	switch c.TLS {
@@ -48,6 +51,12 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("tls: unknown %q; want %s, %s or %s", c.TLS, TLSOff, TLSServer, TLSSelfSigned))
 	}
 	return errors.Join(faults...)
+}
+
+// Reachable reports whether a gateway can reach an address: it looks up no names.
+func Reachable(at string) bool {
+	_, err := netip.ParseAddrPort(at)
+	return err == nil
 }
 
 // credentials returns the encryption of connections; nil: none. Server returns the certificate of the clients' port.

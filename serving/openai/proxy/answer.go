@@ -53,6 +53,7 @@ type answer struct {
 	complaint complaint.Kind
 	common    bool // every engine has the endpoint
 	endpoint  *Endpoint
+	carried   bool // a carrier makes the attempt, and its connection is not the router's
 	own       bool // the router takes the answer apart itself, whatever it is
 	taken     bool // and has
 	absent    bool // the replica lacks the endpoint, as not every engine has it

@@ -157,7 +157,7 @@ func (d *dispatch) attempt(replica int) *answer {
 	now := d.Clock()
 	a := &answer{replica: replica, sent: now, budget: d.Memory, watch: watch{PhaseTimeouts: timeouts, clock: d.Clock, start: now, until: d.Until}}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
-	a.pending = &d.pending[replica]
+	a.pending, a.carried = &d.pending[replica], d.carrier != nil
 	a.pending.add(a, d.decided)
 	a.keyed, a.endpoint, a.common = d.Keyed(replica), d.Endpoint, d.Endpoint.Common
 	if d.batch != nil {

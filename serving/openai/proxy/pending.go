@@ -85,7 +85,7 @@ func (p *pending) add(a *answer, decided time.Duration) {
 	if p.waiting == nil {
 		p.waiting, p.begun = map[*answer]struct{}{}, map[*answer]struct{}{}
 	}
-	if p.ever && decided <= p.last {
+	if p.ever && decided <= p.last && !a.carried {
 		a.cancel(errGone)
 	}
 	p.waiting[a] = struct{}{}
@@ -121,8 +121,12 @@ func (p *pending) lose(now time.Duration) int {
 	defer p.mu.Unlock()
 	p.ever, p.last = true, now
 	p.show()
+	tried := 0
 	for a := range p.waiting {
-		a.cancel(errGone)
+		if !a.carried { // a gateway knows better whether the replica answers
+			a.cancel(errGone)
+			tried++
+		}
 	}
 	if !p.lost {
 		p.lost = true
@@ -130,7 +134,7 @@ func (p *pending) lose(now time.Duration) int {
 			p.hurry(a)
 		}
 	}
-	return len(p.waiting)
+	return tried
 }
 
 func (p *pending) found() {
@@ -142,6 +146,9 @@ func (p *pending) found() {
 // hurry ends the answer if nothing more of it comes in time, as long as the host is lost. The
 // caller holds p.mu.
 func (p *pending) hurry(a *answer) {
+	if a.carried {
+		return
+	}
 	reads := a.reads.Load()
 	time.AfterFunc(lostSilence, func() {
 		p.mu.Lock()

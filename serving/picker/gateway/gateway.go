@@ -34,6 +34,8 @@ type Gateway struct {
 	Piece int
 	// Twice ends the stream of a request's body twice, as Envoy may (envoy #46237).
 	Twice bool
+	// Failed, if set, is called with the error of each exchange that fails, from any goroutine.
+	Failed func(error)
 }
 
 // errDropped reports that the processor ended an exchange without an answer.
@@ -46,6 +48,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, err := g.begin(ctx, r)
 	if err == nil {
 		err = x.serve(w, r)
+	}
+	if err != nil && g.Failed != nil {
+		g.Failed(err)
 	}
 	switch {
 	case err == nil:

@@ -40,7 +40,8 @@ function send(r) {
 async function next(r) {
 	if (r.variables.rest) {
 		send(r);
-	} else if (Number(r.variables.picks) < 3) {
+	} else if (Number(r.variables.picks) < 5) { // by then the picker's probes have found out
+		await new Promise((done) => setTimeout(done, 500 * Number(r.variables.picks)));
 		await ask(r);
 	} else {
 		r.return(502, 'no engine could be reached');
