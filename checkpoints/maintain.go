@@ -193,6 +193,9 @@ func (s *Store) Backup(to string, force bool) (size int64, err error) {
 	if etcd.Is(to) {
 		return 0, fmt.Errorf("cannot back up to %s: want a file; %s copies a store into etcd", to, "`gearshift store copy`")
 	}
+	if err := etcd.Check(to); err != nil {
+		return 0, fmt.Errorf("cannot back up: %w", err)
+	}
 	if at, err := os.Stat(to); err == nil && at.IsDir() {
 		return 0, fmt.Errorf("%s is a directory; want a file in it, such as %s", to, filepath.Join(to, filepath.Base(s.Path)))
 	}

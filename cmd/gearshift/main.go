@@ -104,6 +104,9 @@ func prepare(c *cobra.Command, _ []string) error {
 	if err := cli.MissingFlags(c); err != nil {
 		return err
 	}
+	if err := cli.CheckStore(c); err != nil {
+		return err
+	}
 	cli.MakeDataFolder(c)
 	return nil
 }

@@ -46,6 +46,19 @@ func Is(name string) bool {
 	return strings.HasPrefix(name, "etcd://") || strings.HasPrefix(name, "etcds://")
 }
 
+// Check returns an error if the name of a store is neither a file nor an address in etcd, such as one with another
+// scheme or a slash too few.
+func Check(name string) error {
+	if Is(name) {
+		_, err := Parse(name)
+		return err
+	}
+	if strings.Contains(name, "://") || strings.HasPrefix(name, "etcd:") || strings.HasPrefix(name, "etcds:") {
+		return fmt.Errorf("%q is not an address in etcd; want a file, or %s", redacted(name), Form)
+	}
+	return nil
+}
+
 // Parse reads an address.
 func Parse(text string) (Address, error) {
 	scheme, rest, _ := strings.Cut(text, "://")

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"gearshift/internal/etcd"
 	"gearshift/serving/config/setting"
 )
 
@@ -43,6 +45,25 @@ func dataFolder() string {
 		return ""
 	}
 	return filepath.Join(home, ".local", "share", "gearshift")
+}
+
+// CheckStore returns an error if the command's --store, or the environment's, is neither a file nor an address in etcd;
+// and the same of --state.
+func CheckStore(c *cobra.Command) error {
+	for _, name := range []string{"store", "state"} {
+		f := c.Flag(name)
+		if f == nil {
+			continue
+		}
+		if err := etcd.Check(f.Value.String()); err != nil {
+			from := "--" + name
+			if name == "store" && !f.Changed {
+				from = storeVariable
+			}
+			return fmt.Errorf("%s: %w", from, err)
+		}
+	}
+	return nil
 }
 
 // MakeDataFolder makes the folder of the default store, if the command uses a store and
