@@ -81,6 +81,37 @@ func TestTheStoreInEtcd(t *testing.T) {
 	s.end(t)
 }
 
+// TestRollbackWhileEtcdIsAway: a rollback by /admin while etcd is away applies to that router until etcd is back. Then
+// production is in charge again, though it has not changed.
+func TestRollbackWhileEtcdIsAway(t *testing.T) {
+	server := etcdtest.Start(t)
+	proxy := etcdtest.NewProxy(t, server.Endpoint)
+	direct := "etcd://" + server.Endpoint + "/mine"
+	succeed(t, "policy", "promote", "static:small", "--store", direct)
+	s := steerTiny(t, "--no-tuning", "--store", "etcd://"+proxy.Endpoint+"/mine")
+	follows := func(policy string) {
+		t.Helper()
+		etcdtest.Eventually(t, policy+" routes", func() bool { return s.routes(t) == policy })
+	}
+	follows("static:small")
+	succeed(t, "policy", "promote", "static:large", "--store", direct)
+	follows("static:large")
+	for range 2 {
+		proxy.Cut()
+		etcdtest.Eventually(t, "the store is away", func() bool {
+			_, _, text := s.operators.ask(t, "GET", "/metrics", "")
+			return strings.Contains(text, "gearshift_store_reachable 0\n")
+		})
+		gearshift(t, "policy", "rollback", "--admin", s.operators.url) // its answer says that the store has not got it
+		if got := s.routes(t); got != "static:small" {
+			t.Errorf("%s routes after the rollback", got)
+		}
+		proxy.Pass()
+		follows("static:large")
+	}
+	s.end(t)
+}
+
 // TestServeStartsWithoutEtcd: the fallback routes until etcd is there, then the policy in production.
 func TestServeStartsWithoutEtcd(t *testing.T) {
 	server := etcdtest.Start(t)

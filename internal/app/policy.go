@@ -21,8 +21,13 @@ import (
 // Newer implements [serving.Reloader].
 func (r *Reloader) Newer() (p router.Policy, back bool, err error) {
 	entry, err := r.wanted()
-	if err != nil || entry.Digest == "" || identity(entry) == r.seen {
+	if err != nil {
 		return nil, false, err
+	}
+	differs := r.compare && r.options.Policy == "" && r.nameOf(entry) != r.core.PolicyName()
+	if entry.Digest == "" || identity(entry) == r.seen && !differs {
+		r.compare = false
+		return nil, false, nil
 	}
 	if p, err = r.load(entry.Ref().String()); err != nil {
 		return nil, false, err
@@ -30,7 +35,7 @@ func (r *Reloader) Newer() (p router.Policy, back bool, err error) {
 	if back, err = r.returns(entry); err != nil {
 		return nil, false, err
 	}
-	r.seen = identity(entry)
+	r.seen, r.compare = identity(entry), false
 	return p, back, nil
 }
 

@@ -55,6 +55,9 @@ type Reloader struct {
 	tiers *tiers.Balancer
 	// seen is the identity of the stored policy that was last found to be wanted.
 	seen string
+	// compare has the next look compare the policy in charge with production: while the store was away, an operator
+	// may have put another one in charge.
+	compare bool
 	// objectives may be asked for at any time.
 	objectives objectives
 	// states are those in which the file in force wants the replicas.
@@ -98,6 +101,7 @@ func (r *Reloader) follow(ctx context.Context, server *serving.Server, m *contro
 			},
 			Back: func() {
 				m.Back()
+				server.Exclusively(func() { r.compare = true })
 				r.log.Info("the store of policies is back", "store", r.options.Store)
 			},
 		})
