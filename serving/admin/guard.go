@@ -174,7 +174,8 @@ func (g *Guard) unauthorised(c *gin.Context, s *secret, code wire.Optional) {
 	client := g.client(c)
 	failed := s.tries.Hold(c.Request.Context(), client, g.Clock())
 	g.wrong.Inc()
-	if g.lines.Due(g.Clock()) {
+	// Of the tries of a client that goes on, those of which there are 1, 2, 4, 8 and so on get a line.
+	if failed&(failed-1) == 0 && g.lines.Due(g.Clock()) {
 		attributes := []any{"client", client, "method", c.Request.Method, "path", wire.Clipped(c.Request.URL.Path), "failed", failed}
 		if n := g.lines.Omitted(); n > 0 {
 			attributes = append(attributes, "lines_omitted", n)

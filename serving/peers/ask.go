@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,6 +22,9 @@ const resolveEach = 2 * time.Second
 
 // longest bounds an answer, in bytes.
 const longest = 4 << 20
+
+// errRefused is the error of a router with another fleet's token, or none.
+var errRefused = errors.New("it refuses this router's token")
 
 // Begin asks the others until end is called or the context ends. A nil module asks none.
 func (m *Module) Begin(ctx context.Context) (end func()) {
@@ -80,6 +84,10 @@ func (m *Module) askOne(ctx context.Context, p *peer) {
 	if p.asking = false; err != nil {
 		m.failed++
 		p.tried, p.err = true, err
+		if errors.Is(err, errRefused) && !p.refuses {
+			p.refuses, p.lost = true, true
+			m.Log.Warn("a router refuses this router's token, so that its requests do not count: give both the same fleet's token", "peer", p.url, "error", err)
+		}
 	}
 	m.mu.Unlock()
 	if err == nil {
@@ -103,8 +111,11 @@ func (m *Module) get(ctx context.Context, url string) (*Share, error) {
 		return nil, err
 	}
 	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden {
+		return nil, fmt.Errorf("%s answers with status %d: %w", url, answer.StatusCode, errRefused)
+	}
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers with status %d; want a router of this version, and the same fleet's token", url, answer.StatusCode)
+		return nil, fmt.Errorf("%s answers with status %d; want a router of this version", url, answer.StatusCode)
 	}
 	var s Share
 	if err := json.NewDecoder(io.LimitReader(answer.Body, longest)).Decode(&s); err != nil {

@@ -90,8 +90,11 @@ type peer struct {
 	said *Share
 	at   time.Duration // the time that said describes
 	// asking means that an answer is awaited, and tried that one has come or failed.
-	asking, tried, lost bool
-	err                 error // of the last request; nil after an answer
+	asking, tried bool
+	err           error         // of the last request; nil after an answer
+	since         time.Duration // when it was listed
+	// The log has said that it is not heard, and that it refuses this router's token.
+	lost, refuses bool
 }
 
 // New makes the module, which asks the others from [Module.Begin] on.
@@ -142,6 +145,10 @@ func (m *Module) answer(w http.ResponseWriter, _ *http.Request) {
 func (m *Module) list(urls []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	var now time.Duration
+	if m.began {
+		now = m.clock()
+	}
 	var peers []*peer
 	for _, url := range urls {
 		i := slices.IndexFunc(m.peers, func(p *peer) bool { return p.url == url })
@@ -149,7 +156,7 @@ func (m *Module) list(urls []string) {
 			peers = append(peers, m.peers[i])
 			continue
 		}
-		peers = append(peers, &peer{url: url})
+		peers = append(peers, &peer{url: url, since: now})
 	}
 	m.peers, m.found = peers, true
 }
@@ -170,7 +177,10 @@ func (m *Module) take(p *peer, s *Share, at time.Duration) {
 		m.mu.Unlock()
 		return
 	}
-	p.said, p.at, p.lost = s, at, false
+	if p.lost {
+		m.Log.Info("a router answers: its requests count", "peer", p.url)
+	}
+	p.said, p.at, p.lost, p.refuses = s, at, false, false
 	m.mu.Unlock()
 	m.correct(at)
 }
@@ -224,6 +234,10 @@ func (m *Module) others(now time.Duration) (list []*peer) {
 	for _, p := range m.peers {
 		switch {
 		case p.said == nil:
+			if m.began && !p.lost && now-max(m.since, p.since) > m.Config.JoinWithin {
+				p.lost = true
+				m.Log.Warn("a router has never answered: its requests do not count", "peer", p.url, "for", m.Config.JoinWithin, "error", p.err)
+			}
 		case now-p.at > m.Config.SilentAfter:
 			p.said = nil
 			if !p.lost {

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -156,6 +158,57 @@ func TestSilentRouterIsDropped(t *testing.T) {
 	}
 	if known := own.Known(); known[0].Heard {
 		t.Errorf("a silent router is heard: %+v", known)
+	}
+}
+
+// Each change of another router is one line in the log.
+func TestChangesOfRoutersAreLogged(t *testing.T) {
+	var status atomic.Int64
+	status.Store(http.StatusUnauthorized)
+	own, _ := started(t, config.Peers{})
+	var log bytes.Buffer
+	own.Log = slog.New(slog.NewTextHandler(&log, nil))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if status.Load() != http.StatusOK {
+			w.WriteHeader(int(status.Load()))
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"instance":"other","number":%d}`, time.Now().UnixNano())
+	}))
+	defer server.Close()
+	own.list([]string{server.URL, server.URL + "/silent"})
+	own.began = true
+	own.peers[1].err = errors.New("no route")
+	steps := []struct {
+		status int
+		after  time.Duration
+		want   string
+	}{
+		{http.StatusUnauthorized, 0, "refuses this router's token"},
+		{http.StatusUnauthorized, 4 * time.Second, "a router has never answered"}, // the second
+		{http.StatusUnauthorized, 0, ""},
+		{http.StatusOK, 0, "a router answers"},
+		{http.StatusOK, 0, ""},
+		{http.StatusServiceUnavailable, 2 * time.Second, "a router does not answer"},
+		{http.StatusServiceUnavailable, 2 * time.Second, ""},
+		{http.StatusOK, 0, "a router answers"},
+		{http.StatusForbidden, 0, "refuses this router's token"},
+		{http.StatusForbidden, 0, ""},
+	}
+	for i, x := range steps {
+		log.Reset()
+		status.Store(int64(x.status))
+		own.now.Add(int64(x.after))
+		own.askOne(t.Context(), own.peers[0])
+		own.correct(own.clock())
+		url := "peer=" + server.URL
+		if x.want == "a router has never answered" {
+			url = "peer=" + server.URL + "/silent"
+		}
+		lines := strings.Count(log.String(), "\n")
+		if x.want == "" && lines != 0 || x.want != "" && (lines != 1 || !strings.Contains(log.String(), x.want) || !strings.Contains(log.String(), url)) {
+			t.Errorf("step %d: want one line with %q and %s, or none without; got\n%s", i, x.want, url, log.String())
+		}
 	}
 }
 
