@@ -36,6 +36,30 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// Of two names for one address one gets a slot, and the other gets it once the first is gone or ends. An address may
+// have a slot of each variant.
+func TestOneSlotAnAddress(t *testing.T) {
+	s := NewSlots(fleetOf())
+	at := func(name, variant string) Endpoint {
+		return Endpoint{ID: name, Name: name, Address: "10.0.0.1:8000", Variant: variant, Ready: true}
+	}
+	changes := s.Set([]Endpoint{at("b", "small"), at("c", "big"), at("a", "small")})
+	if len(changes) != 2 || changes[0].Endpoint.Name != "a" || changes[1].Endpoint.Name != "c" {
+		t.Fatalf("changes %+v, want slots for a and c", changes)
+	}
+	if want := `its address has a slot already, as "a"; want one name for each address`; len(s.waiting) != 1 || s.waiting[0].Name != "b" || s.waiting[0].cause != want {
+		t.Errorf("waiting %+v, want b: %s", s.waiting, want)
+	}
+	unready, ending := at("a", "small"), at("a", "small")
+	unready.Ready, ending.Ending = false, true
+	if changes := s.Set([]Endpoint{unready, at("b", "small"), at("c", "big")}); len(changes) != 1 || changes[0].Kind != Ends || len(s.waiting) != 1 {
+		t.Errorf("a is not ready: changes %+v, waiting %+v", changes, s.waiting)
+	}
+	if changes := s.Set([]Endpoint{ending, at("b", "small"), at("c", "big")}); len(changes) != 1 || changes[0].Kind != Took || changes[0].Endpoint.Name != "b" || len(s.waiting) > 0 {
+		t.Errorf("a ends: changes %+v, waiting %+v; want a slot for b", changes, s.waiting)
+	}
+}
+
 // The log reports causes when they change, and once all engines have slots.
 func TestCausesAreLogged(t *testing.T) {
 	groups := []Group{{Name: "small", Variant: "small", Host: "l4"}, {Name: "large", Variant: "large", Host: "l4"}} // no slots

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -125,16 +126,33 @@ func (s *Slots) why(e *Endpoint) string {
 	if cause := fault(s.groups, e); cause != "" {
 		return cause
 	}
+	for i := range s.slots {
+		if x := &s.slots[i]; x.twin(e) && s.groups[x.group].takes(e) {
+			return fmt.Sprintf("its address has a slot already, as %q; want one name for each address", x.endpoint.Name)
+		}
+	}
 	return "its slots are taken; want more slots in the scenario"
 }
 
+// twin reports whether the slot's engine is at the endpoint's address under another name. One that ends may be replaced
+// at its address.
+func (x *slot) twin(e *Endpoint) bool {
+	return x.taken && x.endpoint.Address == e.Address && !x.endpoint.Ending
+}
+
 // free returns a free slot for the endpoint: the one that it names or had before, or else the first unused one, or else
-// the first free one. It returns −1 if there is none.
+// the first free one. It returns −1 if there is none, or the address has a slot of the variant already.
 func (s *Slots) free(e *Endpoint, own bool) int {
+	var has []string // variants
+	for i := range s.slots {
+		if x := &s.slots[i]; x.twin(e) {
+			has = append(has, s.groups[x.group].Variant)
+		}
+	}
 	best, rank := -1, 3
 	for i := range s.slots {
 		x := &s.slots[i]
-		if x.taken || !s.groups[x.group].takes(e) {
+		if x.taken || !s.groups[x.group].takes(e) || slices.Contains(has, s.groups[x.group].Variant) {
 			continue
 		}
 		r := 2

@@ -81,12 +81,24 @@ func (m *naive) set(list []Endpoint) {
 func (m *naive) first(x Endpoint, ok func(replica int, host string) bool) (int, bool) {
 	for _, g := range m.groups {
 		for _, s := range g.Slots {
-			if _, has := m.has[s.Replica]; !has && m.fits(s.Replica, x) && ok(s.Replica, s.Host) {
+			if _, has := m.has[s.Replica]; !has && !m.twin(x, g.Variant) && m.fits(s.Replica, x) && ok(s.Replica, s.Host) {
 				return s.Replica, true
 			}
 		}
 	}
 	return 0, false
+}
+
+// twin reports whether another engine at the endpoint's address has a slot of the variant.
+func (m *naive) twin(x Endpoint, variant string) bool {
+	for _, g := range m.groups {
+		for _, s := range g.Slots {
+			if e, has := m.has[s.Replica]; has && g.Variant == variant && e.Address == x.Address && !e.Ending {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (m *naive) fits(replica int, x Endpoint) bool {
@@ -181,7 +193,7 @@ func mutate(rng *rand.Rand, list []Endpoint, step int) []Endpoint {
 	for range 1 + rng.IntN(3) {
 		switch n := rng.IntN(8); {
 		case n < 3 || len(list) == 0:
-			e := Endpoint{ID: fmt.Sprint("id", step, "-", len(list), "-", rng.IntN(1000)), Name: fmt.Sprint("pod-", rng.IntN(9)), Address: fmt.Sprint("10.0.0.", rng.IntN(50), ":8000"), Ready: rng.IntN(4) > 0}
+			e := Endpoint{ID: fmt.Sprint("id", step, "-", len(list), "-", rng.IntN(1000)), Name: fmt.Sprint("pod-", rng.IntN(9)), Address: fmt.Sprint("10.0.0.", rng.IntN(30), ":8000"), Ready: rng.IntN(4) > 0}
 			switch rng.IntN(5) {
 			case 0:
 				e.Labels = map[string]string{"app": "small", "x": "y"}
