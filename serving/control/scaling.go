@@ -120,7 +120,7 @@ func (m *Scaling) Join(s *serving.Server) serving.Parts {
 	m.engines.Join(m)
 	m.store.Follow(m.turn)
 	m.store.Begin(m.log, func(_ savedLoads, err error) {
-		if err != nil {
+		if err != nil && m.engines.StandsBy() == nil {
 			m.log.Error("the load so far is not saved; replicas are counted all the same", "error", err)
 		}
 	})

@@ -74,6 +74,10 @@ func failoverOrder(c *cobra.Command, path string) *cobra.Command {
 
 // writeFailover prints a situation for people.
 func writeFailover(w io.Writer, s failover.Situation) error {
+	if s.StandsBy {
+		_, err := fmt.Fprintf(w, "this router stands by, state in %s: ask the router that acts, whose gearshift_leader is 1\n", s.StateFile)
+		return err
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy %s, term %d, state in %s; %d applications, %d without an answer, %d unprotected\n",
 		s.Policy, s.Term, cmp.Or(s.StateFile, "no file"), len(s.Applications), s.Unrecovered, s.Unprotected)

@@ -29,6 +29,13 @@ func TestFailoverIsPrinted(t *testing.T) {
 	if err := writeFailover(&dark, failover.Situation{Counts: failover.Counts{Failovers: 1, Affected: 3}, Last: &failover.Failover{Number: 1, Host: "h1", Unrecovered: 3}}); err != nil {
 		t.Fatal(err)
 	}
+	var second strings.Builder
+	if err := writeFailover(&second, failover.Situation{StandsBy: true, StateFile: "etcd://h:1/g"}); err != nil {
+		t.Fatal(err)
+	}
+	if text := second.String(); !strings.Contains(text, "stands by, state in etcd://h:1/g") || strings.Contains(text, "unprotected") || strings.Contains(text, "term") {
+		t.Errorf("of a router that stands by: %s", text)
+	}
 	for _, want := range []string{"1 failovers, 0 of 3 recoveries, ", "last failover: 1, of h1, nothing answers 3 of the applications"} {
 		if !strings.Contains(dark.String(), want) {
 			t.Errorf("no %q in\n%s", want, dark.String())

@@ -90,19 +90,9 @@ func (x *metrics) took(s failover.Step) {
 func (x *metrics) collect(out scrape.Metrics) {
 	m := x.module
 	s := m.Situation()
-	active, lost := 0, 0.0
-	for i := range s.Applications {
-		if a := &s.Applications[i]; a.Active != "" {
-			active++
-			if a.Full > 0 {
-				lost += 1 - a.Quality/a.Full
-			}
-		}
+	if !s.StandsBy { // the acting router counts them
+		collectApplications(out, s)
 	}
-	out.Gauge(applicationsDesc, float64(active), "active")
-	out.Gauge(applicationsDesc, float64(s.Unrecovered), "unrecovered")
-	out.Gauge(unprotectedDesc, float64(s.Unprotected))
-	out.Gauge(qualityDesc, lost/float64(max(1, active)))
 	agents := 0
 	for i := range s.Hosts {
 		v := &s.Hosts[i]
@@ -118,4 +108,21 @@ func (x *metrics) collect(out scrape.Metrics) {
 	out.Counter(suspectDesc, float64(s.Counts.Suspicions))
 	out.Gauge(termDesc, float64(m.term.Load()))
 	out.Gauge(listenersDesc, float64(m.subscribers.Load()))
+}
+
+// collectApplications shows how applications stand.
+func collectApplications(out scrape.Metrics, s *Situation) {
+	active, lost := 0, 0.0
+	for i := range s.Applications {
+		if a := &s.Applications[i]; a.Active != "" {
+			active++
+			if a.Full > 0 {
+				lost += 1 - a.Quality/a.Full
+			}
+		}
+	}
+	out.Gauge(applicationsDesc, float64(active), "active")
+	out.Gauge(applicationsDesc, float64(s.Unrecovered), "unrecovered")
+	out.Gauge(unprotectedDesc, float64(s.Unprotected))
+	out.Gauge(qualityDesc, lost/float64(max(1, active)))
 }

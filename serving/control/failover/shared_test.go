@@ -3,6 +3,7 @@ package failover_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -44,6 +45,26 @@ func newMember(t *testing.T, server *etcdtest.Server, engines []*engine) *member
 		}
 	})
 	return m
+}
+
+// standsBy checks that the router claims nothing of applications, neither in its status nor in its metrics.
+func (m *member) standsBy() {
+	m.t.Helper()
+	s := m.module.Situation()
+	if !s.StandsBy || s.Unprotected != 0 || s.Unrecovered != 0 {
+		m.t.Errorf("the one that stands by: stands by %v, %d unprotected, %d unrecovered", s.StandsBy, s.Unprotected, s.Unrecovered)
+	}
+	for _, a := range s.Applications {
+		if a.Unprotected != "" || a.Unrecovered != "" {
+			m.t.Errorf("the one that stands by has %+v", a)
+		}
+	}
+	w := httptest.NewRecorder()
+	m.server.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	text := w.Body.String()
+	if strings.Contains(text, "\ngearshift_failover_unprotected_applications") || strings.Contains(text, "\ngearshift_failover_applications") || !strings.Contains(text, "\ngearshift_failover_term ") {
+		m.t.Errorf("the one that stands by has metrics of applications, or no term:\n%s", text)
+	}
 }
 
 // answered waits until applications are answered as wanted, by what the router knows.
@@ -93,6 +114,7 @@ func TestTwoRoutersShareAState(t *testing.T) {
 	if w := post(b.admin(), "/admin/failover/drill", map[string]string{"host": "h1"}); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "stands by") {
 		t.Errorf("a drill by the one that stands by: %d %s", w.Code, w.Body)
 	}
+	b.standsBy()
 	engines[0].kill()
 	a.answered("small@h2", "large-two@h2", "large-three@h3")
 	for i, task := range tasks {
@@ -104,6 +126,7 @@ func TestTwoRoutersShareAState(t *testing.T) {
 	a.settled()
 	orders := [][]string{a.orders(1), a.orders(2)}
 	a.proxy.Hold()
+	post(a.admin(), "/admin/failover/drill", map[string]string{"host": "h3"}) // what it can no longer save
 	etcdtest.Eventually(t, "the second acts", b.store.Acts)
 	b.answered("small@h2", "large-two@h2", "large-three@h3")
 	if s := b.module.Situation(); s.Counts.Recovered != 1 || s.Hosts[0].State != "lost" || s.Term <= a.store.Term() {
@@ -126,6 +149,11 @@ func TestTwoRoutersShareAState(t *testing.T) {
 	}
 	if a.store.Acts() {
 		t.Error("both act")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if strings.Contains(a.logs.String(), "the failover state is not saved") {
+		t.Errorf("a router that does not act says that it carries out orders:\n%s", a.logs.String())
 	}
 }
 

@@ -23,9 +23,9 @@ func (m *Module) state(orders uint64) savedState {
 	return savedState{State{m.controller.State(), m.epoch.UnixNano(), m.engines.Sleeps()}, orders}
 }
 
-// written follows a write of the state.
+// written follows a write of the state. A router that stands by carries out no orders, and the one that acts saves.
 func (m *Module) written(x savedState, err error) {
-	if err != nil { // a disk that fails must not keep applications from being recovered
+	if err != nil && m.engines.StandsBy() == nil { // a disk that fails must not keep applications from being recovered
 		m.metrics.unsaved.Inc()
 		m.log.Error("the failover state is not saved; orders are carried out all the same", "error", err)
 	}

@@ -16,6 +16,8 @@ import (
 // Situation is the body of GET /admin/failover: how applications stand.
 type Situation struct {
 	Policy string `json:"policy"`
+	// StandsBy means that this router does not act, so that it knows neither backups nor what answers applications.
+	StandsBy bool `json:"stands_by,omitempty"`
 	// Term is the number of this run of the controller, and StateFile where its state survives the
 	// router; left out if nowhere.
 	Term      uint64 `json:"term"`
@@ -128,8 +130,15 @@ func (m *Module) Situation() *Situation {
 	for i := range s.Hosts {
 		out.Hosts = append(out.Hosts, m.hostStatus(&s.Hosts[i], i, now))
 	}
+	if out.StandsBy = m.engines.StandsBy() != nil; out.StandsBy {
+		out.Unrecovered, out.Unprotected = 0, 0
+	}
 	for i := range s.Applications {
-		out.Applications = append(out.Applications, m.applicationOf(&s.Applications[i]))
+		a := m.applicationOf(&s.Applications[i])
+		if out.StandsBy {
+			a.Unrecovered, a.Unprotected = "", ""
+		}
+		out.Applications = append(out.Applications, a)
 	}
 	return out
 }

@@ -112,7 +112,7 @@ func (m *Module) Join(s *serving.Server) serving.Parts {
 	m.engines.Join(m)
 	m.store.Follow(m.turn)
 	m.store.Begin(m.log, func(_ rollout.State, err error) {
-		if err != nil {
+		if err != nil && m.engines.StandsBy() == nil {
 			m.metrics.unsaved.Inc()
 			m.log.Error("which versions are where is not saved; they change all the same", "error", err)
 		}
