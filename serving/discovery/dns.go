@@ -28,12 +28,13 @@ type dns struct {
 	resolver resolver
 	log      *slog.Logger
 	last     map[string][]Endpoint // by variant
-	failing  map[string]bool       // by variant: the last look-up failed
+	missing  map[string]bool       // by variant: the name did not resolve at the last look-up
+	reach                          // by variant
 }
 
 // newDNS returns a source that asks a name server.
 func newDNS(c *settings.DNS, groups []Group, r resolver, log *slog.Logger) *dns {
-	return &dns{config: c, groups: groups, resolver: r, log: log, last: map[string][]Endpoint{}, failing: map[string]bool{}}
+	return &dns{config: c, groups: groups, resolver: r, log: log, last: map[string][]Endpoint{}, missing: map[string]bool{}}
 }
 
 // Watch implements [Source]. After a failed look-up a name keeps its last addresses; a name that does not exist has
@@ -64,12 +65,23 @@ func (d *dns) look(ctx context.Context, variant string) []Endpoint {
 	ctx, cancel := context.WithTimeout(ctx, max(d.config.Period(), time.Second))
 	defer cancel()
 	list, err := d.addresses(ctx, variant, name)
-	var missing *net.DNSError
-	if errors.As(err, &missing) && missing.IsNotFound {
+	if errors.Is(err, context.Canceled) {
+		return d.last[variant]
+	}
+	var answer *net.DNSError
+	missing := errors.As(err, &answer) && answer.IsNotFound
+	if missing {
 		list, err = nil, nil
 	}
-	if failing := err != nil; failing != d.failing[variant] && !errors.Is(err, context.Canceled) {
-		if d.failing[variant] = failing; failing {
+	if err == nil && missing != d.missing[variant] {
+		if d.missing[variant] = missing; missing {
+			d.log.Warn("the name of a variant does not resolve: the variant has no engines", "variant", variant, "name", name, "error", answer)
+		} else {
+			d.log.Info("the name of a variant resolves", "variant", variant, "name", name)
+		}
+	}
+	if failing := err != nil; d.note(variant, failing) {
+		if failing {
 			d.log.Warn("cannot look up the name of a variant: keeping its known engines", "variant", variant, "name", name, "error", err)
 		} else {
 			d.log.Info("the name of a variant can be looked up again", "variant", variant, "name", name)

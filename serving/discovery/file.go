@@ -23,6 +23,7 @@ type file struct {
 	path   string
 	decode Decode
 	log    *slog.Logger
+	reach
 }
 
 // Decode reads YAML or JSON text into v, by its yaml tags. A key that is not tagged omitempty is required. The error
@@ -30,7 +31,9 @@ type file struct {
 type Decode func(file string, text []byte, v any) error
 
 // NewFile returns a source that reads a file.
-func NewFile(path string, decode Decode, log *slog.Logger) Source { return &file{path, decode, log} }
+func NewFile(path string, decode Decode, log *slog.Logger) Source {
+	return &file{path: path, decode: decode, log: log}
+}
 
 // listed is one endpoint of a file.
 type listed struct {
@@ -72,6 +75,7 @@ func (f *file) read(changed func([]Endpoint)) {
 	if err == nil {
 		list, err = f.parse(text)
 	}
+	f.note(f.path, err != nil)
 	if err != nil {
 		for fault := range strings.Lines(err.Error()) {
 			f.log.Error("cannot read the list of endpoints: the last good one stays", "file", f.path, "fault", strings.TrimSpace(fault))

@@ -8,9 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"time"
 
-	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -39,8 +37,8 @@ type kubernetes struct {
 	labels    settings.Labels
 	log       *slog.Logger
 
-	troubles rate.Sometimes
-	absent   bool // the missing pool was logged
+	absent bool // the missing pool was logged
+	reach       // by resource
 }
 
 // newKubernetes returns a source that watches the configured cluster.
@@ -69,7 +67,6 @@ func newKubernetes(c *settings.Config, groups []Group, log *slog.Logger) (Source
 func Watching(client dynamic.Interface, namespace string, c *settings.Config, groups []Group, log *slog.Logger) Source {
 	return &kubernetes{
 		client: client, namespace: namespace, pool: c.Kubernetes.Pool, groups: groups, labels: c.Labels, log: log,
-		troubles: rate.Sometimes{First: 3, Interval: 30 * time.Second},
 	}
 }
 
@@ -106,6 +103,7 @@ func (k *kubernetes) Watch(ctx context.Context, changed func([]Endpoint)) error 
 			if selector, ports, there = k.poolOf(poolInformer); !there {
 				podInformer.stop()
 				podInformer, began = nil, false
+				k.note(pods.Resource, false) // they are not watched
 				changed(nil)
 				continue
 			}
@@ -149,20 +147,23 @@ func (i *informer) stop() {
 // inform begins to watch the resources, and signals wake with each change.
 func (k *kubernetes) inform(ctx context.Context, of schema.GroupVersionResource, wake chan<- struct{}, tweak func(*metav1.ListOptions), transform cache.TransformFunc) (*informer, error) {
 	resource := k.client.Resource(of).Namespace(k.namespace)
+	asked := &attempts{source: k, resource: of.Resource}
 	shared := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			tweak(&o)
-			return resource.List(ctx, o)
+			list, err := resource.List(ctx, o)
+			asked.listed(ctx, err)
+			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			tweak(&o)
-			return resource.Watch(ctx, o)
+			w, err := resource.Watch(ctx, o)
+			asked.watched(ctx, err)
+			return w, err
 		},
 	}, k.client), &unstructured.Unstructured{}, 0, cache.Indexers{})
 	if err := shared.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		k.troubles.Do(func() {
-			k.log.Warn("cannot watch Kubernetes: keeping the known engines", "resource", of.Resource, "namespace", k.namespace, "error", err)
-		})
+		k.log.Debug("a watch of Kubernetes has ended", "resource", of.Resource, "namespace", k.namespace, "error", err)
 	}); err != nil {
 		return nil, err
 	}

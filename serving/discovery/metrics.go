@@ -11,6 +11,7 @@ var (
 	endpointsDesc = prometheus.NewDesc("gearshift_discovery_endpoints", "Endpoints that the source of replicas lists: ready, ending, or not_ready.", []string{"state"}, nil)
 	withoutDesc   = prometheus.NewDesc("gearshift_discovery_without_slot", "Engines that are ready and get no requests, since there is no slot for them.", nil, nil)
 	ageDesc       = prometheus.NewDesc("gearshift_discovery_event_age_seconds", "Time since the source of replicas reported last.", nil, nil)
+	reachableDesc = prometheus.NewDesc("gearshift_discovery_reachable", "1, or 0 while the source of replicas cannot be read and the known engines stay.", nil, nil)
 )
 
 // metrics count the changes of slots, and show their states.
@@ -32,7 +33,7 @@ func newMetrics(m *Module) *metrics {
 }
 
 func (x *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{x.changes, scrape.New(x.collect, slotsDesc, endpointsDesc, withoutDesc, ageDesc)}
+	return []prometheus.Collector{x.changes, scrape.New(x.collect, slotsDesc, endpointsDesc, withoutDesc, ageDesc, reachableDesc)}
 }
 
 // collect reports the present states of the slots.
@@ -68,6 +69,11 @@ func (x *metrics) collect(out scrape.Metrics) {
 		out.Gauge(endpointsDesc, float64(n), state)
 	}
 	out.Gauge(withoutDesc, float64(len(m.slots.waiting)))
+	reachable := 0.0
+	if m.reachable() {
+		reachable = 1
+	}
+	out.Gauge(reachableDesc, reachable)
 	if m.ever {
 		out.Gauge(ageDesc, (m.clock() - m.heard).Seconds())
 	}

@@ -134,6 +134,8 @@ func (m *Module) variant(replica int) string {
 // status is the answer to GET /admin/discovery.
 type status struct {
 	Source string `json:"source"`
+	// Reachable is false while the source cannot be read.
+	Reachable bool `json:"reachable"`
 	// AgeS is the time since the source's last report, in seconds; left out before the first.
 	AgeS      *float64        `json:"age_s,omitempty"`
 	Slots     []slotStatus    `json:"slots"`
@@ -187,7 +189,7 @@ func (m *Module) status() status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.clock()
-	out := status{Source: m.options.Kind, Slots: []slotStatus{}, Waiting: []waitingStatus{}, Endpoints: len(m.listed)}
+	out := status{Source: m.options.Kind, Reachable: m.reachable(), Slots: []slotStatus{}, Waiting: []waitingStatus{}, Endpoints: len(m.listed)}
 	if m.ever {
 		age := (now - m.heard).Seconds()
 		out.AgeS = &age

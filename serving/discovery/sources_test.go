@@ -27,7 +27,8 @@ func TestFile(t *testing.T) {
 	}
 	write("- {variant: small, address: 10.0.0.1:8000}\n")
 	var log lockedBuffer
-	h := follow(t, NewFile(path, scenario.Decode, slog.New(slog.NewTextHandler(&log, nil))))
+	source := NewFile(path, scenario.Decode, slog.New(slog.NewTextHandler(&log, nil)))
+	h := follow(t, source)
 	h.want(t, "10.0.0.1:8000 10.0.0.1:8000 small ready")
 	write("- {variant: small, address: 10.0.0.1:8000, ready: false}\n- {variant: large, address: '[::1]:8000', name: a, host: l4, ending: true}\n")
 	h.want(t, "10.0.0.1:8000 10.0.0.1:8000 small", "a [::1]:8000 large ready ending")
@@ -36,8 +37,14 @@ func TestFile(t *testing.T) {
 	write("- {variant: small, address: nowhere}\n- {variant: small, address: 10.0.0.2:8000}\n- {variant: small, address: 10.0.0.2:8000}\n")
 	log.wait(t, `[0].address: \"nowhere\" is not an address; want host:port, such as 10.0.0.1:8000`, "[2]: is listed as [1] already")
 	h.want(t, "10.0.0.1:8000 10.0.0.1:8000 small", "a [::1]:8000 large ready ending")
+	if m := New(Options{Source: source}); m.reachable() {
+		t.Error("reachable, although the file is invalid")
+	}
 	write("[]")
 	h.want(t)
+	if m := New(Options{Source: source}); !m.reachable() {
+		t.Error("not reachable, although the file can be read")
+	}
 }
 
 // lockedBuffer is a log that may be read while it is written.
@@ -120,20 +127,31 @@ func TestDNS(t *testing.T) {
 		found := &names{hosts: map[string][]string{}, records: map[string][]*net.SRV{"_http._tcp.big.local": {{Target: "big-0.local.", Port: 8100}}}}
 		found.set("small.local", "10.0.0.1", "::ffff:10.0.0.2")
 		var log lockedBuffer
-		h := follow(t, newDNS(config, groups, found, slog.New(slog.NewTextHandler(&log, nil))))
+		source := newDNS(config, groups, found, slog.New(slog.NewTextHandler(&log, nil)))
+		h := follow(t, source)
 		big := "big-0.local:8100 big-0.local:8100 big ready"
 		h.want(t, "10.0.0.1:8000 10.0.0.1:8000 small ready", "10.0.0.2:8000 10.0.0.2:8000 small ready", big)
 		found.set("fast.local", "10.0.0.3")
 		found.set("small.local")
 		time.Sleep(2 * time.Second)
 		h.want(t, "10.0.0.1:8000 10.0.0.1:8000 small ready", "10.0.0.2:8000 10.0.0.2:8000 small ready", "10.0.0.3:9000 10.0.0.3:9000 fast ready", big)
+		if source.Reachable() {
+			t.Error("reachable, although a look-up fails")
+		}
 		found.mu.Lock()
 		delete(found.hosts, "small.local")
 		found.mu.Unlock()
 		time.Sleep(2 * time.Second)
 		h.want(t, "10.0.0.3:9000 10.0.0.3:9000 fast ready", big)
-		if text := log.text.String(); strings.Count(text, "cannot look up the name of a variant") != 1 || strings.Count(text, "can be looked up again") != 1 {
-			t.Errorf("the log says\n%s", text)
+		time.Sleep(10 * time.Second)
+		if !source.Reachable() {
+			t.Error("not reachable, although the name server answers")
+		}
+		text := log.text.String()
+		for _, line := range []string{"cannot look up the name of a variant", "can be looked up again", "does not resolve: the variant has no engines\" variant=fast", "does not resolve: the variant has no engines\" variant=small", "resolves\" variant=fast"} {
+			if strings.Count(text, line) != 1 {
+				t.Errorf("want once %s:\n%s", line, text)
+			}
 		}
 	})
 }
