@@ -147,9 +147,10 @@ func (p timedPicker) measure(t *testing.T, each time.Duration, load pickerLoad) 
 	var all []float64
 	var work sync.WaitGroup
 	began, before := time.Now(), p.process.processorTime(t)
-	for range load.clients {
+	for i := range load.clients {
 		work.Go(func() {
 			var took []float64
+			pause(ctx, load.pause*time.Duration(i)/time.Duration(load.clients)) // not all at once
 			for ctx.Err() == nil {
 				d, err := onePick(t.Context(), p.client, body)
 				if err != nil {

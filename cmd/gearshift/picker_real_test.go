@@ -267,7 +267,7 @@ func (x *pickerCheck) play(url string, n int, rate float64, seed uint64) pickerR
 		switch {
 		case err == nil && status == 200:
 			run.sizes[size]++
-		case err == nil && (status == 429 || status == 503):
+		case err == nil && (status == 429 || status == 503 && !strings.Contains(size, "upstream")):
 			run.refused++
 		case err != nil && status == 200:
 			run.begun++

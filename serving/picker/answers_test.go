@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -247,15 +248,20 @@ func TestErrorsOfEngines(t *testing.T) {
 	}{
 		{400, "application/json", `{"error":{"message":"no"}}`, 400, `{"error":{"message":"no"}}`},
 		{500, "text/html", "<h1>oops</h1>", 500, `"code":"upstream_error"`},
+		{503, "text/plain", "upstream connect error", 503, "upstream connect error"},
 		{200, "text/html", "<h1>hello</h1>", 502, `"code":"upstream_error"`},
 		{401, "application/json", `{"error":{"message":"key"}}`, 401, "key"},
 	} {
 		g.answer = func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", c.kind)
+			w.Header().Set("Content-Length", strconv.Itoa(len(c.body)))
 			w.WriteHeader(c.status)
 			_, _ = io.WriteString(w, c.body)
 		}
 		w := send(g.gateway(), "POST", chat, ask)
+		if length := w.Result().Header.Get("Content-Length"); length != "" && length != strconv.Itoa(w.Body.Len()) {
+			t.Errorf("an engine's %d %s: %d bytes, announced as %s", c.status, c.body, w.Body.Len(), length)
+		}
 		if w.Code != c.want || !strings.Contains(w.Body.String(), c.says) {
 			t.Errorf("an engine's %d %s: got %d %s, want %d and %q", c.status, c.body, w.Code, w.Body, c.want, c.says)
 		}

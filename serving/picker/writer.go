@@ -2,6 +2,7 @@ package picker
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -68,8 +69,10 @@ func (w *writer) flush(piece []byte, last bool) error {
 	if !w.begun {
 		w.begun = true
 		m := mutation(w.original, w.header, nil)
-		if w.header["Content-Length"] == nil && w.original["Content-Length"] != nil { // the length changed
+		if was, is := w.original["Content-Length"], w.header["Content-Length"]; was != nil && is == nil {
 			m.RemoveHeaders = append(m.RemoveHeaders, "content-length")
+		} else if !slices.Equal(was, is) { // the router replaces the body
+			m.SetHeaders = append(m.SetHeaders, set("content-length", is[0]))
 		}
 		if err := w.send(answerHead(&pb.CommonResponse{HeaderMutation: m})); err != nil {
 			return err

@@ -126,7 +126,7 @@ func (w *Work) Others(replicas []int, n int) []int {
 	for ; n > 0; n-- {
 		best := -1
 		for _, i := range v.Table.ReplicasOf(w.Variant) {
-			if v.Available(i) && !slices.Contains(replicas, i) && !slices.Contains(w.Request.Without, i) && (best < 0 || v.InFlight[i] < v.InFlight[best]) {
+			if v.Uncapped(i) && !slices.Contains(replicas, i) && !slices.Contains(w.Request.Without, i) && (best < 0 || v.InFlight[i] < v.InFlight[best]) {
 				best = i
 			}
 		}
