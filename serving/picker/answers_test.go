@@ -237,6 +237,21 @@ func TestAnEngineThatLeavesAnswersOn(t *testing.T) {
 	g.idle(t)
 }
 
+// TestAReplicaThatIsOutIsTheLastResort lists one that is out for its health after the one that is picked.
+func TestAReplicaThatIsOutIsTheLastResort(t *testing.T) {
+	g := newRig(t, nil)
+	g.core.Ledger().SetUp(largeB, false)
+	g.engines[largeA].Close()
+	w := send(g.gateway(), "POST", chat, ask)
+	if h := w.Result().Header; w.Code != 200 || h.Get("X-Engine") != "large@b" {
+		t.Errorf("got %d %v %s, want the answer of large@b", w.Code, h, w.Body)
+	}
+	if r := <-g.ended; r.Outcome != work.Completed {
+		t.Errorf("the work ended as %v", r.Outcome)
+	}
+	g.idle(t)
+}
+
 // TestErrorsOfEngines pass, in a format that clients understand.
 func TestErrorsOfEngines(t *testing.T) {
 	g := newRig(t, nil)

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -115,19 +116,32 @@ func (w *Work) MoveTo(variant int, skip []int) bool {
 	return ok
 }
 
-// Others appends up to n more replicas of the work's variant that take requests, those with the fewest in flight first.
-// If only one replica can answer the request it appends none.
+// Others appends to the replicas up to n more of the work's variant: those that take requests, full or not, with the
+// fewest in flight first, and then those that are out for their health, which may have come back by now. Where only one
+// replica can answer the request there are none.
 func (w *Work) Others(replicas []int, n int) []int {
 	if w.Request.Only > 0 {
 		return replicas
 	}
+	ledger := w.adapter.router.Ledger()
 	var v fleet.View
-	w.adapter.router.Ledger().View(w.adapter.clock(), &v)
-	for ; n > 0; n-- {
-		best := -1
+	ledger.View(w.adapter.clock(), &v)
+	for n += len(replicas); len(replicas) < n; {
+		best, rank := -1, 0
 		for _, i := range v.Table.ReplicasOf(w.Variant) {
-			if v.Uncapped(i) && !slices.Contains(replicas, i) && !slices.Contains(w.Request.Without, i) && (best < 0 || v.InFlight[i] < v.InFlight[best]) {
-				best = i
+			if slices.Contains(replicas, i) || slices.Contains(w.Request.Without, i) {
+				continue
+			}
+			r := int(v.InFlight[i])
+			switch {
+			case v.Uncapped(i):
+			case ledger.State(i) == fleet.Down && ledger.Placed(i) == fleet.Up:
+				r += math.MaxInt32
+			default:
+				continue
+			}
+			if best < 0 || r < rank {
+				best, rank = i, r
 			}
 		}
 		if best < 0 {

@@ -92,7 +92,9 @@ func (x carried) carry(r *http.Request) (*http.Response, error) {
 // moved records that another replica than the picked one answers.
 func (x carried) moved(to int) {
 	a := x.a
-	if !x.Work.Follow(to) {
+	if !x.Work.Follow(to) { // it is out for its health, and answers
+		x.Health.Succeeded(to, a.sent)
+		a.reported = true
 		return
 	}
 	a.pending.remove(a)
