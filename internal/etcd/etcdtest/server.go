@@ -5,7 +5,6 @@ package etcdtest
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -156,7 +155,7 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatal(fmt.Sprintf("after 30 s, not yet: %s", what))
+			t.Fatalf("after 30 s, not yet: %s", what)
 		}
 	}
 }
