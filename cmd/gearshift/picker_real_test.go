@@ -43,8 +43,12 @@ func TestPickerForReal(t *testing.T) {
 		shares[way.name] = run
 	}
 	for name, run := range shares {
-		if d := run.apart(shares["proxy"]); d > 0.05 {
-			t.Errorf("%s: sizes differ from the proxy's in %.1f %% of the requests; want at most 5 %%", name, 100*d)
+		most := 0.05
+		if name == "nginx" {
+			most = 0.1 // the picker sees no answers, and estimates what is in flight
+		}
+		if d := run.apart(shares["proxy"]); d > most {
+			t.Errorf("%s: sizes differ from the proxy's in %.1f %% of the requests; want at most %.0f %%", name, 100*d, 100*most)
 		}
 	}
 	for _, way := range x.ways()[1:] {
