@@ -12,7 +12,7 @@ import (
 )
 
 // TestIdleSlots measures what a router costs that has nothing to do but to watch 500 engines: their health and gauges.
-// GEARSHIFT_IDLE is how long it is measured (make idle).
+// GEARSHIFT_IDLE sets the time of the measurement (make idle).
 func TestIdleSlots(t *testing.T) {
 	const engines, present = 500, `gearshift_discovery_slots{state="present",variant="small"}`
 	length, _ := time.ParseDuration(os.Getenv("GEARSHIFT_IDLE"))
@@ -79,12 +79,12 @@ func idleEngine(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// processorTime is what the process has had of the processors so far.
+// processorTime returns the time that the process has used of all processors.
 func (p *process) processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.command.Process.Pid) + "/stat")
 	if err != nil {
-		t.Skip("the system does not say: " + err.Error())
+		t.Skip("no /proc, from which the processor time of another process is read: " + err.Error())
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)

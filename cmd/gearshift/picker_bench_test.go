@@ -57,7 +57,7 @@ func TestPickersCompared(t *testing.T) {
 	}
 }
 
-// pickerLoad is how many clients ask with prompts of so many bytes, each for the next pick after the pause.
+// pickerLoad has clients ask with prompts of a size in bytes, each for the next pick after the pause.
 type pickerLoad struct {
 	name            string
 	clients, prompt int

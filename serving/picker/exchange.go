@@ -109,9 +109,7 @@ func (x *exchange) request(ctx context.Context, first *pb.ProcessingRequest) (*h
 		case ":authority", "host":
 			r.Host = value
 		case "content-length":
-			if n, err := strconv.ParseInt(value, 10, 64); err == nil && n >= 0 {
-				r.ContentLength = n
-			}
+			r.ContentLength = lengthOf(value)
 		case "transfer-encoding":
 		default:
 			if !strings.HasPrefix(f.Key, ":") {
@@ -236,7 +234,7 @@ func (x *exchange) notSeen() (*http.Response, int, error) {
 
 // begin reads the header of the answer.
 func (x *exchange) begin(ctx context.Context, in *pb.HttpHeaders, meta *corepb.Metadata) (*http.Response, int, error) {
-	a := &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header, len(in.Headers.GetHeaders())), ContentLength: -1, Body: http.NoBody}
+	a := &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header, len(in.Headers.GetHeaders())), Body: http.NoBody}
 	for _, f := range in.Headers.GetHeaders() {
 		if value := valueOf(f); f.Key == ":status" {
 			a.StatusCode, _ = strconv.Atoi(value)
@@ -246,11 +244,7 @@ func (x *exchange) begin(ctx context.Context, in *pb.HttpHeaders, meta *corepb.M
 		}
 	}
 	a.Status = strconv.Itoa(a.StatusCode) + " " + http.StatusText(a.StatusCode)
-	if text := a.Header.Get("Content-Length"); text != "" {
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			a.ContentLength = n
-		}
-	}
+	a.ContentLength = lengthOf(a.Header.Get("Content-Length"))
 	by := -1
 	if n := slices.Index(x.addresses, servedBy(meta)); n >= 0 {
 		by = x.replicas[n]

@@ -12,17 +12,17 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"gearshift/serving/admission"
+	"gearshift/serving/openai/proxy"
 )
 
 // The names of the Endpoint Picker Protocol: metadata and header fields for the allowed endpoints, the picked ones, and
 // the one that has answered.
 const (
-	subsetSpace     = "envoy.lb.subset_hint"
-	subsetKey       = "x-gateway-destination-endpoint-subset"
-	endpointSpace   = "envoy.lb"
-	endpointKey     = "x-gateway-destination-endpoint"
-	endpointServed  = "x-gateway-destination-endpoint-served"
-	headerForwarded = "X-Forwarded-For"
+	subsetSpace    = "envoy.lb.subset_hint"
+	subsetKey      = "x-gateway-destination-endpoint-subset"
+	endpointSpace  = "envoy.lb"
+	endpointKey    = "x-gateway-destination-endpoint"
+	endpointServed = "x-gateway-destination-endpoint-served"
 )
 
 // valueOf returns the value of a field, which Envoy writes as bytes.
@@ -31,6 +31,14 @@ func valueOf(f *corepb.HeaderValue) string {
 		return string(f.RawValue)
 	}
 	return f.Value
+}
+
+// lengthOf returns the length of a body as its header announces it; below 0 if that says none.
+func lengthOf(text string) int64 {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
+		return n
+	}
+	return -1
 }
 
 // hostOf returns an address without its port.
@@ -101,7 +109,7 @@ func mutation(from, to http.Header, also []*corepb.HeaderValueOption) *pb.Header
 // framing reports whether a field concerns the length of a message or its connection.
 func framing(name string) bool {
 	switch name {
-	case "Connection", "Content-Length", "Transfer-Encoding", "Host", "Keep-Alive", "Te", "Upgrade", headerForwarded:
+	case "Connection", "Content-Length", "Transfer-Encoding", "Host", "Keep-Alive", "Te", "Upgrade", proxy.ForwardedFor:
 		return true
 	}
 	return false

@@ -64,8 +64,7 @@ func read(w http.ResponseWriter, r *http.Request, to any) error {
 // host returns the watched host that the request's path names. A router that stands by refuses the agent, which
 // then looks for the acting router.
 func (a *registry) host(w http.ResponseWriter, r *http.Request) (int, bool) {
-	if err := a.module.engines.StandsBy(); err != nil {
-		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "stands_by", Message: err.Error()})
+	if a.module.standsBy(w, r) {
 		return 0, false
 	}
 	name := r.PathValue("host")

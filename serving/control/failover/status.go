@@ -224,11 +224,10 @@ func (m *Module) drill(w http.ResponseWriter, r *http.Request) {
 		serving.Fail(w, r, http.StatusNotFound, m.unknownHost(body.Host))
 		return
 	}
-	err := m.engines.StandsBy()
-	if err != nil {
-		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "stands_by", Message: err.Error()})
+	if m.standsBy(w, r) {
 		return
 	}
+	var err error
 	m.engines.Do(func() { err = m.controller.Drill(host) })
 	if err != nil {
 		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "conflict", Message: err.Error()})
@@ -238,10 +237,18 @@ func (m *Module) drill(w http.ResponseWriter, r *http.Request) {
 	m.answerAfter(w)
 }
 
+// standsBy refuses an order or an agent of a router that stands by, and reports whether it did.
+func (m *Module) standsBy(w http.ResponseWriter, r *http.Request) bool {
+	err := m.engines.StandsBy()
+	if err != nil {
+		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "stands_by", Message: err.Error()})
+	}
+	return err != nil
+}
+
 // failback answers POST /admin/failover/failback.
 func (m *Module) failback(w http.ResponseWriter, r *http.Request) {
-	if err := m.engines.StandsBy(); err != nil {
-		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "stands_by", Message: err.Error()})
+	if m.standsBy(w, r) {
 		return
 	}
 	m.engines.Do(func() { m.controller.Failback(m.clock()) })
