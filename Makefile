@@ -236,8 +236,8 @@ prompts-real: setup ## Two classifiers of texts in bursts, by their task's mean 
 	@ROUNDS='$(ROUNDS)' WINDOW='$(WINDOW)' MODELS='$(MODELS)' scripts/prompts-real.sh
 
 .PHONY: routers-real
-routers-real: build ## Four routers before one fleet of simulated engines in real time, with gauges, with shares, with neither (6 minutes)
-	@scripts/routers.sh
+routers-real: setup ## Four routers and pickers before one fleet of simulated engines in real time, with gauges, with shares, with neither, ROUNDS=1 times 11 minutes
+	GEARSHIFT_ROUTERS=60s GEARSHIFT_ROUNDS=$(or $(ROUNDS),1) scripts/measure.sh -count=1 -v -timeout 60m -run '^TestRoutersForReal$$' ./cmd/gearshift
 
 .PHONY: shared-store-real
 shared-store-real: setup ## Two routers that share an etcd, which are killed, cut off, stopped and slowed: for real, ROUNDS=5 times (4 minutes; root)

@@ -103,7 +103,10 @@ func (x *completions) conclude(w *work.Work, k *call, outcome work.Outcome, toke
 	if !w.Tokenless {
 		tokens = int(x.admitter.queue.Expected(0, max(1, k.fleet.Answers), k.MaxTokens()))
 	}
-	time.AfterFunc(w.Forecast(tokens), func() { x.settler.settle(w, outcome, tokens) })
+	time.AfterFunc(w.Forecast(tokens), func() {
+		x.settler.settle(w, outcome, tokens)
+		x.admitter.engines.Controller().Unseen(w.Replica, w.Request.Arrival+w.Waited)
+	})
 }
 
 // routable finds out what the client asks for, and which variants may answer it.

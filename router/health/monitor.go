@@ -158,6 +158,23 @@ func (m *Monitor) succeeded(i int, sent, now time.Duration) {
 	r.recent.add(now, m.config.Window, false)
 	r.answered, r.answer = true, now
 	r.failures, r.timeouts, r.errors, r.spared, r.busy.pause = 0, 0, 0, false, 0
+	m.tried(i, now)
+}
+
+// Unseen records that a request is over by estimate that was sent at the time sent, and that its answer did not pass
+// through the router. It counts as one of the trials, which would never end otherwise, and as no sign of progress.
+func (m *Monitor) Unseen(i int, sent, now time.Duration) []Change {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.old(i, sent) {
+		m.tried(i, now)
+	}
+	return m.changed()
+}
+
+// tried counts a trial that did not fail.
+func (m *Monitor) tried(i int, now time.Duration) {
+	r := &m.replicas[i]
 	if r.State != HalfOpen {
 		return
 	}
@@ -215,7 +232,7 @@ func (m *Monitor) eject(i int, why Reason, now time.Duration) {
 		r.hard = r.hard || why.hard()
 		return
 	}
-	if why != Unreachable && why != Unlisted && why != Gone && !m.expendable() {
+	if why != Unreachable && why != Unlisted && why != Gone && !m.expendable(1) {
 		if !r.spared {
 			r.spared = true
 			m.changes = append(m.changes, Change{Replica: i, From: r.State, To: r.State, Why: why, Spared: true})
@@ -237,9 +254,9 @@ func (m *Monitor) eject(i int, why Reason, now time.Duration) {
 	m.changes[len(m.changes)-1].Cooldown = cooldown
 }
 
-// expendable reports whether one more replica may be ejected for how it answered.
-func (m *Monitor) expendable() bool {
-	out := 1
+// expendable reports whether this many more replicas may be out for how they answered.
+func (m *Monitor) expendable(more int) bool {
+	out := more
 	for i := range m.replicas {
 		if m.replicas[i].State == Ejected {
 			out++

@@ -39,7 +39,9 @@ func (m *Monitor) Advance(now time.Duration) (changes []Change, next time.Durati
 
 // release puts an ejected replica on trial, and reports whether it did. The cooldown must
 // be over. Where the server is probed, no probe may have failed since; and if the connection
-// had failed, the first time a passed probe ends the cooldown early.
+// had failed, a passed probe ends the cooldown early the first time, whenever more replicas are
+// out than may be for how they answered, since the rest would refuse what these could answer, and
+// once another replica of the same server is back.
 func (m *Monitor) release(i int, now time.Duration) bool {
 	r := &m.replicas[i]
 	waited := now >= r.until
@@ -48,7 +50,7 @@ func (m *Monitor) release(i int, now time.Duration) bool {
 		return false
 	case !r.probe.has:
 	case r.hard:
-		waited = r.probe.passed && (waited || r.level == 1)
+		waited = r.probe.passed && (waited || r.level == 1 || !m.expendable(0) || m.reached(i))
 	default:
 		waited = waited && !r.probe.failing()
 	}
@@ -61,6 +63,16 @@ func (m *Monitor) release(i int, now time.Duration) bool {
 	m.limit(i, r.left+m.config.Trials)
 	m.ledger.SetUp(i, true)
 	return true
+}
+
+// reached reports whether another replica of the same address takes requests.
+func (m *Monitor) reached(i int) bool {
+	for j, address := range m.addresses {
+		if j != i && address != "" && address == m.addresses[i] && m.replicas[j].State != Ejected {
+			return true
+		}
+	}
+	return false
 }
 
 // restart begins the slow start of a replica whose trials succeeded.

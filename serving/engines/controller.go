@@ -92,6 +92,11 @@ func (c *Controller) Succeeded(replica int, sent time.Duration) {
 	c.changed(c.monitor.Succeeded(replica, sent, c.clock()))
 }
 
+// Unseen takes in that a request is over by estimate whose answer does not pass through the router, and when it was sent.
+func (c *Controller) Unseen(replica int, sent time.Duration) {
+	c.changed(c.monitor.Unseen(replica, sent, c.clock()))
+}
+
 // Erred takes in an error of the replica that was compared with no other's, and reports whether it
 // counts as a failure; see [health.Monitor.Erred].
 func (c *Controller) Erred(replica int, fault bool, sent time.Duration) bool {

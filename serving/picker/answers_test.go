@@ -6,10 +6,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"gearshift/router/health"
 	"gearshift/serving"
 	"gearshift/serving/work"
 )
@@ -69,6 +72,35 @@ func TestAnswersThatAreNotSeen(t *testing.T) {
 			g.idle(t)
 		})
 	}
+}
+
+// TestTrialsEndWithoutAnswersToSee gives a replica that comes back its share again after two estimated answers.
+func TestTrialsEndWithoutAnswersToSee(t *testing.T) {
+	g := newRig(t, func(o *serving.Options) { o.Config.Cooldown, o.OutputTokens = time.Millisecond, 1 })
+	await := func(states ...health.State) {
+		for late := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+			state := g.Engines().Statuses(0)[largeA].State
+			if slices.ContainsFunc(states, func(s health.State) bool { return s.String() == state }) {
+				return
+			}
+			if time.Now().After(late) {
+				t.Fatalf("large@a is %s, want one of %v", state, states)
+			}
+		}
+	}
+	g.core.Ledger().SetUp(largeB, false)
+	g.Engines().Controller().Failed(largeA, health.Connect, time.Hour)
+	await(health.HalfOpen)
+	way := g.gateway()
+	way.Blind = true
+	for range 2 {
+		if w := send(way, "POST", chat, strings.Replace(ask, "auto", "large", 1)); w.Code != 200 {
+			t.Fatalf("got %d %s", w.Code, w.Body)
+		}
+		<-g.ended
+	}
+	await(health.SlowStart, health.Up)
+	g.idle(t)
 }
 
 // TestSubsets picks from the gateway's subset, and refuses an empty one.
