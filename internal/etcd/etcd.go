@@ -80,7 +80,7 @@ func Parse(text string) (Address, error) {
 	for endpoint := range strings.SplitSeq(hosts, ",") {
 		u, err := url.Parse("http://" + endpoint)
 		if err != nil || u.Hostname() == "" || u.Port() == "" || u.Host != endpoint {
-			return bad(fmt.Sprintf("%q is not HOST:PORT", endpoint))
+			return bad("an endpoint is not HOST:PORT")
 		}
 		a.Endpoints = append(a.Endpoints, endpoint)
 	}
@@ -89,11 +89,13 @@ func Parse(text string) (Address, error) {
 
 // redacted removes a possible password from the text.
 func redacted(text string) string {
-	scheme, rest, _ := strings.Cut(text, "://")
-	if _, host, ok := strings.Cut(rest, "@"); ok {
-		return scheme + "://...@" + host
+	at := strings.LastIndex(text, "@")
+	if at < 0 {
+		return text
 	}
-	return text
+	scheme := strings.Index(text[:at], ":") + 1
+	slashes := len(text[scheme:]) - len(strings.TrimLeft(text[scheme:], "/"))
+	return text[:scheme+slashes] + "..." + text[at:]
 }
 
 // String formats the address as Parse reads it.
@@ -187,6 +189,15 @@ func (e *away) Unwrap() []error { return []error{ErrAway, e.cause} }
 // Away returns the error of an operation on the cluster, in one line with the endpoints, the operation and the cause.
 func (a Address) Away(what string, cause error) error {
 	return &away{a, what, reason(cause), cause}
+}
+
+// Wait returns the time to wait after an error before the next try: longer than usual after a login that was refused,
+// since etcd hashes the password each time.
+func Wait(err error, usual time.Duration) time.Duration {
+	if errors.Is(err, rpctypes.ErrAuthFailed) {
+		return max(usual, 10*time.Second)
+	}
+	return usual
 }
 
 // Explain adds the fault of a connection, such as a certificate that is not trusted, to an error that only reports a

@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"gearshift/internal/etcd"
 	"gearshift/serving/control/states"
 )
 
@@ -23,7 +24,7 @@ func (s *Store) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := s.once(ctx); err != nil && ctx.Err() == nil {
 			s.noted(err)
-			pause(ctx, s.options.TTL/(2*renewals))
+			pause(ctx, etcd.Wait(err, s.options.TTL/(2*renewals)))
 		}
 	}
 }
