@@ -1,6 +1,8 @@
 package states
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,11 +19,19 @@ type Saver[T any] struct {
 	written func(T, error)
 	wake    chan struct{}
 	done    sync.WaitGroup
+	saving  sync.Mutex // held from taking a state to having saved it, or put it back
 
 	mu     sync.Mutex // protects what follows
 	next   *T
 	closed bool
 }
+
+// A state that cannot be saved is retried after firstRetry, a quarter of the usual lease in etcd, so that a router that
+// keeps acting through a fault of etcd saves it. The wait doubles up to lastRetry, as each failure is logged.
+const (
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = time.Minute
+)
 
 // Open opens the state of a kind of controllers, and returns what an earlier run has left; nil if none has. The
 // Saver of a nil Store is nil.
@@ -52,7 +62,8 @@ func (s *Saver[T]) decode(text []byte) (*T, error) {
 	return last, nil
 }
 
-// Follow calls f with each [Turn] of a [Shared] state, and the state. It never calls f for a state of one router.
+// Follow calls f with each [Turn] of a [Shared] state, and the state, except where another router has saved one that f
+// has followed already. It never calls f for a state of one router.
 func (s *Saver[T]) Follow(f func(t Turn, last *T) error) {
 	if s == nil {
 		return
@@ -61,17 +72,30 @@ func (s *Saver[T]) Follow(f func(t Turn, last *T) error) {
 	if !ok {
 		return
 	}
+	var followed []byte // the last state, while another router acts
 	shared.Follow(func(t Turn) error {
+		if !t.Acts && t.Last != nil && bytes.Equal(t.Last, followed) {
+			return nil // the state of other controllers has changed
+		}
+		followed = nil
+		if t.Acts { // what an earlier turn has left must not replace the state from which this one begins
+			s.saving.Lock()
+			s.put(nil)
+			s.saving.Unlock()
+		}
 		last, err := s.decode(t.Last)
 		if err != nil {
 			return err
 		}
-		return f(t, last)
+		if err = f(t, last); err == nil && !t.Acts {
+			followed = t.Last
+		}
+		return err
 	})
 }
 
-// Begin has what is kept be written, until [Saver.Close]. Written is called after each state, with why that has
-// failed.
+// Begin has what is kept be written, until [Saver.Close]. Written is called after each try, with why that has failed.
+// Unless another router acts, a failed state is tried again until a newer one comes.
 func (s *Saver[T]) Begin(log *slog.Logger, written func(T, error)) {
 	if s == nil {
 		return
@@ -80,20 +104,57 @@ func (s *Saver[T]) Begin(log *slog.Logger, written func(T, error)) {
 		log.Warn("the "+s.kind+" state file is not as it should be", "state", s.Path(), "trouble", s.Trouble())
 	}
 	s.written = written
-	s.done.Go(func() {
-		for range s.wake {
-			s.mu.Lock()
-			state, closed := s.next, s.closed
-			s.next = nil
-			s.mu.Unlock()
-			if closed {
-				return
-			}
-			if state != nil {
-				written(*state, s.save(*state))
-			}
+	s.done.Go(s.run)
+}
+
+// run saves each state that comes, and again while that fails.
+func (s *Saver[T]) run() {
+	var retry <-chan time.Time
+	var pause time.Duration
+	for {
+		select {
+		case <-s.wake:
+			pause = firstRetry
+		case <-retry:
+			pause = min(2*pause, lastRetry)
 		}
-	})
+		s.mu.Lock()
+		closed := s.closed
+		s.mu.Unlock()
+		if closed {
+			return
+		}
+		retry = nil
+		state, err := s.saveNext()
+		if state == nil {
+			continue
+		}
+		if err != nil && !errors.Is(err, ErrStandsBy) {
+			retry = time.After(pause)
+		}
+		s.written(*state, err)
+	}
+}
+
+// saveNext saves the next state and returns it; nil if there is none. A state that failed is the next again, unless
+// another router acts.
+func (s *Saver[T]) saveNext() (*T, error) {
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	s.mu.Lock()
+	state := s.next
+	s.next = nil
+	s.mu.Unlock()
+	if state == nil {
+		return nil, nil
+	}
+	err := s.save(*state)
+	if err != nil && !errors.Is(err, ErrStandsBy) {
+		s.mu.Lock()
+		s.next = cmp.Or(s.next, state)
+		s.mu.Unlock()
+	}
+	return state, err
 }
 
 func (s *Saver[T]) save(state T) error {
@@ -109,10 +170,15 @@ func (s *Saver[T]) Keep(state T) {
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
-	s.next = &state
-	s.mu.Unlock()
+	s.put(&state)
 	s.nudge()
+}
+
+// put replaces the next state.
+func (s *Saver[T]) put(state *T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = state
 }
 
 func (s *Saver[T]) nudge() {
