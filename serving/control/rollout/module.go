@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,7 @@ type Module struct {
 	log        *slog.Logger
 	metrics    *metrics
 	base       []string // by replica, what its engine calls the first version
+	resuming   []string // by replica, what its engine is to call its version once the controller has resumed; else nil
 	resumed    bool
 }
 
@@ -85,19 +87,22 @@ func New(o Options) (*Module, error) {
 }
 
 // nameFirst notes what engines call the first version: a location's two replicas have one engine, which calls
-// it what the first of them is called. The second has no version yet.
+// it what the first of them is called.
 func (m *Module) nameFirst() {
-	names := m.options.Names
+	for i, name := range m.options.Names {
+		if name != nil { // else of a model that is updated in real time
+			m.base[i] = name.Get()
+		}
+	}
+	m.eachSecond(func(first, second int) { m.base[second] = m.base[first] })
+}
+
+// eachSecond calls f with the two replicas of each location that has two.
+func (m *Module) eachSecond(f func(first, second int)) {
 	for i := range m.options.Models {
 		for _, x := range m.options.Models[i].Locations {
-			first := names[x.Replicas[0]]
-			if first == nil { // of a model that is updated in real time
-				continue
-			}
-			m.base[x.Replicas[0]] = first.Get()
-			if second := x.Replicas[1]; second >= 0 {
-				m.base[second] = first.Get()
-				names[second].Set("")
+			if x.Replicas[1] >= 0 {
+				f(x.Replicas[0], x.Replicas[1])
 			}
 		}
 	}
@@ -131,12 +136,6 @@ func (m *Module) turn(t states.Turn, last *rollout.State) (err error) {
 		return nil // it no longer acts: shares stay until another router saves some
 	}
 	m.engines.Do(func() {
-		for i, name := range m.options.Names {
-			if name != nil {
-				name.Set(m.base[i])
-			}
-		}
-		m.nameFirst()
 		if err = m.newController(last, m.clock()); err == nil {
 			m.controller.Claim(m.claim, m.found)
 		}
@@ -144,23 +143,31 @@ func (m *Module) turn(t states.Turn, last *rollout.State) (err error) {
 	return err
 }
 
-// newController makes the controller, which resumes from an earlier one's state.
-func (m *Module) newController(last *rollout.State, now time.Duration) (err error) {
+// newController makes the controller, which resumes from an earlier one's state. Requests see it, and the names that it
+// gives models, once it has resumed.
+func (m *Module) newController(last *rollout.State, now time.Duration) error {
 	c := m.options.Controller
 	c.Report = m.report
 	made, err := rollout.NewReplicas(m.options.Models, c, m.ledger, m.options.Busy, m.name)
 	if err != nil {
 		return err
 	}
-	m.controller = made
-	m.shown.Store(made)
-	if last == nil {
-		return nil
+	m.resuming = slices.Clone(m.base)
+	m.eachSecond(func(_, second int) { m.resuming[second] = "" }) // it has no version yet
+	if last != nil {
+		err = made.Resume(*last, now)
 	}
-	if err := made.Resume(*last, now); err != nil {
+	names := m.resuming
+	if m.resuming = nil; err != nil {
 		return fmt.Errorf("cannot go on from the rollout state file %s: %w; move it away to begin without it", m.store.Path(), err)
 	}
-	m.resumed = true
+	for r, name := range m.options.Names {
+		if name != nil {
+			name.Set(names[r])
+		}
+	}
+	m.controller, m.resumed = made, last != nil
+	m.shown.Store(made)
 	return nil
 }
 
@@ -187,7 +194,12 @@ func (m *Module) Wake(now time.Duration) time.Duration {
 
 // name has an engine call the next load of a replica's model by a version.
 func (m *Module) name(r int, model *rollout.Versioned, version string) {
-	m.options.Names[r].Set(m.nameOf(r, model.Version, version))
+	name := m.nameOf(r, model.Version, version)
+	if m.resuming != nil {
+		m.resuming[r] = name
+		return
+	}
+	m.options.Names[r].Set(name)
 }
 
 // nameOf is what an engine calls the version.

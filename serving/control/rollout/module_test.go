@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"testing"
@@ -123,18 +124,32 @@ func TestVersionsAreFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	follows := func(what string) *rollout.Replicas {
+		t.Helper()
+		if v := m.Versions()[0]; v.Version != "2" {
+			t.Errorf("%s: %+v; want version 2", what, v)
+		}
+		if first, second := m.options.Names[0].Get(), m.options.Names[2].Get(); first != "v" || second != "v@2" {
+			t.Errorf("%s: engines are asked for %q and %q", what, first, second)
+		}
+		return m.shown.Load()
+	}
 	for _, acts := range []bool{false, true} {
 		if err := s.follow(states.Turn{Acts: acts, Term: 3, Last: text}); err != nil {
 			t.Fatal(err)
 		}
-		if v := m.Versions()[0]; v.Version != "2" {
-			t.Errorf("acts %v: %+v; want version 2", acts, v)
-		}
-		if first, second := m.options.Names[0].Get(), m.options.Names[2].Get(); first != "v" || second != "v@2" {
-			t.Errorf("acts %v: engines are asked for %q and %q", acts, first, second)
-		}
+		was := follows(fmt.Sprintf("acts %v", acts))
 		if server.Engines().Settle(); ledger.Placed(0) != fleet.Cold || ledger.Placed(2) != fleet.Up {
 			t.Errorf("acts %v: replicas are %v and %v; want the second of the location up", acts, ledger.Placed(0), ledger.Placed(2))
+		}
+		if acts {
+			continue
+		}
+		if err := s.follow(states.Turn{Term: 3, Last: text}); err != nil || follows("other controllers have saved a state") != was {
+			t.Errorf("the controller begins again, %v", err)
+		}
+		if err := s.follow(states.Turn{Term: 3, Last: []byte(`{"models":[{"name":"v"}]}`)}); err == nil || follows("the state cannot be used") != was {
+			t.Errorf("a state without versions: %v", err)
 		}
 	}
 	if err := m.Close(); err != nil {
