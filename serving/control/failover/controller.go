@@ -17,7 +17,7 @@ func (m *Module) Observe(e control.Event) {
 	if e.Kind == control.Slept || e.Kind == control.Woken {
 		m.controller.Touch() // the file has levels of sleeps
 	}
-	if e.Kind <= control.ProbePassed && m.evidence.counts(e) {
+	if e.Kind <= control.ProbePassed && m.evidence.counts(e) && m.engines.StandsBy() == nil { // else it keeps events for a Wake that does not come
 		m.controller.Observe(e)
 	}
 }

@@ -75,6 +75,7 @@ type Module struct {
 	began    time.Duration // of the last failover
 	failover int           // its number
 	evidence evidence
+	acted    bool // it acts by the last turn
 }
 
 // New makes a Module, and holds the state file until [Module.Close].
@@ -166,10 +167,11 @@ func (m *Module) resume(replica int) { m.engines.Found(replica, fleet.Up, 0) }
 func (m *Module) turn(t states.Turn, last *savedState) (err error) {
 	m.engines.Do(func() {
 		for host := range m.options.Table.Hosts {
-			if m.controller.Out(host) {
+			if m.acted && m.controller.Out(host) { // once: after that, its health checks decide
 				m.engines.Return(host)
 			}
 		}
+		m.acted = t.Acts
 		if m.release(); !t.Acts {
 			return
 		}

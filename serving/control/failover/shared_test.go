@@ -2,17 +2,23 @@ package failover_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gearshift/internal/etcd"
 	"gearshift/internal/etcd/etcdtest"
+	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/control/failover"
+	"gearshift/serving/control/states"
 	shared "gearshift/serving/control/states/etcd"
 )
 
@@ -111,8 +117,8 @@ func TestTwoRoutersShareAState(t *testing.T) {
 		etcdtest.Eventually(t, "all are protected", func() bool { return m.module.Situation().Unprotected == 0 })
 	}
 	protected(a)
-	if w := post(b.admin(), "/admin/failover/drill", map[string]string{"host": "h1"}); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "stands by") {
-		t.Errorf("a drill by the one that stands by: %d %s", w.Code, w.Body)
+	if w := post(b.admin(), "/admin/failover/drill", map[string]string{"host": "h1"}); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "stands by") || w.Header().Get("Connection") != "close" {
+		t.Errorf("a drill by the one that stands by: %d %s, headers %v", w.Code, w.Body, w.Header())
 	}
 	b.standsBy()
 	engines[0].kill()
@@ -176,6 +182,59 @@ func TestNoneActsWithoutEtcd(t *testing.T) {
 	}
 	server.Restart(t)
 	etcdtest.Eventually(t, "it acts once etcd is there, and loads backups", func() bool { return m.store.Acts() && len(m.orders(1)) > 0 })
+}
+
+// turns is the state of several routers, whose turns a test gives.
+type turns struct{ follow func(states.Turn) error }
+
+func (s *turns) Open(string, time.Time) (states.State, error) { return s, nil }
+func (s *turns) Follow(f func(states.Turn) error)             { s.follow = f }
+func (s *turns) Term() uint64                                 { return 0 }
+func (s *turns) Path() string                                 { return "etcd" }
+func (s *turns) Last() []byte                                 { return nil }
+func (s *turns) Trouble() string                              { return "" }
+func (s *turns) Save([]byte) error                            { return nil }
+func (s *turns) Close() error                                 { return nil }
+
+// TestARouterThatNoLongerActs: a host that it had given up is judged by its own health checks, which the states that the
+// next router saves do not change.
+func TestARouterThatNoLongerActs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := &turns{}
+		var acts atomic.Bool
+		var ledger *fleet.Ledger
+		g := newRig(t, func(o *failover.Options, s *serving.Options) {
+			o.States, s.Acts, ledger = shared, acts.Load, s.Router.Ledger()
+		})
+		turn := func(x states.Turn) {
+			t.Helper()
+			if err := shared.follow(x); err != nil {
+				t.Fatal(err)
+			}
+			acts.Store(x.Acts)
+			g.server.Engines().Settle()
+		}
+		const lost = 1 // large-one@h1
+		is := func(when string, want fleet.State) {
+			t.Helper()
+			if synctest.Wait(); ledger.State(lost) != want {
+				t.Errorf("%s: the replica on the lost host is %v, want %v", when, ledger.State(lost), want)
+			}
+		}
+		turn(states.Turn{Acts: true, Term: 1})
+		g.after(5*time.Second, homes...)
+		g.engines[0].kill()
+		g.after(3*time.Second, "small@h2", "large-two@h2", "large-three@h3")
+		is("while it acts", fleet.Down)
+		turn(states.Turn{Term: 1})
+		is("when it ceases", fleet.Up)
+		time.Sleep(time.Minute)
+		is("by its health checks", fleet.Down)
+		for i := range 2 {
+			turn(states.Turn{Term: 2, Last: fmt.Appendf(nil, `{"zero":%d}`, i)})
+			is("after another router has saved a state", fleet.Down)
+		}
+	})
 }
 
 // settled waits until the saved state is the last one.

@@ -237,10 +237,12 @@ func (m *Module) drill(w http.ResponseWriter, r *http.Request) {
 	m.answerAfter(w)
 }
 
-// standsBy refuses an order or an agent of a router that stands by, and reports whether it did.
+// standsBy refuses an order or an agent of a router that stands by, and reports whether it did. It ends the connection,
+// since behind an address of several routers the next one may lead to the acting router.
 func (m *Module) standsBy(w http.ResponseWriter, r *http.Request) bool {
 	err := m.engines.StandsBy()
 	if err != nil {
+		w.Header().Set("Connection", "close")
 		serving.Fail(w, r, http.StatusConflict, wire.Error{Type: wire.InvalidRequest, Code: "stands_by", Message: err.Error()})
 	}
 	return err != nil
