@@ -76,24 +76,16 @@ func (s *shared) change(create bool, op func(buckets) error) error {
 
 // create implements [medium].
 func (s *shared) create() error {
-	if err := s.exists(); !errors.Is(err, ErrNotFound) {
-		return err
-	}
 	return s.change(true, func(root buckets) error {
-		if root.bucket(indexBucket) != nil { // another process created it first
+		if root.bucket(indexBucket) != nil { // there is one
 			return nil
 		}
 		return empty(root)
 	})
 }
 
-func (s *shared) exists() error {
-	r, err := s.at()
-	if err != nil {
-		return err
-	}
-	return s.reported(r.Exists())
-}
+// exists returns ErrNotFound if the store does not exist.
+func (s *shared) exists() error { return s.view(func(buckets) error { return nil }) }
 
 // canWrite implements [medium].
 func (s *shared) canWrite() error {

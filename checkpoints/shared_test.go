@@ -3,6 +3,7 @@ package checkpoints_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,7 +84,7 @@ func TestCopyAndBackup(t *testing.T) {
 	}
 	for _, s := range []*checkpoints.Store{to, {Path: back}} {
 		wantVersions(t, s, "chat@1 production")
-		wantSample(t, s, "chat", 1, 1)
+		wantSample(t, s, "chat@1", 1, 1)
 		if got, err := s.GetTraining("run"); err != nil || !bytes.Equal(got.Progress, noise(1, 5<<19)) {
 			t.Errorf("%s: progress of %d bytes, %v", s.Path, len(got.Progress), err)
 		}
@@ -115,7 +116,7 @@ func TestEtcdIsAway(t *testing.T) {
 	}
 }
 
-// TestAWriterThatIsCutOff: its uncommitted records are invisible, and vanish with its lease; committed ones stay.
+// TestAWriterThatIsCutOff: its uncommitted records are invisible, and the next writer deletes them; committed ones stay.
 func TestAWriterThatIsCutOff(t *testing.T) {
 	running, err := server()
 	if err != nil {
@@ -142,18 +143,76 @@ func TestAWriterThatIsCutOff(t *testing.T) {
 	if h, err := s.Verify(); err != nil || len(h.Faults)+len(h.Warnings) > 0 {
 		t.Errorf("%+v, %v", h, err)
 	}
-	client := running.Client(t)
-	leases, err := client.Leases(t.Context())
-	if err != nil || len(leases.Leases) != 1 {
-		t.Fatalf("leases %v, %v; want the writer's", leases, err)
+	put(t, s, "chat", 2, 2)
+	if after := keys(t, s); len(after) != len(before)+1 {
+		t.Errorf("keys %q are left; want %q and a policy", after, before)
 	}
-	if _, err := client.Revoke(t.Context(), leases.Leases[0].ID); err != nil { // a minute later
+	wantSample(t, s, "chat@1", 1, 1)
+}
+
+// TestAWriterIsInConflict: the other writer deletes the chunks that it has written so far. It writes again, and the store
+// is whole.
+func TestAWriterIsInConflict(t *testing.T) {
+	running, err := server()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if after := keys(t, s); len(after) != len(before) {
-		t.Errorf("keys %q are left; want %q", after, before)
+	s := newShared(t)
+	put(t, s, "chat", 1, 1)
+	before := keys(t, s)
+	proxy := etcdtest.NewProxy(t, running.Endpoint)
+	slow := &checkpoints.Store{Path: strings.Replace(s.Path, running.Endpoint, proxy.Endpoint, 1), Timeout: time.Minute}
+	proxy.Slow(5 * time.Millisecond)
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		if err := slow.PutTraining("run", nil, noise(1, 10<<20)); err != nil {
+			t.Errorf("PutTraining: %v", err)
+		}
+	})
+	etcdtest.Eventually(t, "two chunks are written", func() bool { return len(keys(t, s)) >= len(before)+2 })
+	put(t, s, "chat", 2, 2)
+	proxy.Pass()
+	writing.Wait()
+	if got, err := s.GetTraining("run"); err != nil || !bytes.Equal(got.Progress, noise(1, 10<<20)) {
+		t.Errorf("progress of %d bytes, %v", len(got.Progress), err)
 	}
-	wantSample(t, s, "chat", 1, 1)
+	if h, err := s.Verify(); err != nil || len(h.Faults)+len(h.Warnings) > 0 {
+		t.Errorf("%+v, %v", h, err)
+	}
+	wantSample(t, s, "chat", 2, 2)
+	written := len(keys(t, s))
+	if put(t, s, "chat", 3, 3); len(keys(t, s)) != written+1 {
+		t.Errorf("%d keys, and %d after another version", written, len(keys(t, s)))
+	}
+}
+
+// TestManyChunksAreLeft: a commit deletes chunks that no directory lists, also more than one transaction of etcd can, and
+// leaves other keys.
+func TestManyChunksAreLeft(t *testing.T) {
+	running, err := server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newShared(t)
+	put(t, s, "chat", 1, 1)
+	address, err := etcd.Parse(s.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, client := len(keys(t, s)), running.Client(t)
+	leave := func(key string) {
+		if _, err := client.Put(t.Context(), address.Prefix+key, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 250 {
+		leave(fmt.Sprintf("chunks/%032x/%08d", i/2, i%2))
+	}
+	leave("chunks/mine/directory") // of a store at another prefix
+	if put(t, s, "chat", 2, 2); len(keys(t, s)) != before+2 {
+		t.Errorf("%d keys are left; want the %d before, one more of this store and one of another", len(keys(t, s)), before)
+	}
+	wantSample(t, s, "chat@1", 1, 1)
 }
 
 // TestOtherThingsInEtcd: other data at the prefix is refused, and stays.

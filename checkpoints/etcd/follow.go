@@ -28,7 +28,7 @@ func (r *Records) Follow(ctx context.Context, f Follower) error {
 	tick := time.NewTicker(f.Every)
 	defer tick.Stop()
 	x := following{session: &session{Records: r}, Follower: f, seen: -1}
-	c, err := x.dial(ctx, tick)
+	c, err := x.dial(ctx)
 	if c == nil {
 		return err
 	}
@@ -65,7 +65,7 @@ type following struct {
 }
 
 // dial makes a client. If the client logs in, dial waits for etcd, and returns nil if the context ends.
-func (x *following) dial(ctx context.Context, tick *time.Ticker) (*clientv3.Client, error) {
+func (x *following) dial(ctx context.Context) (*clientv3.Client, error) {
 	for {
 		c, err := x.Address.Dial()
 		if err == nil || !errors.Is(err, cluster.ErrAway) {
@@ -78,7 +78,7 @@ func (x *following) dial(ctx context.Context, tick *time.Ticker) (*clientv3.Clie
 		select {
 		case <-ctx.Done():
 			return nil, nil
-		case <-tick.C:
+		case <-time.After(cluster.Wait(err, x.Every)):
 		}
 	}
 }

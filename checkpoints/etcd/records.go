@@ -2,9 +2,12 @@
 //
 // One key, the directory, lists the records of all buckets and locates their bytes: in chunks below etcd's limit of a
 // request, under an identifier that is used once. A transaction reads the directory, and the records at its revision.
-// It writes new chunks under a lease, so that they vanish if it does not end. One etcd transaction then compares the
-// directory's revision, keeps the chunks, replaces the directory and deletes the chunks that it no longer lists. So a
-// half-written record is never visible.
+// It writes new chunks, and then replaces the directory if that has not changed since. So a half-written record is never
+// visible.
+//
+// Chunks that the new directory does not list are deleted then: those of replaced records, and those of writers that died
+// or were in conflict. A writer at work loses none that it could still list. What is there when the directory is replaced
+// was written by one that has read an older directory, and whose own replacement fails.
 package etcd
 
 import (
@@ -16,6 +19,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -116,17 +120,6 @@ func (s *session) read() (d *directory, revision, at int64, err error) {
 	return d, got.Kvs[0].ModRevision, got.Header.Revision, nil
 }
 
-// Exists returns [ErrNone] if the store does not exist.
-func (r *Records) Exists() error {
-	return r.connect(func(s *session) error {
-		d, _, _, err := s.read()
-		if err == nil && d == nil {
-			err = ErrNone
-		}
-		return err
-	})
-}
-
 // View runs op on the records of one moment. Without a store it returns [ErrNone].
 func (r *Records) View(op func(*Tx) error) error {
 	return r.connect(func(s *session) error {
@@ -186,31 +179,9 @@ func (s *session) again(try func() (done bool, err error)) error {
 	}
 }
 
-// most bounds the operations of one transaction of etcd, which takes 128.
-const most = 100
-
-// grace is the lifetime in seconds of chunks that no directory lists, after their writer has died.
-const grace = 60
-
 // commit stores the transaction's changes. It is not done if the directory has changed since.
 func (s *session) commit(t *Tx, revision int64) (done bool, err error) {
-	lease, err := within(s, "get a lease", func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
-		return s.client.Grant(ctx, grace)
-	})
-	if err != nil {
-		return true, err
-	}
-	// Chunks that no directory lists vanish with the lease.
-	defer func() {
-		ctx, cancel := context.WithTimeout(s.client.Ctx(), s.timeout())
-		defer cancel()
-		_, _ = s.client.Revoke(ctx, lease.ID)
-	}()
-	if _, err := s.client.KeepAlive(s.client.Ctx(), lease.ID); err != nil {
-		return true, s.Address.Away("keep a lease", err)
-	}
-	keep, drop, err := s.write(t, lease.ID)
-	if err != nil {
+	if err := s.write(t); err != nil {
 		return true, err
 	}
 	text, err := json.Marshal(t.directory)
@@ -220,64 +191,72 @@ func (s *session) commit(t *Tx, revision int64) (done bool, err error) {
 	if len(text) > chunk {
 		return true, fmt.Errorf("cannot write store %s: its directory would take %d bytes, above %d; remove versions or the progress of training runs", s.Address, len(text), chunk)
 	}
-	for len(keep) > most { // the rest is kept together with the directory
-		if _, err := s.txn("keep chunks", nil, keep[:most]); err != nil {
-			return true, err
-		}
-		keep = keep[most:]
-	}
 	key := s.Address.Prefix + directoryKey
-	now := min(len(drop), most-len(keep))
-	ok, err := s.txn("write the directory", []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", revision)},
-		slices.Concat(keep, drop[:now], []clientv3.Op{clientv3.OpPut(key, string(text))}))
-	if err != nil || !ok {
+	out, err := within(s, "write the directory", func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).Then(clientv3.OpPut(key, string(text))).Commit()
+	})
+	if err != nil || !out.Succeeded {
 		return err != nil, err
 	}
-	for rest := range slices.Chunk(drop[now:], most) {
-		if _, err := s.txn("delete chunks", nil, rest); err != nil {
-			return true, err
-		}
-	}
+	_ = s.sweep(t.directory, out.Header.Revision) // the changes are stored; the next commit sweeps again
 	return true, nil
 }
 
-// txn runs a transaction of etcd, and reports whether its comparison held.
-func (s *session) txn(what string, compare []clientv3.Cmp, ops []clientv3.Op) (bool, error) {
-	out, err := within(s, what, func(ctx context.Context) (*clientv3.TxnResponse, error) {
-		return s.client.Txn(ctx).If(compare...).Then(ops...).Commit()
-	})
-	return err == nil && out.Succeeded, err
-}
-
-// write puts chunks under the lease, and lists them in the directory. Keep removes them from the lease, and drop
-// deletes chunks that are no longer listed.
-func (s *session) write(t *Tx, lease clientv3.LeaseID) (keep, drop []clientv3.Op, err error) {
-	gone := func(p position) {
-		if old, ok := t.directory.Buckets[p.bucket][p.key]; ok {
-			drop = append(drop, clientv3.OpDelete(s.chunks(old.ID), clientv3.WithPrefix()))
-		}
-	}
+// write puts the chunks of new records, and lists them in the directory.
+func (s *session) write(t *Tx) error {
 	for p := range t.drops {
-		gone(p)
 		delete(t.directory.Buckets[p.bucket], p.key)
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(t.writes), position.compare) {
 		data := t.writes[p]
-		gone(p)
 		r := record{ID: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()), Size: len(data)}
 		for part := range slices.Chunk(data, chunk) {
 			key := fmt.Sprintf("%s%08d", s.chunks(r.ID), r.Chunks)
 			if _, err := within(s, "write a chunk", func(ctx context.Context) (*clientv3.PutResponse, error) {
-				return s.client.Put(ctx, key, string(part), clientv3.WithLease(lease))
+				return s.client.Put(ctx, key, string(part))
 			}); err != nil {
-				return nil, nil, err
+				return err
 			}
-			keep = append(keep, clientv3.OpPut(key, "", clientv3.WithIgnoreValue()))
 			r.Chunks++
 		}
 		t.directory.Buckets[p.bucket][p.key] = r
 	}
-	return keep, drop, nil
+	return nil
+}
+
+// most bounds the operations of one transaction of etcd, which takes 128.
+const most = 100
+
+// sweep deletes the chunks that were there when the directory was written, at the revision, and that it does not list.
+func (s *session) sweep(d *directory, revision int64) error {
+	listed := map[string]bool{}
+	for _, records := range d.Buckets {
+		for _, r := range records {
+			listed[r.ID] = true
+		}
+	}
+	prefix := s.Address.Prefix + chunksKey
+	got, err := within(s, "list chunks", func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return s.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithRev(revision))
+	})
+	if err != nil {
+		return err
+	}
+	var drop []clientv3.Op
+	for _, kv := range got.Kvs {
+		id, number, _ := strings.Cut(string(kv.Key[len(prefix):]), "/")
+		if len(id) == 32 && len(number) == 8 && !listed[id] { // others are not of this store
+			drop = append(drop, clientv3.OpDelete(string(kv.Key)))
+		}
+	}
+	for ops := range slices.Chunk(drop, most) {
+		if _, err := within(s, "delete chunks", func(ctx context.Context) (*clientv3.TxnResponse, error) {
+			return s.client.Txn(ctx).Then(ops...).Commit()
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // chunks returns the prefix of the keys of a record's chunks.
