@@ -278,18 +278,24 @@ func (x *assembly) sizes(modules []serving.Module, l *fleet.Ledger, busy *signal
 // lead elects one acting router of those that keep their controllers' states in etcd.
 func (x *assembly) lead() error {
 	x.states = stateFiles{}
-	for flag, path := range map[string]string{"--failover-state": x.o.FailoverState, "--rollout-state": x.o.RolloutState} {
+	files := map[string]string{"--failover-state": x.o.FailoverState, "--rollout-state": x.o.RolloutState}
+	for flag, path := range files {
 		if etcd.Is(path) {
-			return fmt.Errorf("%s %s: want a file; --state keeps all states in etcd, as one router acts for all of them", flag, path)
+			return fmt.Errorf("%s: want a file; --state keeps all states in etcd, as one router acts for all of them", flag)
 		}
 	}
 	at := cmp.Or(x.o.State, x.o.Store)
-	if !etcd.Is(at) || !x.s.Controlled() {
+	if !etcd.Is(at) {
 		return nil
 	}
 	address, err := etcd.Parse(at)
-	if err != nil {
+	if err != nil || !x.s.Controlled() {
 		return err
+	}
+	for flag, path := range files {
+		if path != "" {
+			return fmt.Errorf("%s %s: routers elect the one that acts at %s, which keeps all states; want no such flag, or one router with --state FILE", flag, path, address)
+		}
 	}
 	if x.leads, err = shared.New(shared.Options{Address: address, Log: x.log}); err != nil {
 		return err

@@ -114,6 +114,23 @@ func TestFailoverThatCannotBe(t *testing.T) {
 	}
 }
 
+// TestStatesOfAnElectedRouter: none of them may be in a file of its own, which another acting router would not have.
+func TestStatesOfAnElectedRouter(t *testing.T) {
+	const store = "etcd://127.0.0.1:1/mine"
+	for _, o := range []Options{
+		{Store: store, FailoverState: "one.db"}, {Store: store, RolloutState: "one.db"}, {State: store, RolloutState: "one.db"},
+	} {
+		x := assembly{o: o, s: parse(t, cameras), log: slog.New(slog.DiscardHandler)}
+		if err := x.lead(); err == nil || !strings.Contains(err.Error(), "-state one.db: routers elect the one that acts at "+store) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	x := assembly{o: Options{Store: store, State: "all.db", RolloutState: "one.db"}, s: parse(t, cameras), log: slog.New(slog.DiscardHandler)}
+	if err := x.lead(); err != nil || x.leads != nil {
+		t.Errorf("a router with its states in files: %v", err)
+	}
+}
+
 // TestOneStateFile: controllers of all kinds keep their states in the file of --state, and those of which a flag names
 // another have that.
 func TestOneStateFile(t *testing.T) {
