@@ -112,6 +112,22 @@ func TestRollbackWhileEtcdIsAway(t *testing.T) {
 	s.end(t)
 }
 
+// TestTheFirstPromotionIsTakenBack: a rollback by /admin to the fallback is followed by the other routers.
+func TestTheFirstPromotionIsTakenBack(t *testing.T) {
+	server := etcdtest.Start(t)
+	store := "etcd://" + server.Endpoint + "/mine"
+	a, b := steerTiny(t, "--no-tuning", "--store", store), steerTiny(t, "--no-tuning", "--store", store)
+	fallback := a.routes(t)
+	for range 2 {
+		succeed(t, "policy", "promote", "static:large", "--reason", "x", "--force", "--admin", a.operators.url)
+		etcdtest.Eventually(t, "both route by the policy", func() bool { return a.routes(t) == "static:large" && b.routes(t) == "static:large" })
+		succeed(t, "policy", "rollback", "--admin", a.operators.url)
+		etcdtest.Eventually(t, "both route by the fallback", func() bool { return a.routes(t) == fallback && b.routes(t) == fallback })
+	}
+	a.end(t)
+	b.end(t)
+}
+
 // TestServeStartsWithoutEtcd: the fallback routes until etcd is there, then the policy in production.
 func TestServeStartsWithoutEtcd(t *testing.T) {
 	server := etcdtest.Start(t)

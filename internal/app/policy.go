@@ -24,6 +24,9 @@ func (r *Reloader) Newer() (p router.Policy, back bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
+	if entry.Digest == "" && r.options.Policy == "" && r.seen != "" && r.source.Store.Shared() {
+		return nil, false, r.withdrawn()
+	}
 	differs := r.compare && r.options.Policy == "" && r.nameOf(entry) != r.core.PolicyName()
 	if entry.Digest == "" || identity(entry) == r.seen && !differs {
 		r.compare = false
@@ -37,6 +40,32 @@ func (r *Reloader) Newer() (p router.Policy, back bool, err error) {
 	}
 	r.seen, r.compare = identity(entry), false
 	return p, back, nil
+}
+
+// withdrawn puts the fallback in charge: another router has rolled back to it, and nothing leads back. The last policy
+// stays if the store is gone.
+func (r *Reloader) withdrawn() error {
+	_, err := r.store.Before()
+	if errors.Is(err, checkpoints.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	before := r.core.PolicyName()
+	if name, ok := r.core.Earlier(); ok && name == "" {
+		err = r.core.Rollback()
+	} else {
+		err = r.core.SetPolicy(nil)
+	}
+	if err != nil {
+		return err
+	}
+	r.seen, r.compare = "", false
+	if name := r.core.PolicyName(); name != before {
+		r.log.Info("no policy is in production: the fallback routes", "fallback", name, "why", r.fallback.why, "before", before)
+	}
+	return nil
 }
 
 // returns reports whether the store went back to the policy that was in charge before, by a
