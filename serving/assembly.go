@@ -149,7 +149,7 @@ func (s *Server) answer(o *Options) error {
 		NewID: randomID, Clock: s.clock, Log: s.log,
 	})
 	s.metrics.Registry.MustRegister(leases.Metrics()...)
-	s.middleware = &middleware{s.log, s.reply, s.clients, s.memory, s.responses, &passer{s.adapter, s.router.Ledger(), s.reply, s.clock}}
+	s.middleware = &middleware{s.log, s.reply, s.clients, s.memory, s.responses, &passer{s.adapter, s.router.Ledger(), s.backends, s.reply, s.clock}}
 	s.gate = newGate(s)
 	s.metrics.Registry.MustRegister(s.gate.Metrics()...)
 	s.receiver = &receiver{s.running.Config, s.clock, s.memory, s.reply}
@@ -158,7 +158,7 @@ func (s *Server) answer(o *Options) error {
 		settings: s.running.Config, clock: s.clock, log: s.log, ledger: s.router.Ledger(), reply: s.reply, metrics: s.metrics,
 		adapter: s.adapter, queue: s.queue, contexts: s.contexts, loads: s.loads, proxy: s.proxy, engines: s.engines, predictors: s.predictors,
 	}
-	s.completions = &completions{s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler, newShadows(s, o)}
+	s.completions = &completions{s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler, newShadows(s, o), make(unseen, len(s.backends))}
 	s.route = &leaseEndpoint{s.receiver, table, s.interpreter, s.queue, s.admitter, s.settler, leases, s.engines.Controller()}
 	s.feedback = &feedbackEndpoint{s.receiver, table, s.queue, o.Feedback, s.predictors.Scores, s.predictors.Scored}
 	service, err := newJobs(s, o)
@@ -174,12 +174,13 @@ func (s *Server) answer(o *Options) error {
 // newProxy makes what sends requests to replicas. Trusts reports whether an address is a
 // trusted proxy's, and answered is called with those whose answers may be scored.
 func (s *Server) newProxy(trusts func(addr string) bool, answered func(*work.Work, []byte)) *proxy.Proxy {
-	list := slices.Clone(s.backends)
+	list, ways := slices.Clone(s.backends), make([]http.RoundTripper, len(s.backends))
 	for i := range list {
+		ways[i] = list[i].Transport
 		list[i].Transport = countedTransport{proxy.Carriable(list[i].Transport), i}
 	}
 	return proxy.New(proxy.Options{
-		Table: s.router.Table(), Backends: list, Settings: s.running.Config, Clock: s.clock, Log: s.log,
+		Table: s.router.Table(), Backends: list, Ways: ways, Settings: s.running.Config, Clock: s.clock, Log: s.log,
 		Reply: s.reply, Health: s.engines.Controller(), Metrics: s.metrics, Memory: s.memory.Answers, Loads: s.loads,
 		Prompts: s.adapter.Prompts, Events: s.adapter.Events, Context: s.contexts.of, Unlisted: s.engines.Unlisted, Keep: s.responses.kept.Keep, Answered: answered, Trusts: trusts, ShowsQuality: s.predictors.Shows,
 		Keyed: func(replica int) bool { // its server sees the router's own key, or none
@@ -198,7 +199,7 @@ func (s *Server) newEngines(m *drift.Monitor, acts func() bool) *engines.Engines
 		Drift: m, Correct: corrects(c), Doubt: doubts(c), Doubted: s.router.Doubt, Clock: s.clock, Log: s.log, Acts: acts,
 		Hooks: engines.Hooks{
 			Held:     s.adapter.Held,
-			Leased:   func(leased []int) { s.route.leases.Count(leased) },
+			Leased:   func(leased []int) { s.route.leases.Count(leased); s.completions.unseen.addTo(leased) },
 			Lost:     func(replica int) int { return s.proxy.Lost(replica) },
 			Refused:  func(replica int) { s.proxy.Refused(replica) },
 			Found:    func(replica int) { s.proxy.Found(replica) },

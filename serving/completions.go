@@ -34,6 +34,7 @@ type completions struct {
 	proxy       *proxy.Proxy
 	settler     *settler
 	shadows     *shadow.Shadows // nil: no request is answered twice
+	unseen      unseen
 }
 
 // complete answers a request to an endpoint of the replicas, streamed or not.
@@ -78,7 +79,7 @@ func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received
 		defer func() { x.shadows.End(again, w.Variant, outcome == work.Completed) }()
 	}
 	// On a panic the outcome is still its zero value, which says so.
-	defer func() { x.conclude(w, &k, outcome, tokens) }()
+	defer func() { x.conclude(e, w, &k, outcome, tokens) }()
 
 	call := proxy.Call{Request: k.Request, Endpoint: e, Work: w, Variant: k.variant, Received: received, Until: until, Alive: alive}
 	if again != nil {
@@ -95,18 +96,39 @@ func (x *completions) finish(c *gin.Context, e *proxy.Endpoint, k call, received
 }
 
 // conclude ends the work. It estimates the length and the duration of an answer that the router does not see.
-func (x *completions) conclude(w *work.Work, k *call, outcome work.Outcome, tokens int) {
+func (x *completions) conclude(e *proxy.Endpoint, w *work.Work, k *call, outcome work.Outcome, tokens int) {
 	if !w.Reported || outcome != work.Completed {
 		x.settler.settle(w, outcome, tokens)
 		return
 	}
-	if !w.Tokenless {
+	steps := 0 // an answer without tokens takes about the time of one, and a count of tokens none
+	switch {
+	case e.Generates:
 		tokens = int(x.admitter.queue.Expected(0, max(1, k.fleet.Answers), k.MaxTokens()))
+		steps = tokens
+	case w.Tokenless:
+		steps = 1
 	}
-	time.AfterFunc(w.Forecast(tokens), func() {
+	sent := w.Request.Arrival + w.Waited
+	x.unseen.add(w.Replica, 1)
+	time.AfterFunc(w.Forecast(steps)-(x.clock()-sent), func() {
+		x.unseen.add(w.Replica, -1)
 		x.settler.settle(w, outcome, tokens)
-		x.admitter.engines.Controller().Unseen(w.Replica, w.Request.Arrival+w.Waited)
+		x.admitter.engines.Controller().Unseen(w.Replica, sent)
 	})
+}
+
+// unseen counts, by replica, the requests whose answers do not pass through the router, and do not show that it
+// progresses.
+type unseen []atomic.Int64
+
+func (u unseen) add(replica, n int) { u[replica].Add(int64(n)) }
+
+// addTo adds the counts to those by replica.
+func (u unseen) addTo(list []int) {
+	for i := range list {
+		list[i] += int(u[i].Load())
+	}
 }
 
 // routable finds out what the client asks for, and which variants may answer it.

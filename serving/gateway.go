@@ -24,28 +24,36 @@ func (s *Server) Unready() string { return s.overview.Unready() }
 // passed stands for the policy of requests to unknown paths.
 const passed = "passed"
 
-// passer sends a gateway's requests for unknown paths to the replica with the fewest requests in flight. They hold a
-// place, and are not judged.
+// passer sends a gateway's requests for paths that it is to pass to the replica with the fewest requests in flight. They
+// hold a place, and are not judged.
 type passer struct {
-	adapter *work.Adapter
-	ledger  *fleet.Ledger
-	reply   *proxy.Writer
-	clock   work.Clock
+	adapter  *work.Adapter
+	ledger   *fleet.Ledger
+	backends []config.Backend
+	reply    *proxy.Writer
+	clock    work.Clock
 }
+
+var noReplica = wire.Error{Type: wire.ServerError, Code: "no_replica", Message: "no replica that could answer is up"}
 
 // pass reports whether it has had the request answered.
 func (x *passer) pass(c *gin.Context) bool {
 	by := proxy.CarrierOf(c.Request.Context())
-	if by == nil {
+	if by == nil || !by.Passes(c.Request.URL.Path) {
 		return false
 	}
 	w := x.place(by.Hidden())
 	if w == nil {
-		x.reply.Fail(c, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "no_replica", Message: "no replica that could answer is up"})
+		x.reply.Fail(c, http.StatusServiceUnavailable, noReplica)
 		return true
 	}
 	outcome := work.Panicked
 	defer func() { w.End(outcome, 0) }()
+	if !proxy.Prepared(x.backends[w.Replica].Transport, c.Request) {
+		outcome = work.Failed
+		x.reply.Fail(c, http.StatusServiceUnavailable, noReplica)
+		return true
+	}
 	answer, _, err := by.Carry([]int{w.Replica}, c.Request)
 	switch {
 	case err == proxy.ErrUnseen:

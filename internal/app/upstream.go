@@ -91,11 +91,11 @@ func (u *upstream) Ask(ctx context.Context, method, path string, header http.Hea
 }
 
 // Prepare implements [proxy.Preparer].
-func (u *upstream) Prepare(r *http.Request) (to url.URL, h http.Header) {
+func (u *upstream) Prepare(r *http.Request) (to url.URL, h http.Header, ok bool) {
 	if b := u.current.Load(); b != nil {
 		return b.Prepare(r)
 	}
-	return *r.URL, r.Header
+	return url.URL{}, nil, false
 }
 
 // Base implements [engines.Server].

@@ -35,8 +35,8 @@ const uncompressed = "identity"
 func (w *way) to(asked *url.URL) url.URL { return w.server.To(asked) }
 
 // Prepare returns the URL and the header with which the server gets a request that a gateway sends there.
-func (w *way) Prepare(r *http.Request) (to url.URL, h http.Header) {
-	return w.to(r.URL), w.header(r.Header)
+func (w *way) Prepare(r *http.Request) (to url.URL, h http.Header, ok bool) {
+	return w.to(r.URL), w.header(r.Header), true
 }
 
 // sees says whether the server gets the client's field of that name.

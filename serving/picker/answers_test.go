@@ -6,13 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"gearshift/router/health"
 	"gearshift/serving"
 	"gearshift/serving/work"
 )
@@ -47,59 +44,6 @@ func TestStreamedAnswersAreMetered(t *testing.T) {
 			t.Errorf("pieces of %d: the work ended as %+v, want 14 tokens", piece, r)
 		}
 	}
-	g.idle(t)
-}
-
-// TestAnswersThatAreNotSeen: if the gateway sends no answers through the router, a place is kept for the expected time
-// of an answer, and the stream does not wait for it.
-func TestAnswersThatAreNotSeen(t *testing.T) {
-	for name, silent := range map[string]bool{"said": false, "not said": true} {
-		t.Run(name, func(t *testing.T) {
-			g := newRig(t, nil)
-			way := g.gateway()
-			way.Blind, way.Silent = true, silent
-			w := send(way, "POST", chat, ask)
-			if w.Code != 200 || w.Body.String() != fine {
-				t.Fatalf("got %d %s", w.Code, w.Body)
-			}
-			r := <-g.ended
-			if r.Outcome != work.Completed || !r.Reported || r.Tokens != 8 {
-				t.Errorf("the work ended as %+v, want the mean answer of 8 tokens, marked as reported", r)
-			}
-			if want := 8 * 40e6; float64(r.Latency) < want {
-				t.Errorf("its place was kept for %v, want the 320 ms that its answer may take", r.Latency)
-			}
-			g.idle(t)
-		})
-	}
-}
-
-// TestTrialsEndWithoutAnswersToSee gives a replica that comes back its share again after two estimated answers.
-func TestTrialsEndWithoutAnswersToSee(t *testing.T) {
-	g := newRig(t, func(o *serving.Options) { o.Config.Cooldown, o.OutputTokens = time.Millisecond, 1 })
-	await := func(states ...health.State) {
-		for late := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-			state := g.Engines().Statuses(0)[largeA].State
-			if slices.ContainsFunc(states, func(s health.State) bool { return s.String() == state }) {
-				return
-			}
-			if time.Now().After(late) {
-				t.Fatalf("large@a is %s, want one of %v", state, states)
-			}
-		}
-	}
-	g.core.Ledger().SetUp(largeB, false)
-	g.Engines().Controller().Failed(largeA, health.Connect, time.Hour)
-	await(health.HalfOpen)
-	way := g.gateway()
-	way.Blind = true
-	for range 2 {
-		if w := send(way, "POST", chat, strings.Replace(ask, "auto", "large", 1)); w.Code != 200 {
-			t.Fatalf("got %d %s", w.Code, w.Body)
-		}
-		<-g.ended
-	}
-	await(health.SlowStart, health.Up)
 	g.idle(t)
 }
 
@@ -188,22 +132,11 @@ func TestFaultyRequests(t *testing.T) {
 	g.idle(t)
 }
 
-// TestHeadersOnly answers known paths itself, and sends unknown ones to a replica.
+// TestHeadersOnly answers known paths itself.
 func TestHeadersOnly(t *testing.T) {
 	g := newRig(t, nil)
 	if w := send(g.gateway(), "GET", "/v1/models", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"auto"`) || w.Result().Header.Get("X-Engine") != "" {
 		t.Errorf("the models are %d %s, want the router's own list", w.Code, w.Body)
-	}
-	for _, c := range [][2]string{{"GET", ""}, {"POST", `{"any": "thing"}`}} {
-		w := send(g.gateway(), c[0], "/custom/path?x=1", c[1])
-		if h := w.Result().Header; w.Code != 200 || h.Get("X-Engine") == "" || h.Get("X-Got") != c[1] {
-			t.Errorf("%s of an unknown path is answered by %q with %d %v, want a replica's answer", c[0], h.Get("X-Engine"), w.Code, h)
-		}
-	}
-	way := g.gateway()
-	way.Subset = []string{}
-	if w := send(way, "GET", "/custom/path", ""); w.Code != 503 {
-		t.Errorf("an unknown path without an endpoint is answered by %d, want 503", w.Code)
 	}
 	g.idle(t)
 }

@@ -2,8 +2,10 @@ package picker
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
+	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 )
@@ -16,7 +18,8 @@ var pieces = sync.Pool{New: func() any { return new([mostPiece]byte) }}
 // body is a request's or an answer's as the gateway sends it.
 type body struct {
 	*exchange
-	ctx context.Context
+	ctx  context.Context
+	late <-chan struct{} // closed once the body has taken too long; nil: it may take any time
 	// take returns the piece that a message has of the body, and reports whether it is the last. A message of something
 	// else has none.
 	take  func(m *pb.ProcessingRequest) (piece []byte, last bool)
@@ -50,12 +53,16 @@ func (b *body) Read(p []byte) (int, error) {
 		if b.ended {
 			return 0, io.EOF
 		}
-		m, err := b.next(b.ctx)
-		if err == io.EOF { // the stream ended within the body
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
+		m, err := b.next(b.ctx, b.late)
+		switch {
+		case err == io.EOF: // the stream ended within the body
+			b.cut = true
+			return 0, io.ErrUnexpectedEOF
+		case err != nil:
 			return 0, err
+		case b.answer == nil && m.GetResponseHeaders() != nil:
+			b.early = m
+			return 0, errAnswered
 		}
 		b.rest, b.ended = b.take(m)
 	}
@@ -65,6 +72,30 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, io.EOF
 	}
 	return n, nil
+}
+
+// errAnswered ends the reading of a request that was answered before its end.
+var errAnswered = errors.New("the replica answered before the request's end")
+
+// deadline limits the time until a request's body has come. Its methods may be called from any goroutine.
+type deadline struct {
+	mu    sync.Mutex
+	timer *time.Timer
+	once  sync.Once
+	over  chan struct{}
+}
+
+// set ends reads at t; the zero time: never.
+func (d *deadline) set(t time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	if !t.IsZero() {
+		d.timer = time.AfterFunc(time.Until(t), func() { d.once.Do(func() { close(d.over) }) })
+	}
 }
 
 // Close implements [io.Closer].

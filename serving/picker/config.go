@@ -12,7 +12,10 @@ import (
 	"math/big"
 	"net"
 	"net/netip"
+	"path"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -24,6 +27,8 @@ type Config struct {
 	Addr string `yaml:"addr,omitempty"`
 	// TLS sets the encryption of gateways' connections: [TLSOff] (or empty), [TLSServer] or [TLSSelfSigned].
 	TLS string `yaml:"tls,omitempty"`
+	// Pass lists paths that the router does not know, and passes to replicas; one that ends with / stands for all below it.
+	Pass []string `yaml:"pass,omitempty"`
 }
 
 // The values of [Config.TLS].
@@ -50,7 +55,20 @@ func (c Config) Validate() error {
 	default:
 		faults = append(faults, fmt.Errorf("tls: unknown %q; want %s, %s or %s", c.TLS, TLSOff, TLSServer, TLSSelfSigned))
 	}
+	for i, p := range c.Pass {
+		if !strings.HasPrefix(p, "/") {
+			faults = append(faults, fmt.Errorf("pass[%d]: %q is not a path; want one such as /custom, or /custom/ for all below it", i, p))
+		}
+	}
 	return errors.Join(faults...)
+}
+
+// passes reports whether the path is one of Pass. One with dots or empty segments is not: a server may take it for another.
+func (c Config) passes(asked string) bool {
+	if clean := path.Clean(asked); clean != asked && clean+"/" != asked {
+		return false
+	}
+	return slices.ContainsFunc(c.Pass, func(p string) bool { return p == asked || strings.HasSuffix(p, "/") && strings.HasPrefix(asked, p) })
 }
 
 // Reachable reports whether a gateway can reach an address: it looks up no names.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,8 +41,12 @@ type exchange struct {
 	trailers  bool        // trailers follow the request's body, and are answered apart
 	picked    bool        // the gateway knows where the request goes
 	answer    *http.Response
-	trailing  bool // the answer has trailers
+	trailing  bool                  // the answer has trailers
+	cut       bool                  // the stream ended within a body
+	early     *pb.ProcessingRequest // the header of an answer that came before the request's end
 	unseen    bool
+
+	late deadline // of the request's body
 }
 
 // frame is a message of the gateway, or the error of an invalid one.
@@ -53,12 +58,15 @@ type frame struct {
 // framesAhead counts the messages that are received ahead of use.
 const framesAhead = 4
 
-// receive queues the gateway's messages until the stream ends.
+// receive queues the gateway's messages until the stream ends. A gateway that shows answers, and ends the stream before
+// the answer's end, has left: Envoy half-closes the stream and resets it later.
 func (x *exchange) receive(ctx context.Context) {
 	defer close(x.frames)
+	whole := false
 	for {
 		m, err := x.stream.Recv()
-		if err != nil && err != io.EOF {
+		whole = whole || answerEnds(m)
+		if err != nil && (err != io.EOF || !whole && x.shows()) {
 			x.cancel(errLeft)
 		}
 		select {
@@ -72,14 +80,21 @@ func (x *exchange) receive(ctx context.Context) {
 	}
 }
 
-// next waits for a message. It returns [io.EOF] after the gateway's last one.
-func (x *exchange) next(ctx context.Context) (*pb.ProcessingRequest, error) {
+// answerEnds reports whether a message is the last of an answer.
+func answerEnds(m *pb.ProcessingRequest) bool {
+	return m.GetResponseHeaders().GetEndOfStream() || m.GetResponseBody().GetEndOfStream() || m.GetResponseTrailers() != nil
+}
+
+// next waits for a message, until late is closed. It returns [io.EOF] after the gateway's last one.
+func (x *exchange) next(ctx context.Context, late <-chan struct{}) (*pb.ProcessingRequest, error) {
 	select {
 	case f, ok := <-x.frames:
 		if !ok {
 			return nil, io.EOF
 		}
 		return f.ProcessingRequest, f.err
+	case <-late:
+		return nil, os.ErrDeadlineExceeded
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -127,7 +142,7 @@ func (x *exchange) request(ctx context.Context, first *pb.ProcessingRequest) (*h
 	if x.bodiless = in.EndOfStream; x.bodiless {
 		r.ContentLength = 0
 	} else {
-		r.Body = &body{exchange: x, ctx: ctx, take: x.ofRequest}
+		r.Body = &body{exchange: x, ctx: ctx, late: x.late.over, take: x.ofRequest}
 	}
 	x.method, x.path, x.original = r.Method, r.URL.RequestURI(), h.Clone()
 	return r.WithContext(ctx), nil
@@ -146,6 +161,9 @@ func (x *exchange) Hidden() (hidden []int) {
 	}
 	return hidden
 }
+
+// Passes implements [proxy.Carrier].
+func (x *exchange) Passes(path string) bool { return x.picker.Passes != nil && x.picker.Passes(path) }
 
 // Carry implements [proxy.Carrier].
 func (x *exchange) Carry(replicas []int, r *http.Request) (*http.Response, int, error) {
@@ -180,7 +198,12 @@ func (x *exchange) forward(r *http.Request) error {
 	for {
 		n, err := io.ReadFull(r.Body, buffer[:])
 		last := err == io.EOF || err == io.ErrUnexpectedEOF
-		if err != nil && !last {
+		switch {
+		case x.cut:
+			return errLeft
+		case err == errAnswered: // the replica wants no more of it
+			return nil
+		case err != nil && !last:
 			return err
 		}
 		if err := x.send(requestPiece(buffer[:n], last && !x.trailers)); err != nil {
@@ -196,27 +219,24 @@ func (x *exchange) forward(r *http.Request) error {
 	return nil
 }
 
-// await waits for the answer's header.
+// await waits for the answer's header, if the gateway shows answers.
 func (x *exchange) await(ctx context.Context) (*http.Response, int, error) {
-	for {
-		m, err := x.next(ctx)
-		switch {
-		case err == io.EOF, err != nil && left(ctx) && !x.shows():
-			return x.notSeen()
-		case err != nil:
-			return nil, -1, err
-		}
+	if x.config != nil && !x.shows() {
+		return x.notSeen()
+	}
+	for m := x.early; ; {
 		if in := m.GetResponseHeaders(); in != nil {
 			return x.begin(ctx, in, m.MetadataContext)
 		}
-		// Later messages belong to the request: Envoy may end a long body twice (envoy #46237).
+		// Other messages belong to the request: Envoy may end a long body twice (envoy #46237).
+		var err error
+		switch m, err = x.next(ctx, nil); {
+		case err != nil && !x.shows(): // also one that keeps the stream open, and takes longer than an answer may
+			return x.notSeen()
+		case err != nil:
+			return nil, -1, errLeft
+		}
 	}
-}
-
-// left reports whether the gateway has ended the stream, which it may also do at the end of the answer.
-func left(ctx context.Context) bool {
-	cause := context.Cause(ctx)
-	return cause == errLeft || cause == context.Canceled
 }
 
 // shows reports whether the gateway sends answers through the router, as far as is known.
@@ -251,7 +271,9 @@ func (x *exchange) begin(ctx context.Context, in *pb.HttpHeaders, meta *corepb.M
 	}
 	x.answer = a
 	x.original = a.Header.Clone()
-	x.picker.answered.Store(true)
+	if x.config == nil {
+		x.picker.answered.Store(true)
+	}
 	switch hides := x.config != nil && x.config.ResponseBodyMode != modepb.ProcessingMode_FULL_DUPLEX_STREAMED; {
 	case hides && a.StatusCode < http.StatusBadRequest && !in.EndOfStream:
 		if err := x.send(answerHead(&pb.CommonResponse{})); err != nil {
@@ -281,7 +303,7 @@ func (x *exchange) result(err error) string {
 		return resultUnseen
 	case x.answer != nil:
 		return resultAnswered
-	case x.picked:
+	case x.picked, x.stream.Context().Err() != nil:
 		return resultLeft
 	}
 	return resultImmediate

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"gearshift/serving/admission"
-	"gearshift/serving/openai/proxy"
+	"gearshift/serving/openai/wire"
 )
 
 // The names of the Endpoint Picker Protocol: metadata and header fields for the allowed endpoints, the picked ones, and
@@ -83,11 +83,11 @@ func set(name, value string) *corepb.HeaderValueOption {
 	}
 }
 
-// mutation returns the changes from one header to another, without framing fields except those in also.
+// mutation returns the changes from one header to another, without the gateway's own fields except those in also.
 func mutation(from, to http.Header, also []*corepb.HeaderValueOption) *pb.HeaderMutation {
 	m := &pb.HeaderMutation{SetHeaders: also}
 	for name, values := range to {
-		if framing(name) || slices.Equal(from[name], values) {
+		if ofGateway(name) || slices.Equal(from[name], values) {
 			continue
 		}
 		for n, v := range values {
@@ -99,20 +99,21 @@ func mutation(from, to http.Header, also []*corepb.HeaderValueOption) *pb.Header
 		}
 	}
 	for name := range from {
-		if _, kept := to[name]; !kept && !framing(name) {
+		if _, kept := to[name]; !kept && !ofGateway(name) {
 			m.RemoveHeaders = append(m.RemoveHeaders, strings.ToLower(name))
 		}
 	}
 	return m
 }
 
-// framing reports whether a field concerns the length of a message or its connection.
-func framing(name string) bool {
+// ofGateway reports whether a field is the gateway's: it concerns the length of a message or its connection, or says
+// where the request came from. Envoy finds no route for a request without X-Forwarded-Proto.
+func ofGateway(name string) bool {
 	switch name {
-	case "Connection", "Content-Length", "Transfer-Encoding", "Host", "Keep-Alive", "Te", "Upgrade", proxy.ForwardedFor:
+	case "Connection", "Content-Length", "Transfer-Encoding", "Host", "Keep-Alive", "Te", "Upgrade":
 		return true
 	}
-	return false
+	return wire.Forwarding(name) || strings.HasPrefix(name, "X-Envoy-")
 }
 
 // pick returns the message with the endpoint, and the header that it gets.

@@ -20,7 +20,7 @@ type Module struct {
 // NewModule makes the picker of a server with this number of replicas. Address returns a replica's IP:PORT; empty if it
 // cannot be reached now.
 func NewModule(c Config, replicas int, address func(replica int) string, log *slog.Logger) *Module {
-	return &Module{Config: c, log: log, metrics: newMetrics(), options: Options{Replicas: replicas, Address: address, Log: log}}
+	return &Module{Config: c, log: log, metrics: newMetrics(), options: Options{Replicas: replicas, Address: address, Passes: c.passes, Log: log}}
 }
 
 // Join implements [serving.Module].

@@ -28,13 +28,15 @@ import (
 	"gearshift/serving/openai/proxy"
 )
 
-// Options connect a [Picker] to its server. All except Credentials are required.
+// Options connect a [Picker] to its server. All except Passes and Credentials are required.
 type Options struct {
 	// Handler serves the endpoints of the clients' port.
 	Handler http.Handler
 	// Replicas counts the replicas, and Address returns a replica's IP:PORT; empty if it cannot be reached now.
 	Replicas int
 	Address  func(replica int) string
+	// Passes reports whether requests to a path that the handler does not know go to a replica. Nil: none.
+	Passes func(path string) bool
 	// Unready returns why the router should get no requests, or "".
 	Unready func() string
 	// Credentials encrypt connections. Nil: no encryption.
@@ -121,7 +123,8 @@ func (p *Picker) Process(stream pb.ExternalProcessor_ProcessServer) (err error) 
 	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
-	x := &exchange{picker: p, stream: stream, frames: make(chan frame, framesAhead), config: first.ProtocolConfig, hint: first.MetadataContext, cancel: cancel}
+	x := &exchange{picker: p, stream: stream, frames: make(chan frame, framesAhead), config: first.ProtocolConfig, hint: first.MetadataContext, cancel: cancel, late: deadline{over: make(chan struct{})}}
+	defer x.late.set(time.Time{})
 	r, err := x.request(proxy.WithCarrier(ctx, x), first)
 	if err != nil {
 		p.metrics.exchanges.WithLabelValues(resultMalformed).Inc()

@@ -66,14 +66,18 @@ const (
 // engine is a replica's server, as the gateway and the router know it.
 type engine struct {
 	http.RoundTripper
-	at string
+	at     string
+	bearer string
 }
 
 // Prepare implements [proxy.Preparer].
-func (e engine) Prepare(r *http.Request) (url.URL, http.Header) {
+func (e engine) Prepare(r *http.Request) (url.URL, http.Header, bool) {
 	h := r.Header.Clone()
 	h.Del("Authorization")
-	return *r.URL, h
+	if e.bearer != "" {
+		h.Set("Authorization", e.bearer)
+	}
+	return *r.URL, h, true
 }
 
 // rig is a server for a gateway.
@@ -122,7 +126,7 @@ func newRigOf(t testing.TB, places int, change func(*serving.Options)) *rig {
 			g.answer(w, r)
 		}))
 		t.Cleanup(g.engines[i].Close)
-		o.Backends = append(o.Backends, serving.Backend{Transport: engine{nil, g.at(i)}, Model: "served-" + table.Variants[table.Replicas[i].Variant].Name})
+		o.Backends = append(o.Backends, serving.Backend{Transport: engine{nil, g.at(i), ""}, Model: "served-" + table.Variants[table.Replicas[i].Variant].Name})
 	}
 	if change != nil {
 		change(&o)
@@ -157,7 +161,7 @@ func (g *rig) listen(t testing.TB) {
 func (g *rig) serve(t testing.TB, l net.Listener, dial func(context.Context, string) (net.Conn, error)) pb.ExternalProcessorClient {
 	t.Helper()
 	p := picker.New(picker.Options{
-		Handler: g.Handler(), Replicas: replicas, Address: g.address, Unready: g.Unready, Log: slog.New(slog.DiscardHandler),
+		Handler: g.Handler(), Replicas: replicas, Address: g.address, Passes: func(path string) bool { return path == "/custom" }, Unready: g.Unready, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -208,8 +212,8 @@ func whole(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, fine)
 }
 
-// send sends a request through a gateway.
-func send(g http.Handler, method, path, body string, fields ...string) *httptest.ResponseRecorder {
+// newRequest returns a client's request with these header fields.
+func newRequest(method, path, body string, fields ...string) *http.Request {
 	var in io.Reader
 	if body != "" {
 		in = strings.NewReader(body)
@@ -222,7 +226,12 @@ func send(g http.Handler, method, path, body string, fields ...string) *httptest
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Set(fields[i], fields[i+1])
 	}
+	return r
+}
+
+// send sends a request through a gateway.
+func send(g http.Handler, method, path, body string, fields ...string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	g.ServeHTTP(w, r)
+	g.ServeHTTP(w, newRequest(method, path, body, fields...))
 	return w
 }

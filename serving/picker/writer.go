@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 
@@ -63,6 +64,12 @@ func (w *writer) FlushError() error {
 
 // Flush implements [http.Flusher].
 func (w *writer) Flush() { _ = w.FlushError() }
+
+// SetReadDeadline limits the time until the request's body has come; see [http.ResponseController].
+func (w *writer) SetReadDeadline(t time.Time) error {
+	w.late.set(t)
+	return nil
+}
 
 // flush sends the header, unless it was sent, and a piece.
 func (w *writer) flush(piece []byte, last bool) error {

@@ -3,6 +3,8 @@ package proxy
 import (
 	"context"
 	"errors"
+	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,6 +17,8 @@ import (
 type Carrier interface {
 	// Hidden returns the replicas that the request may not use.
 	Hidden() []int
+	// Passes reports whether requests to a path that the router does not know go to a replica.
+	Passes(path string) bool
 	// Carry sends the request to the first of the replicas that the gateway reaches, and returns the head of the answer
 	// and the replica that sent it; below 0 if the gateway does not report it. The error is [ErrUnseen] if the request
 	// was sent and its answer does not pass through the router.
@@ -43,25 +47,34 @@ func CarrierOf(ctx context.Context) Carrier {
 
 // Preparer is a [config.Backend]'s transport that can show a request as its server gets it.
 type Preparer interface {
-	Prepare(r *http.Request) (to url.URL, h http.Header)
+	// Prepare returns the URL and the header; ok is false without a server.
+	Prepare(r *http.Request) (to url.URL, h http.Header, ok bool)
 }
 
-// Carriable returns a transport that hands requests with a carrier to that, as t would have sent them.
+// Prepared changes the request to what the server behind the transport gets, and reports whether there is one.
+func Prepared(t http.RoundTripper, r *http.Request) bool {
+	p, ok := t.(Preparer)
+	if !ok {
+		return true
+	}
+	to, h, ok := p.Prepare(r)
+	if ok {
+		r.URL, r.Header = &to, h
+	}
+	return ok
+}
+
+// Carriable returns a transport that hands requests with a carrier to that.
 func Carriable(t http.RoundTripper) http.RoundTripper { return carriable{t} }
 
 type carriable struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
 func (t carriable) RoundTrip(r *http.Request) (*http.Response, error) {
-	x, ok := r.Context().Value(carriedKey{}).(carried)
-	if !ok {
-		return t.RoundTripper.RoundTrip(r)
+	if x, ok := r.Context().Value(carriedKey{}).(carried); ok {
+		return x.carry(r)
 	}
-	if p, ok := t.RoundTripper.(Preparer); ok {
-		to, h := p.Prepare(r)
-		r.URL, r.Header = &to, h
-	}
-	return x.carry(r)
+	return t.RoundTripper.RoundTrip(r)
 }
 
 // carriedKey is the context key of a carrier's attempt.
@@ -73,20 +86,35 @@ type carried struct {
 	a *answer
 }
 
+// errNoServer fails like a refused connection, so that another replica is tried.
+var errNoServer = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the replica has no server")}
+
 // carry makes the attempt.
 func (x carried) carry(r *http.Request) (*http.Response, error) {
 	d, a := x.dispatch, x.a
+	asked := *r
+	if !Prepared(d.Ways[a.replica], r) {
+		return nil, errNoServer
+	}
 	replicas := d.Work.Others(append(make([]int, 0, 1+mostFallbacks), a.replica), mostFallbacks)
-	replicas = slices.DeleteFunc(replicas, func(i int) bool { return d.Backends[i].Named() != a.model })
+	replicas = slices.DeleteFunc(replicas, func(i int) bool { return i != a.replica && !x.alike(i, asked, r) })
 	answer, by, err := d.carrier.Carry(replicas, r)
 	if err == nil && by >= 0 && by != a.replica {
-		d.Health.Failed(a.replica, health.Connect, a.sent)
+		for _, i := range replicas[:max(0, slices.Index(replicas, by))] {
+			d.Health.Failed(i, health.Connect, a.sent)
+		}
 		x.moved(by)
 	}
 	if answer != nil {
 		answer.Request = r
 	}
 	return answer, err
+}
+
+// alike reports whether the replica gets the same request: with the same model, path, and credentials of the router.
+func (x carried) alike(replica int, asked http.Request, as *http.Request) bool {
+	return x.Backends[replica].Named() == x.a.model && Prepared(x.Ways[replica], &asked) &&
+		asked.URL.RequestURI() == as.URL.RequestURI() && maps.EqualFunc(asked.Header, as.Header, slices.Equal)
 }
 
 // moved records that another replica than the picked one answers.

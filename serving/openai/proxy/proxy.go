@@ -73,6 +73,8 @@ type Options struct {
 	Table *fleet.Table
 	// Backends of the replicas, in the table's order.
 	Backends []config.Backend
+	// Ways are their transports, before others were put around them.
+	Ways []http.RoundTripper
 	// ShowsQuality reports whether answers say what was predicted of their quality.
 	ShowsQuality func() bool
 	// Settings are those in force.

@@ -34,6 +34,8 @@ type Gateway struct {
 	Piece int
 	// Twice ends the stream of a request's body twice, as Envoy may (envoy #46237).
 	Twice bool
+	// Local keeps the gateway's own answers, such as to unreachable endpoints, from the processor, like Envoy from 1.34.
+	Local bool
 	// Failed, if set, is called with the error of each exchange that fails, from any goroutine.
 	Failed func(error)
 }
@@ -76,6 +78,7 @@ func (g *Gateway) begin(ctx context.Context, r *http.Request) (*exchange, error)
 		return nil, err
 	}
 	x := &exchange{Gateway: g, ctx: ctx, stream: stream}
+	r.Header.Set("X-Forwarded-Proto", "http")
 	h := fields(r.Header, pseudo{":method", r.Method}, pseudo{":path", r.URL.RequestURI()}, pseudo{":authority", r.Host}, pseudo{":scheme", "http"})
 	m := &pb.ProcessingRequest{Request: &pb.ProcessingRequest_RequestHeaders{RequestHeaders: &pb.HttpHeaders{Headers: h, EndOfStream: bodiless(r)}}}
 	if !g.Silent {
@@ -141,6 +144,9 @@ func (x *exchange) pick(r *http.Request) (*Pick, error) {
 		return nil, fmt.Errorf("the first answer is a %T; want one to the request's header", m.Response)
 	}
 	header := apply(r.Header.Clone(), head.GetResponse().GetHeaderMutation())
+	if header.Get("X-Forwarded-Proto") == "" {
+		return nil, errors.New("the picker removes X-Forwarded-Proto, without which Envoy finds no route")
+	}
 	to := header.Get("x-gateway-destination-endpoint")
 	if meta := m.GetDynamicMetadata().GetFields()["envoy.lb"].GetStructValue().GetFields()["x-gateway-destination-endpoint"].GetStringValue(); meta != to {
 		return nil, fmt.Errorf("the header picks %q, and the metadata %q", to, meta)
@@ -177,6 +183,9 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) error {
 		answer, by = unreachable(err), ""
 	}
 	defer answer.Body.Close()
+	if err != nil && x.Local {
+		return errors.Join(x.stream.CloseSend(), x.plain(w, answer, nil))
+	}
 	return x.answer(w, answer, by)
 }
 
