@@ -236,7 +236,7 @@ prompts-real: setup ## Two classifiers of texts in bursts, by their task's mean 
 	@ROUNDS='$(ROUNDS)' WINDOW='$(WINDOW)' MODELS='$(MODELS)' scripts/prompts-real.sh
 
 .PHONY: routers-real
-routers-real: setup ## Four routers and pickers before one fleet of simulated engines in real time, with gauges, with shares, with neither, ROUNDS=1 times 11 minutes
+routers-real: setup ## Four routers and pickers before one fleet of simulated engines in real time, with gauges, with shares, with neither, ROUNDS=1 times 12 minutes
 	GEARSHIFT_ROUTERS=60s GEARSHIFT_ROUNDS=$(or $(ROUNDS),1) scripts/measure.sh -count=1 -v -timeout 60m -run '^TestRoutersForReal$$' ./cmd/gearshift
 
 .PHONY: shared-store-real
