@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -437,6 +438,59 @@ func TestSeveralRouters(t *testing.T) {
 	routers[1].Close() // and is dead
 	acts.Store(0)
 	reported(0)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOneAddressOfSeveralRouters: behind one address, as of a Service of Kubernetes, connections lead to any of two
+// routers. All of the agent's get to the acting one, also after another acts.
+func TestOneAddressOfSeveralRouters(t *testing.T) {
+	var acts atomic.Int32 // the router that does
+	var reports, present [2]atomic.Int32
+	var routers []*httptest.Server
+	for i := range reports {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case int(acts.Load()) != i:
+				w.Header().Set("Connection", "close")
+				w.WriteHeader(http.StatusConflict)
+			case strings.HasSuffix(r.URL.Path, "/heartbeat"):
+				reports[i].Add(1)
+				w.WriteHeader(http.StatusNoContent)
+			case strings.HasSuffix(r.URL.Path, "/presence"):
+				present[i].Add(1)
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+				present[i].Add(-1)
+			default:
+				_ = json.NewEncoder(w).Encode(agents.Accepted{Term: uint64(1 + i), HeartbeatMS: 10, Misses: 2})
+			}
+		}))
+		defer s.Close()
+		routers = append(routers, s)
+	}
+	a, err := NewAgent(AgentConfig{
+		Router: "http://gearshift-admin:8081", Host: "h1", Incarnation: 1, Loaded: func() []string { return []string{} },
+		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, routers[rand.IntN(len(routers))].Listener.Addr().String())
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	for turn := range 6 {
+		to := turn % len(routers)
+		acts.Store(int32(to))
+		before := reports[to].Load()
+		etcdtest.Eventually(t, "heartbeats come, and the agent is present", func() bool {
+			return reports[to].Load() > before+20 && present[to].Load() == 1
+		})
+	}
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -19,7 +19,7 @@ func (a *Agent) attend(ctx context.Context) {
 		began := time.Now()
 		err := a.attendOnce(ctx)
 		var refused *refusal
-		if ctx.Err() != nil || errors.As(err, &refused) && refused.status/100 == 4 {
+		if ctx.Err() != nil || errors.As(err, &refused) && refused.final() {
 			return
 		}
 		if time.Since(began) > mostPause {
