@@ -24,6 +24,9 @@ type Endpoint struct {
 	Host string
 	// Labels are the pod's labels; nil without a pod.
 	Labels map[string]string
+	// Port of a pod's engine, and whether it is one of the pool's. A pod may have engines of several entries.
+	Port   int
+	Pooled bool
 	// Ready means that the engine takes requests, and Ending that it never will again.
 	Ready, Ending bool
 }
@@ -59,6 +62,11 @@ type Slot struct {
 
 // takes reports whether an endpoint may have a slot of the group.
 func (g *Group) takes(e *Endpoint) bool {
+	return g.selects(e) && (e.Labels == nil || g.Port == e.Port || g.Port == 0 && e.Pooled)
+}
+
+// selects reports whether an endpoint may have a slot of the group at the right port.
+func (g *Group) selects(e *Endpoint) bool {
 	if !g.named(e.Variant) || !g.at(e.Host) {
 		return false
 	}
@@ -68,7 +76,7 @@ func (g *Group) takes(e *Endpoint) bool {
 	if len(g.Selector) == 0 {
 		return e.Variant != ""
 	}
-	return selects(g.Selector, e.Labels)
+	return matches(g.Selector, e.Labels)
 }
 
 // named reports whether the name is the group's or its variant's; the empty name is any group's.
@@ -79,8 +87,8 @@ func (g *Group) at(host string) bool {
 	return host == "" || host == g.Host || slices.ContainsFunc(g.Slots, func(s Slot) bool { return s.Host == host })
 }
 
-// selects reports whether the labels have all of the selector.
-func selects(selector, labels map[string]string) bool {
+// matches reports whether the labels have all of the selector.
+func matches(selector, labels map[string]string) bool {
 	for key, value := range selector {
 		if have, ok := labels[key]; !ok || have != value {
 			return false

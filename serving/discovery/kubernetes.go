@@ -244,7 +244,7 @@ func (k *kubernetes) endpoints(i *informer, ports []int) (list []Endpoint) {
 			list = append(list, e)
 		}
 		for _, port := range own {
-			e.ID, e.Name = fmt.Sprint(p.UID, ":", port), p.Name
+			e.ID, e.Name, e.Port, e.Pooled = fmt.Sprint(p.UID, ":", port), p.Name, port, slices.Contains(ports, port)
 			if len(own) > 1 {
 				e.Name = fmt.Sprint(p.Name, ":", port)
 			}
@@ -255,11 +255,11 @@ func (k *kubernetes) endpoints(i *informer, ports []int) (list []Endpoint) {
 	return list
 }
 
-// ports returns the ports of the groups that may have the endpoint, or else those of the pool.
+// ports returns the ports of the groups whose labels the endpoint has, and those of the pool for groups without one.
 func (k *kubernetes) ports(e *Endpoint, pool []int) (list []int) {
 	for i := range k.groups {
 		g := &k.groups[i]
-		if !g.takes(e) {
+		if !g.selects(e) {
 			continue
 		}
 		own := pool

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -166,4 +167,40 @@ func TestPodsOfAPool(t *testing.T) {
 		must(t, c.AddPool(ctx, "pool", map[string]string{"size": "small"}, 8000))
 		h.want(t, "pod-one 10.0.0.1:8000 ready", "pod-two 10.0.0.2:8000 ready")
 	})
+}
+
+// Each engine of a pod takes a slot of the entry with its port, also where other entries have the pool's port.
+func TestEntriesSharePods(t *testing.T) {
+	for name, c := range map[string]struct{ small, pool int }{"ports of entries": {8000, 0}, "a pool's port and an entry's": {0, 8000}} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cluster := t.Context(), apiserver.Fake()
+			app := map[string]string{"app": "both"}
+			groups := []Group{
+				{Name: "small", Variant: "small", Selector: app, Port: c.small, Slots: []Slot{{0, "small-0"}, {1, "small-1"}}},
+				{Name: "large", Variant: "large", Selector: app, Port: 8001, Slots: []Slot{{2, "large-0"}, {3, "large-1"}}},
+			}
+			config := settings.Default()
+			config.Kubernetes = &settings.Kubernetes{}
+			if c.pool > 0 {
+				config.Kubernetes.Pool = "pool"
+				must(t, cluster.AddPool(ctx, "pool", app, c.pool))
+			}
+			for i, name := range []string{"a", "b"} {
+				must(t, cluster.AddPod(ctx, name, app), cluster.SetPod(ctx, name, fmt.Sprint("10.0.0.", i+1), true))
+			}
+			h := follow(t, Watching(cluster.Router, apiserver.Namespace, &config, groups, slog.New(slog.DiscardHandler)))
+			h.want(t, "a:8000 10.0.0.1:8000 ready", "a:8001 10.0.0.1:8001 ready", "b:8000 10.0.0.2:8000 ready", "b:8001 10.0.0.2:8001 ready")
+			s := NewSlots(groups)
+			h.mu.Lock()
+			s.Set(h.list)
+			h.mu.Unlock()
+			got := map[int]string{}
+			for replica, e := range taken(s) {
+				got[replica] = e.Name
+			}
+			if want := map[int]string{0: "a:8000", 1: "b:8000", 2: "a:8001", 3: "b:8001"}; !maps.Equal(got, want) {
+				t.Errorf("slots are those of %v, want %v", got, want)
+			}
+		})
+	}
 }
