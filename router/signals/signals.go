@@ -58,10 +58,13 @@ type Signal struct {
 // methods may be called from any goroutine, with times of one clock.
 type Monitor struct {
 	ledger *fleet.Ledger
-	// OnCorrect, if set before the first reading, is called with each correction.
+	// OnCorrect, if set before the first reading, is called with each correction, in their order. It must not call the
+	// Monitor.
 	OnCorrect func(replica int, others Count)
 
-	mu      sync.Mutex // protects what follows
+	// mu protects what follows. It is held while the ledger is corrected, so that no older correction replaces a newer
+	// one. Decisions do not take it.
+	mu      sync.Mutex
 	signals []Signal
 	shares  []Count // of other routers, by replica
 }
@@ -82,21 +85,21 @@ func (m *Monitor) Signals() []Signal {
 // Observe takes in what the replica's engine said at the time now, when the router's
 // own work there was own. A reading can at most make a replica look full.
 func (m *Monitor) Observe(replica int, r Reading, own Count, now time.Duration) {
-	m.change(replica, func(s *Signal, shared Count) {
-		*s = Signal{Reading: r, At: now, Read: true, Beyond: m.others(replica, r, own.Plus(shared))}
-	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.signals[replica] = Signal{Reading: r, At: now, Read: true, Beyond: m.others(replica, r, own.Plus(m.shares[replica]))}
+	m.correct(replica)
 }
 
 // Share sets the reported load of other routers on each replica. The load that a reading shows beyond it and the
 // router's own work stays until the next reading. The list is copied.
 func (m *Monitor) Share(shares []Count) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for i, n := range shares {
-		m.mu.Lock()
-		changed := m.shares[i] != n
-		m.shares[i] = n
-		m.mu.Unlock()
-		if changed {
-			m.change(i, func(*Signal, Count) {})
+		if m.shares[i] != n {
+			m.shares[i] = n
+			m.correct(i)
 		}
 	}
 }
@@ -137,22 +140,21 @@ func (m *Monitor) Fresh(replicas []int, after, now time.Duration) (until time.Du
 
 // Forget removes the corrections by the stale signals of the replicas. Those by shares stay.
 func (m *Monitor) Forget(replicas []int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, r := range replicas {
-		m.change(r, func(s *Signal, _ Count) { s.Stale, s.Beyond = true, Count{} })
+		s := &m.signals[r]
+		s.Stale, s.Beyond = true, Count{}
+		m.correct(r)
 	}
 }
 
-// change applies f to a replica's signal, with the other routers' shares there, and corrects the ledger by the
-// result.
-func (m *Monitor) change(replica int, f func(s *Signal, shared Count)) {
-	m.mu.Lock()
+// correct corrects the ledger by a replica's signal and the other routers' shares there. The lock is held.
+func (m *Monitor) correct(replica int) {
 	s := &m.signals[replica]
-	f(s, m.shares[replica])
 	s.Others = s.Beyond.Plus(m.shares[replica])
-	others := s.Others
-	m.mu.Unlock()
-	m.ledger.Correct(replica, others.InFlight, others.Held)
+	m.ledger.Correct(replica, s.Others.InFlight, s.Others.Held)
 	if m.OnCorrect != nil {
-		m.OnCorrect(replica, others)
+		m.OnCorrect(replica, s.Others)
 	}
 }

@@ -1,6 +1,7 @@
 package signals_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -99,4 +100,32 @@ func TestSharesOfOtherRouters(t *testing.T) {
 	sees("when the reading is stale", 9, 900)
 	m.Share(make([]signals.Count, 2))
 	sees("when no other router is left", 0, 0)
+}
+
+// Of two shares that are set at once the later one stays in force, however long the correction by the first one takes.
+func TestSharesKeepTheirOrder(t *testing.T) {
+	m := signals.New(ledger(t))
+	begun, second := make(chan struct{}), make(chan struct{})
+	var last signals.Count // corrected by
+	m.OnCorrect = func(_ int, others signals.Count) {
+		if others.InFlight == 5 {
+			close(begun)
+			select {
+			case <-second:
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		last = others
+	}
+	var both sync.WaitGroup
+	both.Go(func() { m.Share([]signals.Count{{InFlight: 5}}) })
+	<-begun
+	both.Go(func() {
+		m.Share([]signals.Count{{InFlight: 2}})
+		close(second)
+	})
+	both.Wait()
+	if last.InFlight != 2 {
+		t.Errorf("the last correction is by %d requests, want the later share's 2", last.InFlight)
+	}
 }

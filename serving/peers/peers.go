@@ -74,6 +74,10 @@ type Module struct {
 	answers  atomic.Uint64
 	since    time.Duration // when it began to ask
 
+	// correcting is held from a sum of answers to its use, so that no older sum replaces a newer one. It is taken before
+	// mu.
+	correcting sync.Mutex
+
 	mu    sync.Mutex // protects what follows
 	peers []*peer
 	began bool
@@ -199,6 +203,8 @@ func plausible(rate float64) float64 {
 
 // correct corrects the ledger by the sum of the others' recent answers.
 func (m *Module) correct(now time.Duration) {
+	m.correcting.Lock()
+	defer m.correcting.Unlock()
 	names := make([]string, len(m.table.Replicas))
 	for i := range names {
 		names[i] = m.engines.Shared(i)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -320,4 +321,43 @@ func TestSlotsOfRoutersDiffer(t *testing.T) {
 	own.until(t, len(own.table.Replicas)-1, 1) // engine 2 is in slot 2 there, in slot 11 here
 	own.shift.Store(0)
 	own.until(t, 2, 1) // and has been given slot 2 since
+}
+
+// slowEngines take long to use the first share, of 3 requests.
+type slowEngines struct {
+	*router
+	begun, second chan struct{}
+}
+
+func (e slowEngines) Share(shares []signals.Count) {
+	if shares[0].InFlight == 3 {
+		close(e.begun)
+		select {
+		case <-e.second:
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	e.monitor.Share(shares)
+}
+
+// Of two answers that come at once the later one stays in force.
+func TestAnswersKeepTheirOrder(t *testing.T) {
+	own, _ := started(t, config.Peers{})
+	own.list([]string{"http://other"})
+	e := slowEngines{own, make(chan struct{}), make(chan struct{})}
+	own.engines = e
+	say := func(number uint64, inFlight int) {
+		own.take(own.peers[0], &Share{Instance: "other", Number: number, Replicas: map[string]Load{own.Shared(0): {InFlight: inFlight}}}, 0)
+	}
+	var both sync.WaitGroup
+	both.Go(func() { say(1, 3) })
+	<-e.begun
+	both.Go(func() {
+		say(2, 1)
+		close(e.second)
+	})
+	both.Wait()
+	if v := view(own.ledger, 0); v.InFlight[0] != 1 {
+		t.Errorf("the view has %d in flight, want the later answer's 1", v.InFlight[0])
+	}
 }
