@@ -45,6 +45,9 @@ func (d *drain) count(c *gin.Context) {
 	c.Next()
 }
 
+// idle reports whether no handler is at work.
+func (d *drain) idle() bool { return d.busy.Load() == 0 }
+
 // lastMoment is how long connections that stand may still bring a request when no new one is
 // taken any more: a server that shuts down drops what it reads from then on.
 const lastMoment = 500 * time.Millisecond
@@ -58,7 +61,7 @@ func await(most time.Duration, over func() bool) {
 
 // retreat ends a running server: it reports not ready for Config.ReadyGrace, and
 // still answers, so that load balancers turn away before connections are refused;
-// then it ends to listen, and finishes what is in flight.
+// then it ends to listen, and finishes what is in flight, of gateways too.
 func (d *drain) retreat(ctx context.Context, server *http.Server, unlisten func(), failed <-chan error) error {
 	d.order()
 	d.log.Info("draining", "in_flight", d.ledger.InFlight())
@@ -71,7 +74,8 @@ func (d *drain) retreat(ctx context.Context, server *http.Server, unlisten func(
 		case <-grace.C:
 		}
 	}
-	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.settings().DrainTimeout)
+	late := time.Now().Add(d.settings().DrainTimeout)
+	wait, cancel := context.WithDeadline(context.WithoutCancel(ctx), late)
 	defer cancel()
 	unlisten()
 	<-failed // all who had connected are accepted
@@ -79,10 +83,15 @@ func (d *drain) retreat(ctx context.Context, server *http.Server, unlisten func(
 	// clients have not asked since the end was ordered.
 	await(min(lastMoment, d.settings().DrainTimeout), func() bool { return d.clients.Waiting() == 0 })
 	err := server.Shutdown(wait)
+	if err == nil { // requests by gateways are on no connection of the server
+		if await(time.Until(late), d.idle); !d.idle() {
+			err = context.DeadlineExceeded
+		}
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		d.log.Warn("requests cut off at shutdown", "in_flight", d.ledger.InFlight())
 		err = server.Close()
-		await(settleTime, func() bool { return d.busy.Load() == 0 }) // not for a handler that hangs
+		await(settleTime, d.idle) // not for a handler that hangs
 	}
 	if err != nil {
 		return fmt.Errorf("cannot shut down: %w", err)

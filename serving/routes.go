@@ -10,6 +10,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"gearshift/serving/admin"
+	"gearshift/serving/admin/metrics"
+	"gearshift/serving/admin/overview"
 	"gearshift/serving/engines/gauges"
 	"gearshift/serving/openai/proxy"
 	"gearshift/serving/openai/wire"
@@ -85,17 +88,17 @@ func (s *Server) clientRoutes() []route {
 }
 
 // adminRoutes are the server's own endpoints on the admin listener.
-func (s *Server) adminRoutes() []route {
+func adminRoutes(o *overview.Overview, m *metrics.Requests, orders *admin.Orders) []route {
 	tokened := func(method, path string, serve gin.HandlerFunc) route {
 		return route{Route: Route{Method: method, Path: path, Access: AdminToken}, serve: serve}
 	}
 	list := []route{
-		{Route: Route{Method: http.MethodGet, Path: "/healthz", Access: AdminOpen}, serve: s.overview.Alive},
-		tokened(http.MethodGet, metricsPath, gin.WrapH(s.metrics.Handler())),
+		{Route: Route{Method: http.MethodGet, Path: "/healthz", Access: AdminOpen}, serve: o.Alive},
+		tokened(http.MethodGet, metricsPath, gin.WrapH(m.Handler())),
 	}
-	for _, o := range s.orders.Routes() {
-		r := tokened(o.Method, o.Path, o.Serve)
-		r.About = o.About
+	for _, order := range orders.Routes() {
+		r := tokened(order.Method, order.Path, order.Serve)
+		r.About = order.About
 		list = append(list, r)
 	}
 	return list
@@ -107,7 +110,7 @@ func (s *Server) makeRouters() error {
 	clients, operators := m.newRouter(), m.newRouter()
 	clients.Use(s.drain.count, s.reply.Closing, func(c *gin.Context) { s.clients.Begin(c.Request) }, identify, s.loads.say, s.accounts.keep, m.recovery, m.holdHeader, s.receiver.bound, s.reply.Hurry, s.gate.Guard, s.gate.Unlock)
 	operators.Use(identify, m.recovery, s.guard.SameOrigin, s.reply.Unhurried, s.receiver.bound)
-	client, admin := s.clientRoutes(), s.adminRoutes()
+	client, admin := s.clientRoutes(), adminRoutes(s.overview, s.metrics, s.orders)
 	for _, r := range s.added {
 		if r.Access.admin() {
 			admin = append(admin, r)
@@ -251,7 +254,7 @@ func (k known) add(routes []route) {
 // lines about its own, are left out.
 func (s *Server) Endpoints() []Route {
 	var all []Route
-	for _, list := range [][]route{s.clientRoutes(), s.adminRoutes(), s.added} {
+	for _, list := range [][]route{s.clientRoutes(), adminRoutes(s.overview, s.metrics, s.orders), s.added} {
 		for _, r := range list {
 			r.Handler = nil
 			all = append(all, r.Route)

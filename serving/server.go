@@ -121,8 +121,9 @@ type Server struct {
 	router  work.Router
 	clock   work.Clock
 	log     *slog.Logger
-	drain   *drain   // ends it in peace
-	reloads *reloads // puts in force what files say now
+	drain   *drain        // ends it in peace
+	closing chan struct{} // closed once it takes no more connections
+	reloads *reloads      // puts in force what files say now
 
 	// What is known of the replicas.
 	backends []Backend
@@ -186,7 +187,7 @@ func bare(o *Options) (*Server, error) {
 	if err := o.Config.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: o.Config, router: o.Router, backends: slices.Clone(o.Backends), clock: o.Clock, log: o.Log, predictors: o.Predictors}
+	s := &Server{config: o.Config, router: o.Router, backends: slices.Clone(o.Backends), clock: o.Clock, log: o.Log, closing: make(chan struct{}), predictors: o.Predictors}
 	table := s.router.Table()
 	if len(s.backends) != len(table.Replicas) {
 		return nil, fmt.Errorf("%d backends for %d replicas", len(s.backends), len(table.Replicas))
@@ -218,6 +219,10 @@ func (s *Server) Prefers() bool { return s.running.Config().Prefers() }
 
 // Ending is closed once the server is to end, so that handlers which would go on for ever do too.
 func (s *Server) Ending() <-chan struct{} { return s.drain.ordered }
+
+// Closing is closed once the server takes no more connections, so that other listeners for its clients end then. It
+// waits for the requests that they have brought.
+func (s *Server) Closing() <-chan struct{} { return s.closing }
 
 // Certificate returns that of the clients' port; nil if it is not encrypted.
 func (s *Server) Certificate() *tls.Certificate { return s.running.Load().Cert }
@@ -302,7 +307,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	case <-s.drain.ordered:
 	}
-	return s.drain.retreat(ctx, server, end, failed)
+	return s.drain.retreat(ctx, server, func() { close(s.closing); end() }, failed)
 }
 
 // Drain makes Serve end as if its context had: not ready first, then no more
@@ -310,9 +315,17 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // once, and a second call changes nothing.
 func (s *Server) Drain() { s.drain.order() }
 
-// EndsWithin is how long Serve and ServeAdmin may take once their contexts end.
+// EndsWithin returns how long Serve and ServeAdmin may take once their contexts end, from then on or, if the server
+// takes no more connections, from now on.
 func (s *Server) EndsWithin() time.Duration {
-	return s.running.Config().ReadyGrace + s.running.Config().DrainTimeout + settleTime + admin.Grace
+	c := s.running.Config()
+	within := c.DrainTimeout + settleTime + admin.Grace
+	select {
+	case <-s.closing:
+	default:
+		within += c.ReadyGrace
+	}
+	return within
 }
 
 // Close ends the leases that callers of the route endpoint still hold. Serve

@@ -54,7 +54,8 @@ func (x *assembly) listenForGateways(ctx context.Context) (serve func(context.Co
 	return x.picker.Listen(ctx)
 }
 
-// serveClients serves the clients' port, and gateways for as long as that runs.
+// serveClients serves the clients' port, and gateways for as long as that takes connections. Then both finish their
+// requests.
 func serveClients(ctx context.Context, server *serving.Server, clients net.Listener, gateways func(context.Context) error) error {
 	if gateways == nil {
 		return server.Serve(ctx, clients)
@@ -66,5 +67,13 @@ func serveClients(ctx context.Context, server *serving.Server, clients net.Liste
 		return server.Serve(ctx, clients)
 	})
 	both.Go(func() error { return gateways(ends) })
+	both.Go(func() error {
+		select {
+		case <-server.Closing():
+			end()
+		case <-ends.Done():
+		}
+		return nil
+	})
 	return both.Wait()
 }
