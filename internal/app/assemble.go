@@ -148,7 +148,7 @@ func (x *assembly) several() error {
 
 // neighbours adds the discovery of engines and the picker for gateways.
 func (x *assembly) neighbours() (key string, err error) {
-	if x.finder, err = newDiscovery(x.s, x.routing.core.Table(), x.options.Backends, x.sources, x.log); err != nil {
+	if x.finder, err = x.newDiscovery(); err != nil {
 		return "serving.discovery", err
 	}
 	if x.finder != nil {

@@ -2,15 +2,17 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"gearshift/internal/scenario"
 	"gearshift/router/fleet"
-	"gearshift/serving"
 	"gearshift/serving/backend"
 	"gearshift/serving/discovery"
 	"gearshift/serving/discovery/settings"
+	"gearshift/serving/picker"
 )
 
 // sources returns the configured source of engines and its kind.
@@ -26,21 +28,27 @@ func rehearsedSources(*settings.Config, []discovery.Group, *slog.Logger) (string
 	return "none", new(discovery.Memory), nil
 }
 
-// newDiscovery returns the module that assigns engines to the scenario's slots; nil if discovery is off.
-func newDiscovery(s *scenario.Scenario, t *fleet.Table, backends []serving.Backend, from sources, log *slog.Logger) (*discovery.Module, error) {
+// newDiscovery returns the module that assigns engines to the scenario's slots; nil if discovery is off. With a picker
+// it leaves slots empty whose engines a gateway cannot reach.
+func (x *assembly) newDiscovery() (*discovery.Module, error) {
+	s, t := x.s, x.routing.core.Table()
 	c := scenario.Of[settings.Config](s)
 	if !c.On() {
 		return nil, nil
 	}
 	groups := groupsOf(s, t)
-	kind, source, err := from(c, groups, log)
+	kind, source, err := x.sources(c, groups, x.log)
 	if err != nil {
 		return nil, err
 	}
+	backends := slices.Clone(x.options.Backends)
 	at := func(replica int) *slot { return backends[replica].Transport.(*slot) }
 	return discovery.New(discovery.Options{
-		Source: source, Kind: kind, Groups: groups, Table: t, Log: log,
+		Source: source, Kind: kind, Groups: groups, Table: t, Log: x.log,
 		Connect: func(replica int, address string) (func(), error) {
+			if x.picker != nil && !picker.Reachable(address) {
+				return nil, fmt.Errorf("a gateway looks up no names, and %q is one; want IP:PORT", address)
+			}
 			endpoint := s.Serving.Upstreams[t.Replicas[replica].Name]
 			endpoint.URL = "http://" + address
 			if endpoint.TLS.On() {

@@ -449,3 +449,25 @@ func TestEnginesOfAFile(t *testing.T) {
 		t.Errorf("addresses %v", at)
 	}
 }
+
+// A gateway looks up no names: a slot whose engine has one stays empty, and the cause is shown.
+func TestNamesOfEnginesForGateways(t *testing.T) {
+	source := new(discovery.Memory)
+	text := strings.Replace(slotsScenario(2, 8000, "file: none.yaml"), "serving: {", `serving: {picker: {addr: "127.0.0.1:0"}, `, 1)
+	_, x := routerHere(t, text, func(*settings.Config, []discovery.Group, *slog.Logger) (string, discovery.Source, error) {
+		return "memory", source, nil
+	})
+	at := func(address string) discovery.Endpoint {
+		return discovery.Endpoint{ID: address, Name: address, Address: address, Variant: "small", Ready: true}
+	}
+	source.Set([]discovery.Endpoint{at("gpu-6:8000"), at("127.0.0.1:8000")})
+	c := &churn{t: t, ready: map[string]bool{"127.0.0.1:8000": true}}
+	c.settled(x)
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/admin/discovery", nil)
+	r.Header.Set("Authorization", "Bearer a-token-of-tests")
+	x.server.AdminHandler().ServeHTTP(w, r)
+	if want := `"address":"gpu-6:8000"`; !strings.Contains(w.Body.String(), want) || !strings.Contains(w.Body.String(), "a gateway looks up no names") {
+		t.Errorf("the slots are %s, want one with %s and why it stays empty", w.Body, want)
+	}
+}
