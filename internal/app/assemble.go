@@ -140,7 +140,7 @@ func (x *assembly) several() error {
 		x.options.Modules = append(x.options.Modules, x.sharing)
 	}
 	if p := x.config.Peers; p.On() {
-		x.peers = peers.New(peers.Options{Config: p, Ledger: x.routing.core.Ledger(), Token: x.fleetToken, Log: x.log})
+		x.peers = peers.New(peers.Options{Config: p, Ledger: x.routing.core.Ledger(), Token: x.fleetToken, TLS: x.config.Admin.TLS.On(), Log: x.log})
 		x.options.Modules = append(x.options.Modules, x.peers)
 	}
 	return x.lead()

@@ -130,6 +130,10 @@ func (m *Module) get(ctx context.Context, url string) (*Share, error) {
 // resolve looks up the routers' name until the context ends. If a look-up fails, the last addresses stay.
 func (m *Module) resolve(ctx context.Context) {
 	host, port, _ := net.SplitHostPort(m.Config.DNS) // validated
+	scheme := "http://"
+	if m.TLS {
+		scheme = "https://"
+	}
 	lookup := m.Lookup
 	if lookup == nil {
 		lookup = net.DefaultResolver.LookupHost
@@ -141,7 +145,7 @@ func (m *Module) resolve(ctx context.Context) {
 		if err == nil {
 			slices.Sort(addresses)
 			for i, a := range addresses {
-				addresses[i] = "http://" + net.JoinHostPort(a, port)
+				addresses[i] = scheme + net.JoinHostPort(a, port)
 			}
 			m.list(slices.Compact(addresses))
 		} else if ctx.Err() == nil && !failed {

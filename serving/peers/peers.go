@@ -6,7 +6,9 @@ package peers
 import (
 	"cmp"
 	"crypto/rand"
+	"crypto/tls"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -46,6 +48,8 @@ type Options struct {
 	Ledger *fleet.Ledger
 	// Token is the fleet's token, which routers send to each other; empty if they need none.
 	Token string
+	// TLS means that admin listeners are encrypted. Those at the addresses of a name have a certificate for the name.
+	TLS bool
 	// Lookup returns the addresses of a name; nil uses the system's resolver.
 	Lookup Lookup
 	Log    *slog.Logger
@@ -103,10 +107,12 @@ type peer struct {
 
 // New makes the module, which asks the others from [Module.Begin] on.
 func New(o Options) *Module {
-	m := &Module{
-		Options: o, table: o.Ledger.Table(), instance: rand.Text(),
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute}},
+	transport := &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute}
+	if o.Config.DNS != "" {
+		name, _, _ := net.SplitHostPort(o.Config.DNS) // validated
+		transport.TLSClientConfig = &tls.Config{ServerName: name}
 	}
+	m := &Module{Options: o, table: o.Ledger.Table(), instance: rand.Text(), client: &http.Client{Transport: transport}}
 	m.list(o.Config.URLs)
 	m.found = o.Config.DNS == ""
 	return m

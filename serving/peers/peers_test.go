@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -294,6 +295,31 @@ func TestNamesAreLookedUp(t *testing.T) {
 	own.list([]string{url})
 	if known := own.Known(); len(known) != 1 || known[0].URL != url {
 		t.Errorf("known are %+v", known)
+	}
+}
+
+// Routers of a name whose listeners are encrypted are asked by https, and need a certificate for the name.
+func TestNamesAreLookedUpForTLS(t *testing.T) {
+	other, _ := started(t, config.Peers{})
+	other.ledger.Begin(3, 0)
+	server := httptest.NewTLSServer(http.HandlerFunc(other.answer)) // has a certificate for example.com
+	defer server.Close()
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	for name, heard := range map[string]bool{"example.com": true, "other.net": false} {
+		own, _ := started(t, config.Peers{DNS: name + ":" + port, Poll: 20 * time.Millisecond, SilentAfter: time.Second, JoinWithin: time.Minute})
+		own.TLS = true
+		own.client.Transport.(*http.Transport).TLSClientConfig.RootCAs = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+		own.Lookup = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }
+		own.list([]string{"https://127.0.0.1:" + port})
+		own.askOne(t.Context(), own.peers[0])
+		if known := own.Known(); known[0].Heard != heard {
+			t.Errorf("%s: heard is %v, want %v: %v", name, known[0].Heard, heard, own.peers[0].err)
+		}
+		if heard {
+			end := own.Begin(t.Context())
+			own.until(t, 3, 1)
+			end()
+		}
 	}
 }
 
