@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	slotsDesc     = prometheus.NewDesc("gearshift_discovery_slots", "Slots of the variant, by what their engines do: present, ending, or absent.", []string{"variant", "state"}, nil)
+	slotsDesc     = prometheus.NewDesc("gearshift_discovery_slots", "Slots of the variant, by what their engines do: present, draining, or absent.", []string{"variant", "state"}, nil)
 	endpointsDesc = prometheus.NewDesc("gearshift_discovery_endpoints", "Endpoints that the source of replicas lists: ready, ending, or not_ready.", []string{"state"}, nil)
 	withoutDesc   = prometheus.NewDesc("gearshift_discovery_without_slot", "Engines that are ready and get no requests, since there is no slot for them.", nil, nil)
 	ageDesc       = prometheus.NewDesc("gearshift_discovery_event_age_seconds", "Time since the source of replicas reported last.", nil, nil)
@@ -43,7 +43,7 @@ func (x *metrics) collect(out scrape.Metrics) {
 	defer m.mu.Unlock()
 	slots := map[[2]string]int{}
 	for _, g := range m.options.Groups {
-		for _, state := range []string{statePresent, stateEnding, stateAbsent} {
+		for _, state := range []string{statePresent, stateDraining, stateAbsent} {
 			slots[[2]string{g.Variant, state}] = 0
 		}
 	}
@@ -54,11 +54,11 @@ func (x *metrics) collect(out scrape.Metrics) {
 	for key, n := range slots {
 		out.Gauge(slotsDesc, float64(n), key[0], key[1])
 	}
-	endpoints := map[string]int{"ready": 0, stateEnding: 0, "not_ready": 0}
+	endpoints := map[string]int{"ready": 0, "ending": 0, "not_ready": 0}
 	for i := range m.listed {
 		switch e := &m.listed[i]; {
 		case e.Ending:
-			endpoints[stateEnding]++
+			endpoints["ending"]++
 		case e.Ready:
 			endpoints["ready"]++
 		default:

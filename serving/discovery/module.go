@@ -146,7 +146,7 @@ type status struct {
 type slotStatus struct {
 	Replica string `json:"replica"`
 	Variant string `json:"variant"`
-	// State is absent, ending or present, whatever the engine's health.
+	// State is absent, draining or present, whatever the engine's health.
 	State   string  `json:"state"`
 	Engine  string  `json:"engine,omitempty"`
 	Address string  `json:"address,omitempty"`
@@ -164,9 +164,9 @@ type waitingStatus struct {
 
 // states of slots.
 const (
-	stateAbsent  = "absent"
-	stateEnding  = "ending"
-	statePresent = "present"
+	stateAbsent   = "absent"
+	stateDraining = "draining"
+	statePresent  = "present"
 )
 
 // state returns the state of a slot. The lock is held.
@@ -175,7 +175,7 @@ func (m *Module) state(x *slot) string {
 	case !x.taken || m.broken[x.endpoint.ID] != nil:
 		return stateAbsent
 	case !x.endpoint.takes():
-		return stateEnding
+		return stateDraining
 	}
 	return statePresent
 }
