@@ -47,10 +47,12 @@ type report struct {
 	unread map[string]bool   // keys without a usable value
 	broken map[string]bool   // the same, and all keys above them
 	faults Faults
+
+	implied map[string]string // by a key that the file only implies, the key that stands there
 }
 
 func newReport(file string) *report {
-	return &report{file: file, lines: map[string]int{"": 1}, texts: map[string]string{}, unread: map[string]bool{}, broken: map[string]bool{}}
+	return &report{file: file, lines: map[string]int{"": 1}, texts: map[string]string{}, unread: map[string]bool{}, broken: map[string]bool{}, implied: map[string]string{}}
 }
 
 // unreadable notes that a key has no usable value, which silences later
@@ -96,7 +98,20 @@ func (r *report) sound(key string) bool {
 }
 
 func (r *report) add(key, format string, args ...any) {
-	r.addAt(r.line(key), key, format, args...)
+	line, written := r.line(key), r.written(key)
+	if f := (Fault{r.file, line, written, fmt.Sprintf(format, args...)}); written == key || !slices.Contains(r.faults, f) {
+		r.faults = append(r.faults, f) // one of a host that slots copy is reported once
+	}
+}
+
+// written returns the key as it stands in the file.
+func (r *report) written(key string) string {
+	for at := key; at != ""; at = parent(at) {
+		if from, ok := r.implied[at]; ok {
+			return from + key[len(at):]
+		}
+	}
+	return key
 }
 
 func (r *report) addAt(line int, key, format string, args ...any) {
@@ -115,6 +130,7 @@ func (r *report) line(key string) int {
 
 // copyKeys copies the lines and faults of the keys below from to those below to, which the file only implies.
 func (r *report) copyKeys(from, to string) {
+	r.implied[to] = from
 	for _, known := range []map[string]bool{r.unread, r.broken} {
 		copyKeys(known, from, to)
 	}

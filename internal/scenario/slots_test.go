@@ -97,6 +97,7 @@ func TestFaultsOfSlots(t *testing.T) {
 		"no ports":           {"{app: small}, port: 8000", "{app: small}", ""},
 		"a namespace":        {"{file: list.yaml}", "{kubernetes: {namespace: Über}}", "f.yaml:17: serving.discovery.kubernetes.namespace: \"Über\" is not the name of a namespace:"},
 		"a label":            {"{file: list.yaml}", "{file: list.yaml, labels: {variant: 'a b'}}", "f.yaml:17: serving.discovery.labels.variant: \"a b\" is not the key of a label:"},
+		"memory of a host":   {"8GiB, compute: 100", "8GiB, compute: -1", "f.yaml:6: hosts[1].compute: want a number of TFLOP/s, not -1"},
 		"simulated":          {"backend: upstream", "backend: simulated", "serving.discovery: finds servers, and has no meaning with backend: simulated"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +109,7 @@ func TestFaultsOfSlots(t *testing.T) {
 			if c.want == "" && err == nil {
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) || c.want == "" {
+			if err == nil || strings.Count(err.Error(), c.want) != 1 || strings.Contains(err.Error(), ": hosts[2]") {
 				t.Errorf("error %v\nwant %s", err, c.want)
 			}
 		})
