@@ -6,8 +6,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tags=$(scripts/tags.sh)
-go test ${tags:+-tags="$tags"} "$@" | awk '
-	{ print; fflush() }
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+status=0
+go test ${tags:+-tags="$tags"} "$@" | tee "$log" || status=$?
+awk '
 	/_test\.go:[0-9]+: / { why = $0; sub(/^.*_test\.go:[0-9]+: /, "", why) }
 	/^ *--- SKIP: / { skipped[++n] = $3 ": " why; if ($3 !~ /^Benchmark/) tests++ }
 	/^--- (PASS|FAIL): / || /^Benchmark.* ns\/op/ { ran++ }
@@ -15,4 +18,5 @@ go test ${tags:+-tags="$tags"} "$@" | awk '
 		for (i = 1; i <= n; i++) print "measure: skipped " skipped[i] >"/dev/stderr"
 		if (!ran && !n) print "measure: nothing was measured: no test or benchmark matches" >"/dev/stderr"
 		exit tests > 0 || !ran
-	}'
+	}' "$log" || status=1
+exit "$status"
