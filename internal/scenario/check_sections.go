@@ -145,6 +145,8 @@ func (c *checker) serving() {
 	}
 	served := s.Config()
 	c.own("serving", served.Validate())
+	_, peers := c.lines["serving.peers"]
+	c.judgeIf(peers && !served.Peers.On(), "serving.peers", "names no routers; want urls or dns, or no serving.peers")
 	if c.knownTasks() {
 		c.own("serving", served.FitClasses(c.s.classed()))
 	}

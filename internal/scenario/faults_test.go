@@ -181,3 +181,12 @@ func TestURLsOfUpstreamsThatCannotBeUsed(t *testing.T) {
 		}
 	}
 }
+
+func TestPeersWithoutRouters(t *testing.T) {
+	for peers, refused := range map[string]bool{"{}": true, "{poll: 1s}": true, "{urls: []}": true, "{dns: 'peers:8081'}": false} {
+		_, err := scenario.Parse("mine.yaml", []byte(minimal(t)+"serving:\n  routers: 2\n  admin: {addr: ':8081'}\n  peers: "+peers+"\n"))
+		if refused != (err != nil && strings.Contains(err.Error(), "serving.peers: names no routers; want urls or dns, or no serving.peers")) || !refused && err != nil {
+			t.Errorf("%s: error %v, want one: %v", peers, err, refused)
+		}
+	}
+}

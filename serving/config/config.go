@@ -88,7 +88,7 @@ type Config struct {
 	// Routers is how many share the fleet, this one included.
 	Routers int `yaml:"routers"`
 	// Peers lists the other routers, which report their load on each replica.
-	Peers Peers `yaml:"peers"`
+	Peers Peers `yaml:"peers,omitempty"`
 	// Affinity keeps a session's requests on one replica.
 	Affinity Affinity `yaml:"affinity"`
 	// CORS is which web pages may ask.

@@ -33,6 +33,9 @@ func DefaultPeers() Peers {
 // On reports whether routers are configured.
 func (p *Peers) On() bool { return len(p.URLs) > 0 || p.DNS != "" }
 
+// IsZero reports whether no routers are configured, for omitempty.
+func (p Peers) IsZero() bool { return !p.On() }
+
 // given returns the key that lists the routers.
 func (p *Peers) given() string {
 	if p.DNS != "" {
