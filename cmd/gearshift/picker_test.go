@@ -2,10 +2,12 @@ package main
 
 import (
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
@@ -14,11 +16,13 @@ import (
 	"gearshift/serving/picker/gateway"
 )
 
-// TestServeForGateways: a router without an HTTP port picks an endpoint over TLS, and ends in order.
-func TestServeForGateways(t *testing.T) {
+// routerForGateways starts an engine and a router without an HTTP port, with more in its serving section. It returns
+// the router and a gateway, which connects over TLS.
+func routerForGateways(t *testing.T, serving string) (*process, *gateway.Gateway) {
+	t.Helper()
 	engine := startProcess(t, "engine", "--scenario", "tiny", "--host", "gpu0", "--addr", "127.0.0.1:0")
 	_, text, _ := gearshift(t, "scenario", "upstreams", "tiny", "--at", "gpu0=http://"+engine.listens(t))
-	text = strings.Replace(text, "serving:\n", "serving:\n  picker: {tls: self-signed}\n", 1)
+	text = strings.Replace(text, "serving:\n", "serving:\n  picker: {tls: self-signed}\n"+serving, 1)
 	asked := freeAddr(t)
 	router := startProcess(t, "serve", "--scenario", write(t, "router.yaml", text), "--addr", "off", "--admin-addr", "off", "--extproc", asked, "--policy", "slackfit")
 	if at := router.listens(t); at != "off" {
@@ -28,16 +32,53 @@ func TestServeForGateways(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	way := &gateway.Gateway{Picker: pb.NewExternalProcessorClient(conn), Transport: http.DefaultTransport}
+	t.Cleanup(func() { conn.Close() })
+	return router, &gateway.Gateway{Picker: pb.NewExternalProcessorClient(conn), Transport: http.DefaultTransport}
+}
+
+// askGateway asks for an answer of this length.
+func askGateway(way http.Handler, model string, tokens int) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	r := httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(`{"model":"auto","max_tokens":4,"messages":[{"role":"user","content":"hi"}]}`))
+	r := httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader(fmt.Sprintf(`{"model":%q,"max_tokens":%d,"ignore_eos":true,"messages":[{"role":"user","content":"hi"}]}`, model, tokens)))
 	r.Header.Set("Content-Type", "application/json")
 	way.ServeHTTP(w, r)
+	return w
+}
+
+// TestServeForGateways: a router without an HTTP port picks an endpoint over TLS, and ends in order.
+func TestServeForGateways(t *testing.T) {
+	router, way := routerForGateways(t, "")
+	w := askGateway(way, "auto", 4)
 	if got := w.Result().Header.Get("X-Gearshift-Variant"); w.Code != 200 || got == "" || !strings.Contains(w.Body.String(), `"model":"`+got+`"`) {
 		t.Errorf("got %d from %q: %s; want a size's answer", w.Code, got, w.Body)
 	}
 	router.stop(t)
+}
+
+// TestGatewaysAtTheEnd: a router that ends finishes the requests of gateways within drain_timeout, and then ends in
+// time without them.
+func TestGatewaysAtTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		serving string
+		tokens  int // an answer takes 35 ms for each
+		done    bool
+	}{"in time": {"  drain_timeout: 30s\n", 40, true}, "cut off": {"  drain_timeout: 200ms\n  ready_grace: 300ms\n", 120, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			router, way := routerForGateways(t, c.serving)
+			answered := make(chan int, 1)
+			go func() { answered <- askGateway(way, "large", c.tokens).Code }()
+			time.Sleep(500 * time.Millisecond)
+			begun := time.Now()
+			router.stop(t)
+			if took := time.Since(begun); took > 15*time.Second {
+				t.Errorf("it took %v to end", took)
+			}
+			if status := <-answered; c.done != (status == http.StatusOK) {
+				t.Errorf("answered with %d", status)
+			}
+		})
+	}
 }
 
 // TestNoGateways: serve refuses engines that a gateway cannot reach, and a router without a port.
