@@ -38,7 +38,7 @@ go build -C scripts/testdata/manifests -o "$work/manifests" .
 valid() { "$work/manifests" -crds "$definitions" "$@"; }
 
 say "objects of Kubernetes"
-valid deploy/gateway/{engines,pool,route,envoy-gateway,istio,gke}.yaml deploy/helm/examples/vllm.yaml
+valid deploy/gateway/{engines,pool,gateway,route,envoy-gateway,istio,gke}.yaml deploy/helm/examples/vllm.yaml
 bad=$(valid scripts/testdata/manifests/bad.yaml 2>&1 || true)
 for fault in 'spec.extensionRef: unknown field' 'port is required when kind is' 'Unsupported value: "FullDuplex"' 'unknown field "spec.ports[0].appProtocl"'; do
 	grep -qF -- "$fault" <<<"$bad" || { say "objects at fault: want \"$fault\", got: $bad" >&2; exit 1; }
@@ -77,7 +77,7 @@ picker=$(rendered $chart --set proxy.enabled=false,picker.enabled=true,discovery
 	--set-file scenario=deploy/gateway/scenario.yaml --set-string 'store.etcd=etcd://etcd-0:2379\,etcd-1:2379/gearshift' \
 	--set 'picker.from[0].namespaceSelector.matchLabels.team=gateways')
 for line in '- --addr=off' '- --extproc=:9002' 'name: g-gearshift-picker' 'appProtocol: kubernetes.io/h2c' 'grpc: {port: 9002, service: readiness}' \
-	'grpc: {port: 9002, service: liveness}' '"--store=etcd://etcd-0:2379,etcd-1:2379/gearshift"' 'resources: [inferencepools]' 'automountServiceAccountToken: true' 'team: gateways'; do
+	'grpc: {port: 9002, service: liveness}' '{name: GEARSHIFT_STORE, value: "etcd://etcd-0:2379,etcd-1:2379/gearshift"}' 'resources: [inferencepools]' 'automountServiceAccountToken: true' 'team: gateways'; do
 	has "a picker alone" "$picker" "$line"
 done
 if grep -q -e 'port: http,' -e 'name: http,' <<<"$picker"; then

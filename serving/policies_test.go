@@ -222,7 +222,7 @@ func TestPromoteWithAReasonAndWithoutAStore(t *testing.T) {
 	g := newRig(t, nil, withToken, withReloader(w))
 	w.fault = errors.New("the store is read-only")
 	p := g.obeys(t, "promote", `{"policy":"next","reason":"a canary did well"}`)
-	if p.InCharge != "next@4" || !strings.Contains(p.Note, "next@4 routes until a restart: the store is read-only") || p.Last.Why != "a canary did well" {
+	if p.InCharge != "next@4" || !strings.Contains(p.Note, "next@4 routes until the store is read again, as at a restart: the store is read-only") || p.Last.Why != "a canary did well" {
 		t.Errorf("%+v", p)
 	}
 }

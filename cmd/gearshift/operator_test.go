@@ -99,7 +99,7 @@ func TestOrdersNeedAnAddressAndAToken(t *testing.T) {
 	t.Setenv("OTHER", "not-the-right-token-at-all")
 	fail(t, []string{"policy", "status", "--admin", s.operators.url, "--token-env", "OTHER"}, "the router refuses: want the admin token, as in the router's GEARSHIFT_ADMIN_TOKEN: ")
 	_, out, stderr := gearshift(t, "policy", "promote", "static:small", "--admin", s.operators.url)
-	if !strings.Contains(stderr, "static:small routes until a restart") {
+	if !strings.Contains(stderr, "static:small routes until the store is read again") {
 		t.Errorf("promoted a rule: %s", stderr)
 	}
 	if !strings.Contains(out, "in charge: static:small") {

@@ -100,7 +100,7 @@ func TestNoGateways(t *testing.T) {
 func TestNamesForGateways(t *testing.T) {
 	_, text, _ := gearshift(t, "scenario", "upstreams", "tiny", "--at", "gpu0=http://localhost:8000")
 	path := write(t, "router.yaml", strings.Replace(text, "serving:\n", "serving:\n  picker: {addr: \"127.0.0.1:0\"}\n", 1))
-	const want = `a gateway looks up no names, and "localhost:8000" is one; want http://IP:PORT in serving.upstreams`
+	const want = `a gateway sends to addresses IP:PORT alone, not to names or sockets, and its engine is at http://localhost:8000/; want http://IP:PORT in serving.upstreams`
 	fail(t, []string{"serve", "--scenario", path, "--admin-addr", "off", "--policy", "slackfit"}, want)
 	if code, _, stderr := gearshift(t, "scenario", "check", path); code != 1 || !strings.Contains(stderr, want) || !strings.Contains(stderr, "router.yaml:") {
 		t.Errorf("the check exits with %d: %s; want 1, a line and %q", code, stderr, want)

@@ -12,6 +12,7 @@ import (
 	"gearshift/internal/scenario"
 	"gearshift/serving"
 	"gearshift/serving/config"
+	"gearshift/serving/engines/address"
 	"gearshift/serving/picker"
 )
 
@@ -23,6 +24,9 @@ func (x *assembly) newPicker() (*picker.Module, error) {
 		if x.config.Addr == config.AdminOff {
 			return nil, fmt.Errorf("--addr %s leaves no port for requests; want --extproc ADDR for a gateway", config.AdminOff)
 		}
+		if c.TLS != "" || len(c.Pass) > 0 {
+			x.log.Warn("no gateway can ask where requests go: serving.picker has no addr", "want", "addr, or --extproc ADDR")
+		}
 		return nil, nil
 	}
 	if err := c.Validate(); err != nil {
@@ -32,18 +36,14 @@ func (x *assembly) newPicker() (*picker.Module, error) {
 		return nil, fmt.Errorf("a gateway cannot reach engines of serving.backend: %s, which are within the router; want %s", x.s.Serving.Backend, scenario.Upstream)
 	}
 	backends := slices.Clone(x.options.Backends)
-	address := func(replica int) string {
-		if u, ok := backends[replica].Transport.(remote); ok {
-			return u.at().Address()
-		}
-		return ""
-	}
+	engine := func(replica int) *upstream { return backends[replica].Transport.(remote).at() }
+	at := func(replica int) string { return engine(replica).Address() }
 	for i, r := range x.routing.core.Table().Replicas {
-		if at := address(i); at != "" && !picker.Reachable(at) {
-			return nil, fmt.Errorf("replica %s: a gateway looks up no names, and %q is one; want http://IP:PORT in serving.upstreams", r.Name, at)
+		if at := at(i); at != "" && !picker.Reachable(at) {
+			return nil, fmt.Errorf("replica %s: a gateway sends to addresses IP:PORT alone, not to names or sockets, and its engine is at %s; want http://IP:PORT in serving.upstreams", r.Name, address.Readable(engine(i).Base().String()))
 		}
 	}
-	return picker.NewModule(c, len(backends), address, x.log), nil
+	return picker.NewModule(c, len(backends), at, x.log), nil
 }
 
 // listenForGateways listens for gateways, and returns the function that serves them; nil without a picker.

@@ -56,7 +56,7 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("tls: unknown %q; want %s, %s or %s", c.TLS, TLSOff, TLSServer, TLSSelfSigned))
 	}
 	for i, p := range c.Pass {
-		if !strings.HasPrefix(p, "/") {
+		if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "*?# ") {
 			faults = append(faults, fmt.Errorf("pass[%d]: %q is not a path; want one such as /custom, or /custom/ for all below it", i, p))
 		}
 	}

@@ -2,6 +2,7 @@ package picker
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -37,7 +38,7 @@ func (m *Module) Listen(ctx context.Context) (serve func(context.Context) error,
 	}
 	l, err := serving.Listen(ctx, m.Addr)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("for gateways (--extproc, serving.picker.addr): %w", err)
 	}
 	o.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.server.Handler().ServeHTTP(w, r) })
 	o.Unready = m.server.Unready

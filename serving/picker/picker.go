@@ -16,6 +16,7 @@ import (
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -52,13 +53,14 @@ type Picker struct {
 	health   *health
 	metrics  *pickerMetrics
 	answered atomic.Bool // a gateway has shown an answer
+	lines    *rate.Limiter
 }
 
 // New makes a Picker.
 func New(o Options) *Picker { return newPicker(o, newMetrics()) }
 
 func newPicker(o Options, m *pickerMetrics) *Picker {
-	p := &Picker{Options: o, metrics: m}
+	p := &Picker{Options: o, metrics: m, lines: rate.NewLimiter(rate.Every(time.Minute), 1)}
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(mostMessage), grpc.ReadBufferSize(connectionBuffer), grpc.WriteBufferSize(connectionBuffer), experimental.BufferPool(buffers),
 		// A gateway multiplexes all requests on few connections.
@@ -128,6 +130,9 @@ func (p *Picker) Process(stream pb.ExternalProcessor_ProcessServer) (err error) 
 	r, err := x.request(proxy.WithCarrier(ctx, x), first)
 	if err != nil {
 		p.metrics.exchanges.WithLabelValues(resultMalformed).Inc()
+		if p.lines.Allow() {
+			p.Log.Warn("cannot answer a gateway", "error", status.Convert(err).Message())
+		}
 		return err
 	}
 	go x.receive(ctx)

@@ -158,7 +158,7 @@ func (t *Trials) promote(ref, reason string) (note string, err error) {
 // restart routes. That it could not is no reason to undo the order.
 func (t *Trials) remembered(name string, err error) (note string) {
 	if err != nil {
-		note = fmt.Sprintf("%s routes until a restart: %v", t.options.InCharge(), err)
+		note = fmt.Sprintf("%s routes until the store is read again, as at a restart: %v", t.options.InCharge(), err)
 		t.options.Log.Warn("the store does not remember the order", "policy", name, "error", err)
 	}
 	return note

@@ -24,15 +24,7 @@ func (x *exchange) answer(w http.ResponseWriter, a *http.Response, by string) er
 		return ended(err)
 	}
 	sent := make(chan error, 1)
-	go func() {
-		if a.Body == http.NoBody {
-			sent <- nil
-			return
-		}
-		sent <- x.pieces(a.Body, func(piece []byte, last bool) error {
-			return x.stream.Send(&pb.ProcessingRequest{Request: &pb.ProcessingRequest_ResponseBody{ResponseBody: &pb.HttpBody{Body: piece, EndOfStream: last}}})
-		})
-	}()
+	go func() { sent <- x.sendAnswer(a) }()
 	for {
 		m, err := x.stream.Recv()
 		if err != nil {
@@ -70,6 +62,20 @@ func (x *exchange) answer(w http.ResponseWriter, a *http.Response, by string) er
 			}
 		}
 	}
+}
+
+// sendAnswer sends the answer's body in pieces. If the endpoint breaks off it resets the stream, as Envoy does.
+func (x *exchange) sendAnswer(a *http.Response) error {
+	if a.Body == http.NoBody {
+		return nil
+	}
+	err := x.pieces(a.Body, func(piece []byte, last bool) error {
+		return x.stream.Send(&pb.ProcessingRequest{Request: &pb.ProcessingRequest_ResponseBody{ResponseBody: &pb.HttpBody{Body: piece, EndOfStream: last}}})
+	})
+	if err != nil {
+		x.cancel()
+	}
+	return err
 }
 
 // plain writes an answer that the processor does not see.

@@ -47,7 +47,7 @@ var errDropped = errors.New("the processor ended the stream")
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	x, err := g.begin(ctx, r)
+	x, err := g.begin(ctx, cancel, r)
 	if err == nil {
 		err = x.serve(w, r)
 	}
@@ -67,17 +67,18 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type exchange struct {
 	*Gateway
 	ctx    context.Context
+	cancel context.CancelFunc
 	stream pb.ExternalProcessor_ProcessClient
 	begun  bool // the client has the answer's header
 }
 
 // begin opens the stream and sends the request's header.
-func (g *Gateway) begin(ctx context.Context, r *http.Request) (*exchange, error) {
+func (g *Gateway) begin(ctx context.Context, cancel context.CancelFunc, r *http.Request) (*exchange, error) {
 	stream, err := g.Picker.Process(ctx)
 	if err != nil {
 		return nil, err
 	}
-	x := &exchange{Gateway: g, ctx: ctx, stream: stream}
+	x := &exchange{Gateway: g, ctx: ctx, cancel: cancel, stream: stream}
 	r.Header.Set("X-Forwarded-Proto", "http")
 	h := fields(r.Header, pseudo{":method", r.Method}, pseudo{":path", r.URL.RequestURI()}, pseudo{":authority", r.Host}, pseudo{":scheme", "http"})
 	m := &pb.ProcessingRequest{Request: &pb.ProcessingRequest_RequestHeaders{RequestHeaders: &pb.HttpHeaders{Headers: h, EndOfStream: bodiless(r)}}}
@@ -112,7 +113,7 @@ func (g *Gateway) Ask(ctx context.Context, r *http.Request) (*Pick, error) {
 	defer cancel()
 	blind := *g
 	blind.Blind = true
-	x, err := blind.begin(ctx, r)
+	x, err := blind.begin(ctx, cancel, r)
 	if err != nil {
 		return nil, err
 	}
