@@ -364,12 +364,17 @@ func (c *checker) discovery(d *settings.Config) {
 		if !p.On() {
 			continue
 		}
+		same := slices.IndexFunc(s.Replicas[:i], func(o Placement) bool { return o.Variant != p.Variant && o.Alike(&p.Template, d.Labels.Variant) })
+		c.judgeIf(d.Kubernetes != nil && same >= 0, child(at, "selector"), "line %d has the same for another variant, and the same port; want labels or a port that tell their pods apart", c.line(item("replicas", max(same, 0))))
 		known = append(known, p.Entry())
 		if !slices.Contains(known, p.Variant) {
 			known = append(known, p.Variant)
 		}
 		c.judgeIf(d.Kubernetes != nil && d.Kubernetes.Pool == "" && p.Port == 0, child(at, "port"), "missing; want the port of the engines, or serving.discovery.kubernetes.pool, whose ports are used")
 		c.judgeIf(d.DNS != nil && p.Port == 0 && !strings.HasPrefix(cmp.Or(d.DNS.Names[p.Entry()], d.DNS.Names[p.Variant]), "_"), child(at, "port"), "missing; want the port of the engines, or a name of SRV records, which begins with an underscore")
+		if d.DNS != nil && len(d.DNS.Names) > 0 {
+			c.judgeIf(d.DNS.Names[p.Entry()] == "" && d.DNS.Names[p.Variant] == "", key+".dns.names", "has none for the slots of %q; want one for each variant with slots", p.Entry())
+		}
 		c.judgeIf(d.Kubernetes != nil && len(p.Selector) == 0 && d.Labels.Variant == "", child(at, "selector"), "missing; want the labels of the pods, or serving.discovery.labels.variant")
 	}
 	if d.DNS != nil {

@@ -94,6 +94,7 @@ func TestFaultsOfSlots(t *testing.T) {
 		"two sources":        {"{file: list.yaml}", "{file: list.yaml, kubernetes: {}}", "f.yaml:17: serving.discovery.file: want one of file, kubernetes and dns, found 2"},
 		"no names":           {"{file: list.yaml}", "{dns: {names: {}}}", "f.yaml:17: serving.discovery.dns.names: want a name for each variant with slots"},
 		"unknown names":      {"{file: list.yaml}", "{dns: {names: {smal: a.b}}}", `f.yaml:17: serving.discovery.dns.names.smal: unknown variant or entry of replicas with slots; did you mean "small"?`},
+		"a name too few":     {"{file: list.yaml}", "{dns: {names: {small: a.b}}}", `f.yaml:17: serving.discovery.dns.names: has none for the slots of "big"; want one for each variant with slots`},
 		"no ports":           {"{app: small}, port: 8000", "{app: small}", ""},
 		"a namespace":        {"{file: list.yaml}", "{kubernetes: {namespace: Über}}", "f.yaml:17: serving.discovery.kubernetes.namespace: \"Über\" is not the name of a namespace:"},
 		"a label":            {"{file: list.yaml}", "{file: list.yaml, labels: {variant: 'a b'}}", "f.yaml:17: serving.discovery.labels.variant: \"a b\" is not the key of a label:"},
@@ -120,5 +121,24 @@ func TestFaultsOfSlots(t *testing.T) {
 	}
 	if _, err := scenario.Parse("f.yaml", []byte(strings.Replace(text, "kubernetes: {}", "kubernetes: {pool: p}", 1))); err != nil {
 		t.Errorf("with a pool: %v", err)
+	}
+}
+
+// Entries of two variants must tell their pods apart: by labels, by the label that names the variant, or by ports.
+func TestSlotsOfOneSelector(t *testing.T) {
+	text := strings.Replace(slotted, "{file: list.yaml}", "{kubernetes: {}}", 1)
+	for entry, bad := range map[string]bool{
+		"{name: big, variant: large, host: l4, slots: 2, memory: 50%, selector: {app: small}, port: 8000}":                               true,
+		"{name: big, variant: large, host: l4, slots: 2, memory: 50%, selector: {app: small}, port: 8001}":                               false,
+		"{name: big, variant: large, host: l4, slots: 2, memory: 50%, selector: {app: big}, port: 8000}":                                 false,
+		"{name: big, variant: large, host: l4, slots: 2, memory: 50%, selector: {app: small, gearshift.dev/variant: large}, port: 8000}": false,
+		"{name: big, variant: large, host: l4, slots: 2, memory: 50%, port: 8000}":                                                       false,
+		"{name: big, variant: small, host: l4, slots: 2, memory: 50%, selector: {app: small}, port: 8000}":                               false,
+	} {
+		_, err := scenario.Parse("f.yaml", []byte(strings.Replace(text, "{name: big, variant: large, host: l4, slots: 2, memory: 50%, port: 8001}", entry, 1)))
+		want := "f.yaml:10: replicas[2].selector: line 8 has the same for another variant, and the same port; want labels or a port that tell their pods apart"
+		if !bad && err != nil || bad && (err == nil || err.Error() != want) {
+			t.Errorf("%s: error %v", entry, err)
+		}
 	}
 }

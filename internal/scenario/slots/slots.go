@@ -4,6 +4,7 @@ package slots
 
 import (
 	"fmt"
+	"maps"
 
 	"gearshift/serving/discovery/settings"
 )
@@ -33,6 +34,13 @@ func (t *Template) Hosts(entry string) []string {
 		names = append(names, fmt.Sprint(entry, "-", i))
 	}
 	return names
+}
+
+// Alike reports whether nothing tells the pods of two entries apart: the same selector, without the label that names a
+// variant, and the same port.
+func (t *Template) Alike(o *Template, label string) bool {
+	_, named := t.Selector[label]
+	return t.On() && o.On() && len(t.Selector) > 0 && !named && maps.Equal(t.Selector, o.Selector) && t.Port == o.Port
 }
 
 // Judge reports the faults of the entry, by key. Hosts counts the hosts that the entry lists itself.
