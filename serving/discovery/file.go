@@ -23,6 +23,7 @@ type file struct {
 	path   string
 	decode Decode
 	log    *slog.Logger
+	ever   bool // it has been read
 	reach
 }
 
@@ -37,12 +38,26 @@ func NewFile(path string, decode Decode, log *slog.Logger) Source {
 
 // listed is one endpoint of a file.
 type listed struct {
-	Variant string `yaml:"variant"`
-	Address string `yaml:"address"`
-	Host    string `yaml:"host,omitempty"`
-	Name    string `yaml:"name,omitempty"`
-	Ready   *bool  `yaml:"ready,omitempty"` // default: true
-	Ending  bool   `yaml:"ending,omitempty"`
+	Variant string  `yaml:"variant"`
+	Address address `yaml:"address"`
+	Host    string  `yaml:"host,omitempty"`
+	Name    string  `yaml:"name,omitempty"`
+	Ready   *bool   `yaml:"ready,omitempty"` // default: true
+	Ending  bool    `yaml:"ending,omitempty"`
+}
+
+// address is host:port. Its faults are reported by their lines, as those of other keys are.
+type address string
+
+// UnmarshalText reads an address.
+func (a *address) UnmarshalText(text []byte) error {
+	*a = address(text)
+	host, port, err := net.SplitHostPort(string(text))
+	n, failed := strconv.ParseUint(port, 10, 16)
+	if err != nil || host == "" || failed != nil || n == 0 {
+		return fmt.Errorf("%q is not an address; want host:port, such as 10.0.0.1:8000", text)
+	}
+	return nil
 }
 
 // Watch implements [Source]. While the file cannot be read, its last endpoints stay.
@@ -77,11 +92,16 @@ func (f *file) read(changed func([]Endpoint)) {
 	}
 	f.note(f.path, err != nil)
 	if err != nil {
+		message := "cannot read the list of endpoints: the last good one stays"
+		if !f.ever {
+			message = "cannot read the list of endpoints: there are none until it can be read"
+		}
 		for fault := range strings.Lines(err.Error()) {
-			f.log.Error("cannot read the list of endpoints: the last good one stays", "file", f.path, "fault", strings.TrimSpace(fault))
+			f.log.Error(message, "file", f.path, "fault", strings.TrimSpace(fault))
 		}
 		return
 	}
+	f.ever = true
 	changed(list)
 }
 
@@ -95,12 +115,10 @@ func (f *file) parse(text []byte) ([]Endpoint, error) {
 	var faults []error
 	first := map[string]int{}
 	for i, x := range items {
-		e := Endpoint{ID: x.Name + "@" + x.Address + "/" + x.Variant, Name: x.Name, Address: x.Address, Variant: x.Variant, Host: x.Host, Ready: x.Ready == nil || *x.Ready, Ending: x.Ending}
+		at := string(x.Address)
+		e := Endpoint{ID: x.Name + "@" + at + "/" + x.Variant, Name: x.Name, Address: at, Variant: x.Variant, Host: x.Host, Ready: x.Ready == nil || *x.Ready, Ending: x.Ending}
 		if e.Name == "" {
-			e.Name = x.Address
-		}
-		if err := CheckAddress(x.Address); err != nil {
-			faults = append(faults, fmt.Errorf("[%d].address: %w", i, err))
+			e.Name = at
 		}
 		if j, again := first[e.ID]; again {
 			faults = append(faults, fmt.Errorf("[%d]: is listed as [%d] already; want each endpoint once", i, j))
@@ -109,14 +127,4 @@ func (f *file) parse(text []byte) ([]Endpoint, error) {
 		list = append(list, e)
 	}
 	return list, errors.Join(faults...)
-}
-
-// CheckAddress returns why an address cannot be connected to; nil if it can.
-func CheckAddress(at string) error {
-	host, port, err := net.SplitHostPort(at)
-	n, failed := strconv.ParseUint(port, 10, 16)
-	if err != nil || host == "" || failed != nil || n == 0 {
-		return fmt.Errorf("%q is not an address; want host:port, such as 10.0.0.1:8000", at)
-	}
-	return nil
 }

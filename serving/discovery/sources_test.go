@@ -25,17 +25,19 @@ func TestFile(t *testing.T) {
 	write := func(text string) {
 		must(t, os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path))
 	}
-	write("- {variant: small, address: 10.0.0.1:8000}\n")
 	var log lockedBuffer
 	source := NewFile(path, scenario.Decode, slog.New(slog.NewTextHandler(&log, nil)))
 	h := follow(t, source)
+	log.wait(t, "there are none until it can be read", "no such file")
+	write("- {variant: small, address: 10.0.0.1:8000}\n")
 	h.want(t, "10.0.0.1:8000 10.0.0.1:8000 small ready")
 	write("- {variant: small, address: 10.0.0.1:8000, ready: false}\n- {variant: large, address: '[::1]:8000', name: a, host: l4, ending: true}\n")
 	h.want(t, "10.0.0.1:8000 10.0.0.1:8000 small", "a [::1]:8000 large ready ending")
 	write("- {variant: small, address: nowhere}\n- {address: 10.0.0.2:8000, port: 1}\n")
 	log.wait(t, "list.yaml:2: [1].variant: missing", "unknown key", "the last good one stays")
-	write("- {variant: small, address: nowhere}\n- {variant: small, address: 10.0.0.2:8000}\n- {variant: small, address: 10.0.0.2:8000}\n")
-	log.wait(t, `[0].address: \"nowhere\" is not an address; want host:port, such as 10.0.0.1:8000`, "[2]: is listed as [1] already")
+	log.wait(t, `list.yaml:1: [0].address: \"nowhere\" is not an address; want host:port, such as 10.0.0.1:8000`)
+	write("- {variant: small, address: 10.0.0.1:8000}\n- {variant: small, address: 10.0.0.2:8000}\n- {variant: small, address: 10.0.0.2:8000}\n")
+	log.wait(t, "[2]: is listed as [1] already")
 	h.want(t, "10.0.0.1:8000 10.0.0.1:8000 small", "a [::1]:8000 large ready ending")
 	if m := New(Options{Source: source}); m.reachable() {
 		t.Error("reachable, although the file is invalid")
