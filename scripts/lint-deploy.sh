@@ -85,6 +85,7 @@ if grep -q -e 'port: http,' -e 'name: http,' <<<"$picker"; then
 	exit 1
 fi
 both=$(rendered $chart --set picker.enabled=true,picker.tls=true,discovery.enabled=true,discovery.namespace=models,failover.enabled=true,peers.enabled=true,replicas=3 \
+	--set 'envFromSecrets={gearshift}' \
 	--set-string 'state=etcds://etcd:2379/gearshift')
 for line in '- --addr=:8080' '- --extproc=:9002' 'path: /readyz, port: http' 'namespace: "models"' '"--state=etcds://etcd:2379/gearshift"' 'replicas: 3' 'name: g-gearshift-peers' 'clusterIP: None' '# Routers of this release.'; do
 	has "proxy and picker" "$both" "$line"
@@ -102,9 +103,11 @@ has "agents of routers that elect one" "$elected" '--agent=http://g-gearshift-ad
 for case in 'proxy.enabled=false|leaves no port' 'proxy.enabled=false,picker.enabled=true,picker.tls=true|probes know no TLS' \
 	'proxy.enabled=false,picker.enabled=true,serviceMonitor.enabled=true|on the proxy' 'failover.enabled=true,replicas=2|act in one router' \
 	'state=/var/lib/gearshift/state.db,replicas=2|act in one router' 'replicas=2,scenario=rollout:|act in one router' \
-	'store.etcd=etcd://e:2379/g,store.existingClaim=c|not both'; do
+	'store.etcd=etcd://e:2379/g,store.existingClaim=c|not both' 'picker.enabled=true,picker.port=8081|want another' \
+	'peers.enabled=true|GEARSHIFT_FLEET_TOKEN' 'scenario=mine.yaml|by --set-file'; do
 	has "${case%|*}" "$(rendered $chart --set "${case%|*}" 2>&1 || true)" "${case#*|}"
 done
+has "pods without the Role" "$(rendered $chart --set-file scenario=deploy/gateway/scenario.yaml 2>&1 || true)" 'discovery.enabled: the scenario'
 printf '%s\n---\n' "$none" "$all" "$picker" "$both" "$alone" >"$work/rendered.yaml"
 valid "$work/rendered.yaml"
 if grep -q -e NetworkPolicy -e PodDisruption <<<"$(rendered $chart --set networkPolicy.enabled=false,podDisruptionBudget.enabled=false)"; then

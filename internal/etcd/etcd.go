@@ -138,6 +138,11 @@ func (a Address) Dial() (*clientv3.Client, error) {
 			return nil, fmt.Errorf("cannot connect to %s: %w", a, err)
 		}
 	}
+	for _, name := range []string{caVariable, certVariable, keyVariable} {
+		if !a.TLS && os.Getenv(name) != "" {
+			return nil, fmt.Errorf("cannot connect to %s: %s is set, but etcd:// is not encrypted; want etcds://", a, name)
+		}
+	}
 	c, err := clientv3.New(config)
 	if err != nil {
 		return nil, a.Away("connect", err)

@@ -31,3 +31,16 @@ func TestNamesOfStoresAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// A certificate for a connection that is not encrypted is a mistake that would send the password in plain text.
+func TestACertificateNeedsEncryption(t *testing.T) {
+	t.Setenv("GEARSHIFT_ETCD_CACERT", "ca.pem")
+	a, err := etcd.Parse("etcd://127.0.0.1:1/g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "cannot connect to etcd://127.0.0.1:1/g: GEARSHIFT_ETCD_CACERT is set, but etcd:// is not encrypted; want etcds://"
+	if _, err = a.Dial(); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
