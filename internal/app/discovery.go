@@ -36,7 +36,7 @@ func (x *assembly) newDiscovery() (*discovery.Module, error) {
 	if !c.On() {
 		return nil, nil
 	}
-	groups := groupsOf(s, t)
+	groups := groupsOf(s, t, c.Labels.Variant)
 	kind, source, err := x.sources(c, groups, x.log)
 	if err != nil {
 		return nil, err
@@ -61,8 +61,9 @@ func (x *assembly) newDiscovery() (*discovery.Module, error) {
 	}), nil
 }
 
-// groupsOf returns the scenario's slots, grouped by the entries of its replicas.
-func groupsOf(s *scenario.Scenario, t *fleet.Table) (groups []discovery.Group) {
+// groupsOf returns the scenario's slots, grouped by the entries of its replicas. Label is the key of the label that
+// names a pod's variant.
+func groupsOf(s *scenario.Scenario, t *fleet.Table, label string) (groups []discovery.Group) {
 	index := map[string]int{}
 	for i := range t.Replicas {
 		index[t.Replicas[i].Name] = i
@@ -72,7 +73,7 @@ func groupsOf(s *scenario.Scenario, t *fleet.Table) (groups []discovery.Group) {
 		if !p.On() {
 			continue
 		}
-		g := discovery.Group{Name: p.Entry(), Variant: p.Variant, Host: p.Host, Selector: p.Selector, Port: p.Port}
+		g := discovery.Group{Name: p.Entry(), Variant: p.Variant, Host: p.Host, Selector: p.Selector, Label: label, Port: p.Port}
 		for _, host := range p.Hosts {
 			g.Slots = append(g.Slots, discovery.Slot{Replica: index[p.Entry()+"@"+host], Host: host})
 		}

@@ -30,8 +30,23 @@ func fault(groups []Group, e *Endpoint) string {
 		return fmt.Sprintf("host %q is none of the scenario's; want %s", e.Host, choice(groups, (*Group).hosts))
 	case len(both) == 0:
 		return fmt.Sprintf("variant %q has no slots on host %q; want %s", e.Variant, e.Host, choice(ofVariant, (*Group).hosts))
+	case e.Variant == "" && !slices.ContainsFunc(both, func(g Group) bool { return len(g.Selector) > 0 }):
+		return fmt.Sprintf("it has no label %s; want %s", both[0].Label, choice(both, func(g *Group) []string { return []string{g.Variant, g.Name} }))
 	}
-	return "its labels match no selector; want those of " + choice(both, func(g *Group) []string { return []string{g.Name} })
+	names := choice(both, func(g *Group) []string { return []string{g.Name} })
+	return fmt.Sprintf("its labels do not match those of %s; want %s", names, choice(both, (*Group).labels))
+}
+
+// labels returns the labels that the group's pods have, as the scenario writes them.
+func (g *Group) labels() []string {
+	if len(g.Selector) == 0 {
+		return []string{fmt.Sprintf("{%s: %s}", g.Label, g.Name)}
+	}
+	var list []string
+	for _, key := range slices.Sorted(maps.Keys(g.Selector)) {
+		list = append(list, key+": "+g.Selector[key])
+	}
+	return []string{"{" + strings.Join(list, ", ") + "}"}
 }
 
 // hosts returns the kind of the group's hosts or, without one, the hosts of its slots.

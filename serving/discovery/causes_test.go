@@ -23,7 +23,9 @@ func TestCauses(t *testing.T) {
 		{Endpoint{Variant: "smal", Host: "l5", Labels: map[string]string{}}, `variant "smal" is none of the scenario's; want small, fast or big`},
 		{Endpoint{Variant: "small", Host: "l5"}, `host "l5" is none of the scenario's; want l4 or h100`},
 		{Endpoint{Variant: "big", Host: "l4"}, `variant "big" has no slots on host "l4"; want h100`},
-		{Endpoint{Variant: "small", Host: "l4", Labels: map[string]string{"app": "x"}}, `its labels match no selector; want those of small`},
+		{Endpoint{Variant: "small", Host: "l4", Labels: map[string]string{"app": "x"}}, `its labels do not match those of small; want {app: small}`},
+		{Endpoint{Variant: "fast", Labels: map[string]string{"app": "small"}}, `its labels do not match those of fast; want {app: fast}`},
+		{Endpoint{Labels: map[string]string{"app": "x"}}, `its labels do not match those of small, fast or big; want {app: small}, {app: fast} or {gearshift.dev/variant: big}`},
 	} {
 		c.ID, c.Name, c.Address, c.Ready = "id", "name", "10.0.0.1:8000", true
 		if changes := s.Set([]Endpoint{c.Endpoint}); len(changes) > 0 || len(s.waiting) != 1 || s.waiting[0].cause != c.want {
@@ -88,6 +90,31 @@ func TestCausesAreLogged(t *testing.T) {
 	}
 	if strings.Count(text, "\n") != 4 {
 		t.Errorf("want 4 lines:\n%s", text)
+	}
+}
+
+// A pod of the pool that no entry takes is listed without a port, and has no slot. An entry without pods is logged.
+func TestPodsOfThePoolWithoutLabels(t *testing.T) {
+	ctx, cluster := t.Context(), apiserver.Fake()
+	groups := []Group{{Name: "small", Variant: "small", Label: "gearshift.dev/variant", Slots: []Slot{{0, "small-0"}}}, {Name: "large", Variant: "large", Label: "gearshift.dev/variant"}}
+	config := settings.Default()
+	config.Kubernetes = &settings.Kubernetes{Pool: "pool"}
+	app := map[string]string{"app": "qwen3"}
+	must(t, cluster.AddPool(ctx, "pool", app, 8000), cluster.AddPod(ctx, "a", app), cluster.SetPod(ctx, "a", "10.0.0.1", true))
+	must(t, cluster.AddPod(ctx, "b", map[string]string{"app": "qwen3", "gearshift.dev/variant": "large"})) // has no address yet
+	var log lockedBuffer
+	h := follow(t, Watching(cluster.Router, apiserver.Namespace, &config, groups, slog.New(slog.NewTextHandler(&log, nil))))
+	h.want(t, "a 10.0.0.1 ready")
+	s := NewSlots(groups)
+	h.mu.Lock()
+	s.Set(h.list)
+	h.mu.Unlock()
+	if want := `it has no label gearshift.dev/variant; want small or large`; len(s.waiting) != 1 || s.waiting[0].cause != want {
+		t.Errorf("waiting %+v, want %s", s.waiting, want)
+	}
+	log.wait(t, `"no pod matches an entry of replicas" entry=small labels="{gearshift.dev/variant: small}" selector="app=qwen3"`)
+	if strings.Contains(log.text.String(), "entry=large") {
+		t.Errorf("the pod of large is not ready, and the log says that there is none:\n%s", log.text.String())
 	}
 }
 

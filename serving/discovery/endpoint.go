@@ -47,8 +47,9 @@ type Group struct {
 	Name, Variant string
 	// Host names the host that those of the slots are like.
 	Host string
-	// Selector has the labels of its pods. Empty: pods are matched by their variant's label.
+	// Selector has the labels of its pods. Empty: pods are matched by their variant's label, whose key is Label.
 	Selector map[string]string
+	Label    string
 	// Port of its engines. Zero: the pool's ports.
 	Port  int
 	Slots []Slot

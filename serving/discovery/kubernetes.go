@@ -85,7 +85,7 @@ func (k *kubernetes) Watch(ctx context.Context, changed func([]Endpoint)) error 
 	}
 	var podInformer *informer
 	defer func() { podInformer.stop() }()
-	selected, began := "", false
+	selected, began, listed := "", false, false
 	var ports []int
 	signal(wake)
 	for {
@@ -114,9 +114,13 @@ func (k *kubernetes) Watch(ctx context.Context, changed func([]Endpoint)) error 
 			if podInformer, err = k.inform(ctx, pods, wake, func(o *metav1.ListOptions) { o.LabelSelector = selector }, slim); err != nil {
 				return err
 			}
-			selected, began = selector, true
+			selected, began, listed = selector, true, false
 		}
 		if podInformer.HasSynced() {
+			if !listed {
+				listed = true
+				k.reportEmpty(podInformer, selector)
+			}
 			changed(k.endpoints(podInformer, ports))
 		}
 	}
@@ -233,13 +237,9 @@ func (k *kubernetes) endpoints(i *informer, ports []int) (list []Endpoint) {
 		if !ok || p.ip == "" || p.failed {
 			continue
 		}
-		e := Endpoint{Labels: p.Labels, Ready: p.ready, Ending: p.DeletionTimestamp != nil}
-		if e.Labels == nil {
-			e.Labels = map[string]string{}
-		}
-		e.Variant, e.Host = p.Labels[k.labels.Variant], p.Labels[k.labels.Host]
+		e := *k.endpointOf(p)
 		own := k.ports(&e, ports)
-		if len(own) == 0 && (e.Variant != "" || e.Host != "") { // its labels are meant for the router, and wrong
+		if len(own) == 0 && (k.pool != "" || e.Variant != "" || e.Host != "") { // it is meant for the router, and its labels are wrong
 			e.ID, e.Name, e.Address = string(p.UID), p.Name, p.ip
 			list = append(list, e)
 		}
@@ -253,6 +253,29 @@ func (k *kubernetes) endpoints(i *informer, ports []int) (list []Endpoint) {
 		}
 	}
 	return list
+}
+
+// endpointOf returns what the pod's endpoints have in common.
+func (k *kubernetes) endpointOf(p *pod) *Endpoint {
+	e := &Endpoint{Labels: p.Labels, Variant: p.Labels[k.labels.Variant], Host: p.Labels[k.labels.Host], Ready: p.ready, Ending: p.DeletionTimestamp != nil}
+	if e.Labels == nil {
+		e.Labels = map[string]string{}
+	}
+	return e
+}
+
+// reportEmpty logs the groups that select none of the listed pods, which may be misspelt or not have begun.
+func (k *kubernetes) reportEmpty(i *informer, selector string) {
+	objects := i.GetStore().List()
+	for _, g := range k.groups {
+		found := slices.ContainsFunc(objects, func(object any) bool {
+			p, ok := object.(*pod)
+			return ok && g.selects(k.endpointOf(p))
+		})
+		if !found {
+			k.log.Warn("no pod matches an entry of replicas", "entry", g.Name, "labels", g.labels()[0], "selector", selector, "namespace", k.namespace)
+		}
+	}
 }
 
 // ports returns the ports of the groups whose labels the endpoint has, and those of the pool for groups without one.

@@ -64,8 +64,8 @@ func TestDeadAPIServer(t *testing.T) {
 		t.Error("not reachable, although the server answers again")
 	}
 	log.mu.Lock()
-	if text := log.text.String(); strings.Count(text, "\n") != 2 {
-		t.Errorf("want 2 lines:\n%s", text)
+	if text := log.text.String(); strings.Count(text, "\n") != 2+strings.Count(text, "no pod matches") {
+		t.Errorf("want 2 lines on the server:\n%s", text)
 	}
 	log.mu.Unlock()
 }

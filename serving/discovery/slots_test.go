@@ -22,7 +22,7 @@ func fleetOf() []Group {
 	return []Group{
 		{Name: "small", Variant: "small", Host: "l4", Selector: map[string]string{"app": "small"}, Slots: slots("small", 3)},
 		{Name: "fast", Variant: "small", Host: "h100", Selector: map[string]string{"app": "fast"}, Slots: slots("fast", 2)},
-		{Name: "big", Variant: "big", Host: "h100", Slots: slots("big", 2)},
+		{Name: "big", Variant: "big", Host: "h100", Label: "gearshift.dev/variant", Slots: slots("big", 2)},
 	}
 }
 
