@@ -118,6 +118,26 @@ func TestPodsOfThePoolWithoutLabels(t *testing.T) {
 	}
 }
 
+// Without a pool, pods with the labels that all entries share are meant for slots.
+func TestPodsWithSharedLabels(t *testing.T) {
+	ctx, cluster := t.Context(), apiserver.Fake()
+	groups := []Group{
+		{Name: "small", Variant: "small", Selector: map[string]string{"app": "vllm", "size": "small"}, Port: 8000},
+		{Name: "large", Variant: "large", Selector: map[string]string{"app": "vllm", "size": "large"}, Port: 8000},
+	}
+	config := settings.Default()
+	config.Kubernetes = &settings.Kubernetes{}
+	for i, labels := range []map[string]string{{"app": "vllm"}, {"app": "vllm", "size": "small"}, {"app": "other"}} {
+		name := string(rune('a' + i))
+		must(t, cluster.AddPod(ctx, name, labels), cluster.SetPod(ctx, name, "10.0.0."+string(rune('1'+i)), true))
+	}
+	h := follow(t, Watching(cluster.Router, apiserver.Namespace, &config, groups, slog.New(slog.DiscardHandler)))
+	h.want(t, "a 10.0.0.1 ready", "b 10.0.0.2:8000 ready")
+	if want, got := "its labels do not match those of small or large; want {app: vllm, size: small} or {app: vllm, size: large}", fault(groups, &Endpoint{Labels: map[string]string{"app": "vllm"}}); got != want {
+		t.Errorf("cause %s, want %s", got, want)
+	}
+}
+
 // A pod whose label names a variant or host that the scenario lacks is listed without a port. Pods without such labels
 // that no entry selects are not the router's.
 func TestPodsWithWrongLabels(t *testing.T) {

@@ -37,6 +37,7 @@ type kubernetes struct {
 	labels    settings.Labels
 	log       *slog.Logger
 
+	narrow bool // only pods of a pool or with labels that all groups share are watched, so each is meant for a slot
 	absent bool // the missing pool was logged
 	reach       // by resource
 }
@@ -67,6 +68,7 @@ func newKubernetes(c *settings.Config, groups []Group, log *slog.Logger) (Source
 func Watching(client dynamic.Interface, namespace string, c *settings.Config, groups []Group, log *slog.Logger) Source {
 	return &kubernetes{
 		client: client, namespace: namespace, pool: c.Kubernetes.Pool, groups: groups, labels: c.Labels, log: log,
+		narrow: c.Kubernetes.Pool != "" || len(common(groups)) > 0,
 	}
 }
 
@@ -239,7 +241,7 @@ func (k *kubernetes) endpoints(i *informer, ports []int) (list []Endpoint) {
 		}
 		e := *k.endpointOf(p)
 		own := k.ports(&e, ports)
-		if len(own) == 0 && (k.pool != "" || e.Variant != "" || e.Host != "") { // it is meant for the router, and its labels are wrong
+		if len(own) == 0 && (k.narrow || e.Variant != "" || e.Host != "") { // it is meant for the router, and its labels are wrong
 			e.ID, e.Name, e.Address = string(p.UID), p.Name, p.ip
 			list = append(list, e)
 		}
