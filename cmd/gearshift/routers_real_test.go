@@ -59,8 +59,7 @@ type routersCheck struct {
 	dir      string
 	requests int
 	policy   string
-	hosts    []string // of engines, their addresses
-	scenario string   // of a router, up to its own section
+	scenario string // of a router, up to its own section
 }
 
 const routersFleet = "titan-rtx-opt"
