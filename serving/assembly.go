@@ -158,7 +158,7 @@ func (s *Server) answer(o *Options) error {
 		settings: s.running.Config, clock: s.clock, log: s.log, ledger: s.router.Ledger(), reply: s.reply, metrics: s.metrics,
 		adapter: s.adapter, queue: s.queue, contexts: s.contexts, loads: s.loads, proxy: s.proxy, engines: s.engines, predictors: s.predictors,
 	}
-	s.completions = &completions{s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler, newShadows(s, o), make(unseen, len(s.backends))}
+	s.completions = &completions{s.receiver, s.interpreter, s.responses, s.admitter, s.proxy, s.settler, newShadows(s, o)}
 	s.route = &leaseEndpoint{s.receiver, table, s.interpreter, s.queue, s.admitter, s.settler, leases, s.engines.Controller()}
 	s.feedback = &feedbackEndpoint{s.receiver, table, s.queue, o.Feedback, s.predictors.Scores, s.predictors.Scored}
 	service, err := newJobs(s, o)
@@ -199,7 +199,7 @@ func (s *Server) newEngines(m *drift.Monitor, acts func() bool) *engines.Engines
 		Drift: m, Correct: corrects(c), Doubt: doubts(c), Doubted: s.router.Doubt, Clock: s.clock, Log: s.log, Acts: acts,
 		Hooks: engines.Hooks{
 			Held:     s.adapter.Held,
-			Leased:   func(leased []int) { s.route.leases.Count(leased); s.completions.unseen.addTo(leased) },
+			Leased:   func(leased []int) { s.route.leases.Count(leased); s.adapter.AddHidden(leased) },
 			Lost:     func(replica int) int { return s.proxy.Lost(replica) },
 			Refused:  func(replica int) { s.proxy.Refused(replica) },
 			Found:    func(replica int) { s.proxy.Found(replica) },

@@ -34,7 +34,6 @@ type completions struct {
 	proxy       *proxy.Proxy
 	settler     *settler
 	shadows     *shadow.Shadows // nil: no request is answered twice
-	unseen      unseen
 }
 
 // complete answers a request to an endpoint of the replicas, streamed or not.
@@ -110,25 +109,10 @@ func (x *completions) conclude(e *proxy.Endpoint, w *work.Work, k *call, outcome
 		steps = 1
 	}
 	sent := w.Request.Arrival + w.Waited
-	x.unseen.add(w.Replica, 1)
 	time.AfterFunc(w.Forecast(steps)-(x.clock()-sent), func() {
-		x.unseen.add(w.Replica, -1)
 		x.settler.settle(w, outcome, tokens)
 		x.admitter.engines.Controller().Unseen(w.Replica, sent)
 	})
-}
-
-// unseen counts, by replica, the requests whose answers do not pass through the router, and do not show that it
-// progresses.
-type unseen []atomic.Int64
-
-func (u unseen) add(replica, n int) { u[replica].Add(int64(n)) }
-
-// addTo adds the counts to those by replica.
-func (u unseen) addTo(list []int) {
-	for i := range list {
-		list[i] += int(u[i].Load())
-	}
 }
 
 // routable finds out what the client asks for, and which variants may answer it.

@@ -66,7 +66,7 @@ func (x *exchange) receive(ctx context.Context) {
 	for {
 		m, err := x.stream.Recv()
 		whole = whole || answerEnds(m)
-		if err != nil && (err != io.EOF || !whole && x.shows()) {
+		if err != nil && (err != io.EOF || !whole && x.Shows()) {
 			x.cancel(errLeft)
 		}
 		select {
@@ -219,11 +219,8 @@ func (x *exchange) forward(r *http.Request) error {
 	return nil
 }
 
-// await waits for the answer's header, if the gateway shows answers.
+// await waits for the answer's header. A gateway may show no bodies, and headers nevertheless.
 func (x *exchange) await(ctx context.Context) (*http.Response, int, error) {
-	if x.config != nil && !x.shows() {
-		return x.notSeen()
-	}
 	for m := x.early; ; {
 		if in := m.GetResponseHeaders(); in != nil {
 			return x.begin(ctx, in, m.MetadataContext)
@@ -231,7 +228,7 @@ func (x *exchange) await(ctx context.Context) (*http.Response, int, error) {
 		// Other messages belong to the request: Envoy may end a long body twice (envoy #46237).
 		var err error
 		switch m, err = x.next(ctx, nil); {
-		case err != nil && !x.shows(): // also one that keeps the stream open, and takes longer than an answer may
+		case err != nil && !x.Shows(): // also one that keeps the stream open, and takes longer than an answer may
 			return x.notSeen()
 		case err != nil:
 			return nil, -1, errLeft
@@ -239,8 +236,8 @@ func (x *exchange) await(ctx context.Context) (*http.Response, int, error) {
 	}
 }
 
-// shows reports whether the gateway sends answers through the router, as far as is known.
-func (x *exchange) shows() bool {
+// Shows implements [proxy.Carrier]. A gateway that does not say is taken to show no answers until it has shown one.
+func (x *exchange) Shows() bool {
 	if x.config != nil {
 		return x.config.ResponseBodyMode != modepb.ProcessingMode_NONE
 	}

@@ -224,3 +224,17 @@ func TestASlowRequestIsRefused(t *testing.T) {
 		t.Errorf("got %v, %v; want 408", m, err)
 	}
 }
+
+// TestHeadersOfAnswersThatAreNotSeen reads the status where a gateway shows headers alone.
+func TestHeadersOfAnswersThatAreNotSeen(t *testing.T) {
+	for code, want := range map[string]work.Outcome{"200": work.Completed, "500": work.Failed} {
+		g := newRig(t, nil)
+		first := asks(false)
+		first.ProtocolConfig = &pb.ProtocolConfiguration{RequestBodyMode: modepb.ProcessingMode_FULL_DUPLEX_STREAMED, ResponseBodyMode: modepb.ProcessingMode_NONE}
+		heard, err := play(t, g, first, body(ask, true), answers(false, ":status", code, "content-type", "application/json"))
+		if r := <-g.ended; err != nil || r.Outcome != want || r.Reported != (want == work.Completed) {
+			t.Errorf("an answer with status %s: replies %v, %v; the work ended as %+v", code, heard, err, r)
+		}
+		g.idle(t)
+	}
+}

@@ -47,6 +47,7 @@ type Adapter struct {
 	router Router
 	clock  Clock
 	held   []atomic.Int64  // by replica: tokens that its requests hold
+	hidden []atomic.Int64  // by replica: its requests whose progress is not seen, see Work.Hide
 	bounds []router.Bounds // by replica
 	// Events are by replica.
 	Events []Events
@@ -67,7 +68,7 @@ type Adapter struct {
 // NewAdapter makes an Adapter.
 func NewAdapter(r Router, clock Clock) *Adapter {
 	n := len(r.Table().Replicas)
-	a := &Adapter{router: r, clock: clock, held: make([]atomic.Int64, n), bounds: make([]router.Bounds, n), Events: make([]Events, n), Prompts: make(Prompts, len(r.Table().Tasks))}
+	a := &Adapter{router: r, clock: clock, held: make([]atomic.Int64, n), hidden: make([]atomic.Int64, n), bounds: make([]router.Bounds, n), Events: make([]Events, n), Prompts: make(Prompts, len(r.Table().Tasks))}
 	for i := range a.held {
 		a.replicas = append(a.replicas, i)
 	}
@@ -76,6 +77,13 @@ func NewAdapter(r Router, clock Clock) *Adapter {
 
 // Held implements fleet.Holder.
 func (a *Adapter) Held(replica int) int { return int(a.held[replica].Load()) }
+
+// AddHidden adds the requests whose progress is not seen to the counts by replica.
+func (a *Adapter) AddHidden(counts []int) {
+	for i := range counts {
+		counts[i] += int(a.hidden[i].Load())
+	}
+}
 
 // Tightest implements fleet.Bounder.
 func (a *Adapter) Tightest(replica int) time.Duration { return a.bounds[replica].Tightest() }

@@ -193,6 +193,9 @@ func (w *Work) take(variant int, tried []int, over bool) (*Reservation, bool) {
 
 // Adopt moves the work to the reservation, and gives its own place back.
 func (w *Work) Adopt(p *Reservation) {
+	if w.show() {
+		defer w.Hide()
+	}
 	w.hold(0)
 	w.adapter.release(w.Replica, w.bound)
 	w.Lease.End()

@@ -51,6 +51,7 @@ type Work struct {
 
 	adapter *Adapter
 	held    int           // tokens on the replica
+	hidden  bool          // its progress is not seen
 	bound   time.Duration // that it keeps there; see router.Bounds
 	stay    drift.Stay    // among those that decode there
 	whole   time.Duration // when its client had all of the answer; zero if that is not known
@@ -134,6 +135,24 @@ func (w *Work) Delivered() {
 	}
 }
 
+// Hide notes that the progress of the answer is not seen until its end, so that a replica that shows none with it is not
+// silent. It must not be called at the same time as Move, End or itself.
+func (w *Work) Hide() {
+	if !w.hidden {
+		w.hidden = true
+		w.adapter.hidden[w.Replica].Add(1)
+	}
+}
+
+// show ends that, before the work leaves its replica.
+func (w *Work) show() (hidden bool) {
+	if hidden = w.hidden; hidden {
+		w.hidden = false
+		w.adapter.hidden[w.Replica].Add(-1)
+	}
+	return hidden
+}
+
 // hold makes the request hold so many tokens on its replica.
 func (w *Work) hold(tokens int) {
 	w.adapter.held[w.Replica].Add(int64(tokens - w.held))
@@ -157,6 +176,7 @@ func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {
 		return Result{}, false
 	}
 	a := w.adapter
+	w.show()
 	w.leaves(outcome, tokens)
 	w.hold(0)
 	a.release(w.Replica, w.bound)

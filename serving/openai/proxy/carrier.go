@@ -19,6 +19,8 @@ type Carrier interface {
 	Hidden() []int
 	// Passes reports whether requests to a path that the router does not know go to a replica.
 	Passes(path string) bool
+	// Shows reports whether answers pass through the router, as far as is known.
+	Shows() bool
 	// Carry sends the request to the first of the replicas that the gateway reaches, and returns the head of the answer
 	// and the replica that sent it; below 0 if the gateway does not report it. The error is [ErrUnseen] if the request
 	// was sent and its answer does not pass through the router.
@@ -98,6 +100,9 @@ func (x carried) carry(r *http.Request) (*http.Response, error) {
 	}
 	replicas := d.Work.Others(append(make([]int, 0, 1+mostFallbacks), a.replica), mostFallbacks)
 	replicas = slices.DeleteFunc(replicas, func(i int) bool { return i != a.replica && !x.alike(i, asked, r) })
+	if !d.carrier.Shows() {
+		d.Work.Hide()
+	}
 	answer, by, err := d.carrier.Carry(replicas, r)
 	if err == nil && by >= 0 && by != a.replica {
 		for _, i := range replicas[:max(0, slices.Index(replicas, by))] {
