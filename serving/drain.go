@@ -14,6 +14,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/admission"
+	"gearshift/serving/openai/proxy"
 )
 
 // drain is the order to end in peace.
@@ -27,6 +28,7 @@ type drain struct {
 	once     sync.Once
 	ordered  chan struct{}
 	busy     atomic.Int64 // handlers at work
+	carried  atomic.Int64 // of these, those of gateways' requests
 }
 
 // order orders the end, once.
@@ -42,11 +44,12 @@ const settleTime = time.Second
 func (d *drain) count(c *gin.Context) {
 	d.busy.Add(1)
 	defer d.busy.Add(-1)
+	if proxy.CarrierOf(c.Request.Context()) != nil {
+		d.carried.Add(1)
+		defer d.carried.Add(-1)
+	}
 	c.Next()
 }
-
-// idle reports whether no handler is at work.
-func (d *drain) idle() bool { return d.busy.Load() == 0 }
 
 // lastMoment is how long connections that stand may still bring a request when no new one is
 // taken any more: a server that shuts down drops what it reads from then on.
@@ -84,14 +87,15 @@ func (d *drain) retreat(ctx context.Context, server *http.Server, unlisten func(
 	await(min(lastMoment, d.settings().DrainTimeout), func() bool { return d.clients.Waiting() == 0 })
 	err := server.Shutdown(wait)
 	if err == nil { // requests by gateways are on no connection of the server
-		if await(time.Until(late), d.idle); !d.idle() {
+		over := func() bool { return d.carried.Load() == 0 }
+		if await(time.Until(late), over); !over() {
 			err = context.DeadlineExceeded
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		d.log.Warn("requests cut off at shutdown", "in_flight", d.ledger.InFlight())
 		err = server.Close()
-		await(settleTime, d.idle) // not for a handler that hangs
+		await(settleTime, func() bool { return d.busy.Load() == 0 }) // not for a handler that hangs
 	}
 	if err != nil {
 		return fmt.Errorf("cannot shut down: %w", err)

@@ -181,15 +181,16 @@ func (s *session) again(try func() (done bool, err error)) error {
 
 // commit stores the transaction's changes. It is not done if the directory has changed since.
 func (s *session) commit(t *Tx, revision int64) (done bool, err error) {
-	if err := s.write(t); err != nil {
-		return true, err
-	}
+	t.list()
 	text, err := json.Marshal(t.directory)
 	if err != nil {
 		return true, err
 	}
 	if len(text) > chunk {
 		return true, fmt.Errorf("cannot write store %s: its directory would take %d bytes, above %d; remove versions or the progress of training runs", s.Address, len(text), chunk)
+	}
+	if err := s.write(t); err != nil {
+		return true, err
 	}
 	key := s.Address.Prefix + directoryKey
 	out, err := within(s, "write the directory", func(ctx context.Context) (*clientv3.TxnResponse, error) {
@@ -202,24 +203,29 @@ func (s *session) commit(t *Tx, revision int64) (done bool, err error) {
 	return true, nil
 }
 
-// write puts the chunks of new records, and lists them in the directory.
-func (s *session) write(t *Tx) error {
+// list has the directory list new records, under new identifiers, and no longer those that are dropped.
+func (t *Tx) list() {
 	for p := range t.drops {
 		delete(t.directory.Buckets[p.bucket], p.key)
 	}
+	for p, data := range t.writes {
+		id := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
+		t.directory.Buckets[p.bucket][p.key] = record{ID: id, Size: len(data), Chunks: (len(data) + chunk - 1) / chunk}
+	}
+}
+
+// write puts the chunks of new records.
+func (s *session) write(t *Tx) error {
 	for _, p := range slices.SortedFunc(maps.Keys(t.writes), position.compare) {
-		data := t.writes[p]
-		r := record{ID: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()), Size: len(data)}
-		for part := range slices.Chunk(data, chunk) {
-			key := fmt.Sprintf("%s%08d", s.chunks(r.ID), r.Chunks)
+		at, n := s.chunks(t.directory.Buckets[p.bucket][p.key].ID), 0
+		for part := range slices.Chunk(t.writes[p], chunk) {
 			if _, err := within(s, "write a chunk", func(ctx context.Context) (*clientv3.PutResponse, error) {
-				return s.client.Put(ctx, key, string(part))
+				return s.client.Put(ctx, fmt.Sprintf("%s%08d", at, n), string(part))
 			}); err != nil {
 				return err
 			}
-			r.Chunks++
+			n++
 		}
-		t.directory.Buckets[p.bucket][p.key] = r
 	}
 	return nil
 }

@@ -55,6 +55,15 @@ func TestServeForGateways(t *testing.T) {
 	router.stop(t)
 }
 
+// sends is a transport that is called with each request.
+type sends func()
+
+// RoundTrip implements [http.RoundTripper].
+func (f sends) RoundTrip(r *http.Request) (*http.Response, error) {
+	f()
+	return http.DefaultTransport.RoundTrip(r)
+}
+
 // TestGatewaysAtTheEnd: a router that ends finishes the requests of gateways within drain_timeout, and then ends in
 // time without them.
 func TestGatewaysAtTheEnd(t *testing.T) {
@@ -66,9 +75,10 @@ func TestGatewaysAtTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			router, way := routerForGateways(t, c.serving)
-			answered := make(chan int, 1)
+			answered, sent := make(chan int, 1), make(chan struct{})
+			way.Transport = sends(func() { close(sent) })
 			go func() { answered <- askGateway(way, "large", c.tokens).Code }()
-			time.Sleep(500 * time.Millisecond)
+			<-sent
 			begun := time.Now()
 			router.stop(t)
 			if took := time.Since(begun); took > 15*time.Second {

@@ -238,3 +238,23 @@ func TestHeadersOfAnswersThatAreNotSeen(t *testing.T) {
 		g.idle(t)
 	}
 }
+
+// TestAStreamThatStaysOpenWithoutAnswers is no timeout of the replica: an answer that is not seen may take any time.
+func TestAStreamThatStaysOpenWithoutAnswers(t *testing.T) {
+	g := newRig(t, func(o *serving.Options) { o.Config.Timeouts.Header = 20 * time.Millisecond })
+	stream, err := g.client.Process(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := asks(false)
+	first.ProtocolConfig = &pb.ProtocolConfiguration{RequestBodyMode: modepb.ProcessingMode_FULL_DUPLEX_STREAMED, ResponseBodyMode: modepb.ProcessingMode_NONE}
+	for _, m := range []*pb.ProcessingRequest{first, body(ask, true)} {
+		if err := stream.Send(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := <-g.ended; r.Outcome != work.Completed || !r.Reported {
+		t.Errorf("the work ended as %+v, want completed as reported", r)
+	}
+	g.idle(t)
+}

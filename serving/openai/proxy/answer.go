@@ -74,7 +74,9 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 	a.watch.begin(a.cancel, a.stream)
 	if a.response, a.err = transport.RoundTrip(out); a.err != nil {
 		a.watch.rest()
-		a.response, a.err = nil, a.because(a.err)
+		if a.response = nil; a.err != ErrUnseen { // whatever its context says since then
+			a.err = a.because(a.err)
+		}
 		return
 	}
 	if status := a.response.StatusCode; status < http.StatusOK || status > 599 {

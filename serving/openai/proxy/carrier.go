@@ -104,6 +104,9 @@ func (x carried) carry(r *http.Request) (*http.Response, error) {
 		d.Work.Hide()
 	}
 	answer, by, err := d.carrier.Carry(replicas, r)
+	if err == ErrUnseen {
+		d.Work.Hide()
+	}
 	if err == nil && by >= 0 && by != a.replica {
 		for _, i := range replicas[:max(0, slices.Index(replicas, by))] {
 			d.Health.Failed(i, health.Connect, a.sent)
