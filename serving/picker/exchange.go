@@ -2,9 +2,7 @@ package picker
 
 import (
 	"context"
-	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -173,7 +171,7 @@ func (x *exchange) Carry(replicas []int, r *http.Request) (*http.Response, int, 
 		}
 	}
 	if len(x.addresses) == 0 {
-		return nil, -1, errUnreached
+		return nil, -1, proxy.ErrNoServer
 	}
 	if err := x.send(x.pick(strings.Join(x.addresses, ","), r)); err != nil {
 		return nil, -1, err
@@ -184,9 +182,6 @@ func (x *exchange) Carry(replicas []int, r *http.Request) (*http.Response, int, 
 	}
 	return x.await(r.Context())
 }
-
-// errUnreached reports that a chosen replica has left and nothing was sent, so that another can be tried.
-var errUnreached = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the replica has no address")}
 
 // forward sends the request's body to the gateway as the replica is to get it.
 func (x *exchange) forward(r *http.Request) error {

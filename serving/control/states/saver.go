@@ -94,8 +94,8 @@ func (s *Saver[T]) Follow(f func(t Turn, last *T) error) {
 	})
 }
 
-// Begin has what is kept be written, until [Saver.Close]. Written is called after each try, with why that has failed.
-// Unless another router acts, a failed state is tried again until a newer one comes.
+// Begin writes what is kept, until [Saver.Close]. It calls written after each try, with the error of one that failed.
+// Unless another router acts, it tries a failed state again until a newer one comes.
 func (s *Saver[T]) Begin(log *slog.Logger, written func(T, error)) {
 	if s == nil {
 		return

@@ -88,15 +88,15 @@ type carried struct {
 	a *answer
 }
 
-// errNoServer fails like a refused connection, so that another replica is tried.
-var errNoServer = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the replica has no server")}
+// ErrNoServer fails a request that was not sent, like a refused connection, so that another replica is tried.
+var ErrNoServer = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the replica has no server")}
 
 // carry makes the attempt.
 func (x carried) carry(r *http.Request) (*http.Response, error) {
 	d, a := x.dispatch, x.a
 	asked := *r
 	if !Prepared(d.Ways[a.replica], r) {
-		return nil, errNoServer
+		return nil, ErrNoServer
 	}
 	replicas := d.Work.Others(append(make([]int, 0, 1+mostFallbacks), a.replica), mostFallbacks)
 	replicas = slices.DeleteFunc(replicas, func(i int) bool { return i != a.replica && !x.alike(i, asked, r) })
